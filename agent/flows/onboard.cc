@@ -299,10 +299,10 @@ absl::Status Onboarder::CheckSession(const OnboardRequest& request) const {
 }
 
 void Onboarder::NoteUse(const OnboardRequest& request, const std::vector<LeasedBlock>& leased) {
-  std::vector<BlockKey> keys;
-  keys.reserve(leased.size());
-  for (const LeasedBlock& block : leased) keys.push_back(request.run.keys[block.index]);
-  const std::vector<const HostBlock*> used = flows_.index->Touch(keys, request.run.hint);
+  std::vector<const Pin*> run;
+  run.reserve(leased.size());
+  for (const LeasedBlock& block : leased) run.push_back(&flows_.leases->PinOf(block.lease));
+  const std::vector<const HostBlock*> used = flows_.index->Touch(run, request.run.hint);
   if (flows_.offloader != nullptr) flows_.offloader->Used(used);
 }
 

@@ -133,22 +133,24 @@ void BlockIndex::CountHit(const Pin& pin) {
   if (block->hits < UINT32_MAX) ++block->hits;
 }
 
-std::vector<const HostBlock*> BlockIndex::Touch(std::span<const BlockKey> run,
+std::vector<const HostBlock*> BlockIndex::Touch(std::span<const Pin* const> run,
                                                 const ReuseHint& hint) {
   std::vector<const HostBlock*> in_host;
   in_host.reserve(run.size());
   const absl::Time now = Now();
   for (GpuBlocks* const pool : pools_) pool->AdvanceTo(now);
   const HostOrder* advanced = nullptr;
-  for (auto key = run.rbegin(); key != run.rend(); ++key) {
-    if (parts_.disks != nullptr) parts_.disks->Touch(*key, hint);
-    if (const HostBlock* const block = Find(*key)) {
+  for (auto pin = run.rbegin(); pin != run.rend(); ++pin) {
+    const BlockKey& key = (*pin)->key();
+    if (parts_.disks != nullptr) parts_.disks->Touch(key, hint);
+    const auto* const pinned = static_cast<const HostBlock*>(BlockOf(**pin));
+    if (const HostBlock* const block = pinned != nullptr ? pinned : Find(key)) {
       HostOrder& order = OrderOf(*block);
       if (std::exchange(advanced, &order) != &order) order.AdvanceTo(now);
       order.Touch(block->place, block->slot, hint);
       in_host.push_back(block);
     }
-    for (GpuBlocks* const pool : pools_) pool->Touch(*key, hint);
+    for (GpuBlocks* const pool : pools_) pool->Touch(key, hint);
   }
   std::ranges::reverse(in_host);
   return in_host;

@@ -92,9 +92,10 @@ class BlockIndex final : public PinHome {
   // looks at erasures() before it begins, and publishes nothing when the number has changed.
   void CountErasure(DomainId domain) { ++erasures_.at(static_cast<size_t>(domain)); }
   uint64_t erasures(DomainId domain) const { return erasures_.at(static_cast<size_t>(domain)); }
-  // Marks a run as just used, in every tier that has some of it: its head ends up the warmest.
-  // Returns those of its blocks that are in host memory, in its order.
-  std::vector<const HostBlock*> Touch(std::span<const BlockKey> run, const ReuseHint& hint);
+  // Marks a run as just used, in every tier that has some of it: its head ends up the warmest. The
+  // pins are of its blocks, in host memory or a GPU pool. Returns those of its blocks that are in
+  // host memory, in its order.
+  std::vector<const HostBlock*> Touch(std::span<const Pin* const> run, const ReuseHint& hint);
   // Tells the orders of host memory and of the GPU pools what an engine says of the next use of a
   // run, which is no use of it. Returns how many of its blocks are there.
   size_t Advise(std::span<const BlockKey> run, const ReuseHint& hint);

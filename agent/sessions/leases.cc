@@ -1,6 +1,5 @@
 #include "agent/sessions/leases.h"
 
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -20,76 +19,58 @@ absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, DomainId domain, Pi
   }
   ++count;
   shares_.Take(domain);
-  const LeaseId id{next_id_++};
-  // Most are the last: they all last equally long.
-  auto next = leases_.end();
-  while (next != leases_.begin() && std::prev(next)->deadline > deadline) --next;
-  const auto lease = leases_.insert(next, Lease{.id = id,
-                                                .session = session,
-                                                .domain = domain,
-                                                .pin = std::move(pin),
-                                                .hold = std::move(hold),
-                                                .deadline = deadline});
-  by_id_.emplace(id, lease);
-  return id;
+  return leases_.Add(
+      {.session = session, .domain = domain, .pin = std::move(pin), .hold = std::move(hold)},
+      deadline);
 }
 
-LeaseTable::Leases::const_iterator LeaseTable::Find(SessionId session, LeaseId id) const {
-  const auto found = by_id_.find(id);
-  const bool is_its = found != by_id_.end() && found->second->session == session;
-  return is_its ? found->second : leases_.end();
+const LeaseTable::Lease* LeaseTable::Find(SessionId session, LeaseId id) const {
+  const Lease* const lease = leases_.Find(id);
+  return lease != nullptr && lease->session == session ? lease : nullptr;
 }
 
-LeaseTable::Leases::const_iterator LeaseTable::End(Leases::const_iterator lease) {
-  const auto count = counts_.find(lease->session);
+void LeaseTable::End(LeaseId id, const Lease& lease) {
+  const auto count = counts_.find(lease.session);
   if (--count->second == 0) counts_.erase(count);
-  shares_.GiveBack(lease->domain);
-  by_id_.erase(lease->id);
-  return leases_.erase(lease);
+  shares_.GiveBack(lease.domain);
+  leases_.Erase(id);
 }
 
 std::optional<BlockKey> LeaseTable::HostBlockOf(SessionId session, LeaseId id) const {
-  const auto lease = Find(session, id);
-  if (lease == leases_.end() || lease->pin.tier() != Tier::kHost) return std::nullopt;
+  const Lease* const lease = Find(session, id);
+  if (lease == nullptr || lease->pin.tier() != Tier::kHost) return std::nullopt;
   return lease->pin.key();
 }
 
 void LeaseTable::Release(SessionId session, std::span<const LeaseId> ids) {
   for (const LeaseId id : ids) {
-    const auto lease = Find(session, id);
-    if (lease != leases_.end()) End(lease);
+    if (const Lease* const lease = Find(session, id)) End(id, *lease);
   }
 }
 
 void LeaseTable::ReleaseAll(SessionId session) {
   if (!counts_.contains(session)) return;
-  for (auto lease = leases_.cbegin(); lease != leases_.cend();) {
-    lease = lease->session == session ? End(lease) : std::next(lease);
-  }
+  leases_.ForEach([&](LeaseId id, const Lease& lease) {
+    if (lease.session == session) End(id, lease);
+  });
 }
 
 size_t LeaseTable::Expire(absl::Time now) {
   size_t expired = 0;
-  while (!leases_.empty() && leases_.front().deadline < now) {
-    End(leases_.begin());
-    ++expired;
-  }
+  for (; const auto id = leases_.Overdue(now); ++expired) End(*id, *leases_.Find(*id));
   return expired;
 }
 
 void LeaseTable::Audit() const {
+  leases_.Audit();
   absl::flat_hash_map<SessionId, size_t> counts;
-  absl::Time deadline = absl::InfinitePast();
-  for (auto lease = leases_.begin(); lease != leases_.end(); ++lease) {
-    KVT_CHECK(lease->pin && lease->deadline >= deadline);
-    KVT_CHECK(by_id_.at(lease->id) == lease);
-    deadline = lease->deadline;
-    ++counts[lease->session];
-  }
+  leases_.ForEach([&](LeaseId, const Lease& lease) {
+    KVT_CHECK(lease.pin);
+    ++counts[lease.session];
+  });
   KVT_CHECK(counts == counts_);
   shares_.Audit();
   KVT_CHECK(shares_.taken() == leases_.size());
-  KVT_CHECK(by_id_.size() == leases_.size());
 }
 
 }  // namespace kvtier

@@ -3,16 +3,14 @@
 // GPU pool it is a hold of the worker's, too: the slot outlives it by what the worker's
 // steps may still read.
 //
-// Executor thread only. A grant, a release and an expiry take as long with many leases as with few;
-// but a grant whose deadline lies before others' passes these, and ReleaseAll() looks at each
-// lease. Invariants, checked by Audit(): a session's count equals its leases; they are in the order
-// of their deadlines.
+// Executor thread only. A grant, a release and an expiry cost what DeadlineSlots says, and
+// ReleaseAll() looks at each lease. Invariant, checked by Audit(): a session's count equals its
+// leases.
 #ifndef KVTIER_AGENT_SESSIONS_LEASES_H_
 #define KVTIER_AGENT_SESSIONS_LEASES_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <optional>
 #include <span>
 
@@ -22,6 +20,7 @@
 #include "agent/block_run.h"
 #include "agent/index/pin.h"
 #include "agent/limits.h"
+#include "agent/sessions/deadline_slots.h"
 #include "agent/sessions/tenant_shares.h"
 #include "tier_gpu/worker_hold.h"
 
@@ -40,6 +39,8 @@ class LeaseTable {
   // The block in host memory of the session's lease; nullopt: unknown, another session's, or it is
   // in the GPU pool.
   std::optional<BlockKey> HostBlockOf(SessionId session, LeaseId id) const;
+  // Returns the pin of the lease. REQUIRES: it has not ended.
+  const Pin& PinOf(LeaseId id) const { return leases_.Find(id)->pin; }
   // Ids that are unknown or another session's are ignored.
   void Release(SessionId session, std::span<const LeaseId> ids);
   void ReleaseAll(SessionId session);
@@ -50,23 +51,17 @@ class LeaseTable {
 
  private:
   struct Lease {
-    LeaseId id{};
     SessionId session{};
     DomainId domain{};
     Pin pin;
     GpuHold hold;  // Empty: not in the GPU pool, or of a session without steps.
-    absl::Time deadline;
   };
-  using Leases = std::list<Lease>;
-  // Returns the session's lease; the end: unknown, or another session's.
-  Leases::const_iterator Find(SessionId session, LeaseId id) const;
-  // Returns the next one.
-  Leases::const_iterator End(Leases::const_iterator lease);
+  // Returns the session's lease; nullptr: unknown, or another session's.
+  const Lease* Find(SessionId session, LeaseId id) const;
+  void End(LeaseId id, const Lease& lease);
 
-  uint64_t next_id_ = 1;
   TenantShares shares_;
-  Leases leases_;  // By deadline, and of one deadline in the order of the grants.
-  absl::flat_hash_map<LeaseId, Leases::const_iterator> by_id_;
+  DeadlineSlots<LeaseId, Lease> leases_;
   absl::flat_hash_map<SessionId, size_t> counts_;
 };
 

@@ -1,7 +1,6 @@
 #include "agent/sessions/reservations.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,15 +31,7 @@ absl::StatusOr<ReservationId> ReservationTable::Add(SessionId session, PendingBl
   ++count;
   shares_.Take(domain);
   KVT_CHECK(pending_keys_.insert(block.meta.key).second);
-  const ReservationId id{next_id_++};
-  // Most are the last: they all last equally long.
-  auto next = open_.end();
-  while (next != open_.begin() && std::prev(next)->deadline > deadline) --next;
-  const auto place = open_.insert(
-      next,
-      Reserved{.id = id, .session = session, .block = std::move(block), .deadline = deadline});
-  by_id_.emplace(id, place);
-  return id;
+  return reserved_.Add({.session = session, .block = std::move(block)}, deadline);
 }
 
 void ReservationTable::Finish(const BlockKey& key) {
@@ -55,34 +46,37 @@ void ReservationTable::Advise(std::span<const BlockKey> keys, const ReuseHint& h
 }
 
 std::optional<ReuseHint> ReservationTable::AdviceFor(const BlockKey& key) const {
+  if (advice_.empty()) return std::nullopt;
   const auto found = advice_.find(key);
   if (found == advice_.end()) return std::nullopt;
   return found->second;
 }
 
-void ReservationTable::Erase(Reserved* reserved) {
-  const auto count = counts_.find(reserved->session);
+void ReservationTable::Erase(ReservationId id, const Reserved& reserved) {
+  const auto count = counts_.find(reserved.session);
   if (--count->second == 0) counts_.erase(count);
-  if (reserved->late) LateBytesOf(reserved->block) -= BytesOf(reserved->block);
-  shares_.GiveBack(reserved->block.domain);
-  const auto found = by_id_.find(reserved->id);
-  Reservations& list = reserved->late || reserved->awaits_step ? kept_ : open_;
-  list.erase(found->second);
-  by_id_.erase(found);
+  if (reserved.late) LateBytesOf(reserved.block) -= BytesOf(reserved.block);
+  shares_.GiveBack(reserved.block.domain);
+  reserved_.Erase(id);
+}
+
+PendingBlock ReservationTable::TakeOut(ReservationId id, Reserved* reserved) {
+  PendingBlock block = std::move(reserved->block);
+  Erase(id, *reserved);
+  return block;
 }
 
 ReservationTable::Reserved* ReservationTable::FindOpen(SessionId session, ReservationId id) {
-  const auto found = by_id_.find(id);
-  if (found == by_id_.end()) return nullptr;
-  Reserved& reserved = *found->second;
-  const bool open = reserved.session == session && !reserved.late && !reserved.awaits_step;
-  return open ? &reserved : nullptr;
+  Reserved* const reserved = reserved_.Find(id);
+  const bool open = reserved != nullptr && reserved->session == session && !reserved->late &&
+                    !reserved->awaits_step;
+  return open ? reserved : nullptr;
 }
 
 ReservationTable::Reserved* ReservationTable::FindAwaited(ReservationId id) {
-  const auto found = by_id_.find(id);
-  KVT_CHECK(found != by_id_.end() && found->second->awaits_step);
-  return &*found->second;
+  Reserved* const reserved = reserved_.Find(id);
+  KVT_CHECK(reserved != nullptr && reserved->awaits_step);
+  return reserved;
 }
 
 PendingBlock* ReservationTable::Find(SessionId session, ReservationId id) {
@@ -91,17 +85,15 @@ PendingBlock* ReservationTable::Find(SessionId session, ReservationId id) {
 }
 
 void ReservationTable::End(ReservationId id) {
-  Reserved* const reserved = &*by_id_.at(id);
-  Finish(reserved->block.meta.key);
-  Erase(reserved);
+  const Reserved& reserved = *reserved_.Find(id);
+  Finish(reserved.block.meta.key);
+  Erase(id, reserved);
 }
 
 std::optional<PendingBlock> ReservationTable::Take(SessionId session, ReservationId id) {
   Reserved* const reserved = FindOpen(session, id);
   if (reserved == nullptr) return std::nullopt;
-  PendingBlock block = std::move(reserved->block);
-  Erase(reserved);
-  return block;
+  return TakeOut(id, reserved);
 }
 
 std::vector<BlockKey> ReservationTable::KeysOf(SessionId session,
@@ -123,46 +115,41 @@ void ReservationTable::NoteSum(SessionId session, ReservationId id, const Payloa
 bool ReservationTable::Await(SessionId session, ReservationId id) {
   Reserved* const reserved = FindOpen(session, id);
   if (reserved == nullptr) return false;
-  Keep(reserved);
+  reserved_.DropDeadline(id);
   reserved->awaits_step = true;
   return true;
 }
 
 PendingBlock ReservationTable::TakeAwaited(ReservationId id) {
-  Reserved* const reserved = FindAwaited(id);
-  PendingBlock block = std::move(reserved->block);
-  Erase(reserved);
-  return block;
+  return TakeOut(id, FindAwaited(id));
 }
 
 void ReservationTable::GiveUpAwaited(ReservationId id) {
   Reserved* const reserved = FindAwaited(id);
-  open_.splice(open_.begin(), kept_, by_id_.at(id));
   reserved->awaits_step = false;
-  GiveBack(reserved, gpus_->StepsOf(reserved->session));
+  GiveBack(id, reserved, gpus_->StepsOf(reserved->session));
 }
 
-void ReservationTable::GiveBack(Reserved* reserved, const BegunSteps& steps) {
+void ReservationTable::GiveBack(ReservationId id, Reserved* reserved, const BegunSteps& steps) {
   if (reserved->awaits_step) return;
   if (steps.ended() || reserved->block.writer) {
     if (!reserved->late) Finish(reserved->block.meta.key);
-    Erase(reserved);
+    Erase(id, *reserved);
     return;
   }
-  if (!reserved->late) MakeLate(reserved);
+  if (!reserved->late) MakeLate(id, reserved);
   // Given back a second time, it still waits for the first time's steps.
   if (!reserved->written_by.has_value()) {
     reserved->written_by = steps;
-    given_back_.push_back(reserved->id);
+    given_back_.push_back(id);
   }
 }
 
 void ReservationTable::Release(SessionId session, std::span<const ReservationId> ids) {
   const BegunSteps steps = gpus_->StepsOf(session);
   for (const ReservationId id : ids) {
-    const auto found = by_id_.find(id);
-    if (found == by_id_.end() || found->second->session != session) continue;
-    GiveBack(&*found->second, steps);
+    Reserved* const reserved = reserved_.Find(id);
+    if (reserved != nullptr && reserved->session == session) GiveBack(id, reserved, steps);
   }
 }
 
@@ -179,39 +166,37 @@ size_t ReservationTable::GiveBackUnwritten(SessionId session, std::span<const Re
   return unwritten;
 }
 
-void ReservationTable::ForEachOf(SessionId session, absl::FunctionRef<void(Reserved*)> visit) {
+void ReservationTable::ForEachOf(SessionId session,
+                                 absl::FunctionRef<void(ReservationId, Reserved*)> visit) {
   if (!counts_.contains(session)) return;
-  for (Reservations* const list : {&kept_, &open_}) {
-    for (auto next = list->begin(); next != list->end();) {
-      Reserved* const reserved = &*next++;
-      if (reserved->session == session) visit(reserved);
-    }
-  }
+  reserved_.ForEach([&](ReservationId id, Reserved& reserved) {
+    if (reserved.session == session) visit(id, &reserved);
+  });
 }
 
 void ReservationTable::ReleaseAll(SessionId session) {
   const BegunSteps steps = gpus_->StepsOf(session);
-  ForEachOf(session, [&](Reserved* reserved) { GiveBack(reserved, steps); });
+  ForEachOf(session, [&](ReservationId id, Reserved* reserved) { GiveBack(id, reserved, steps); });
 }
 
 void ReservationTable::Sweep() {
   std::erase_if(given_back_, [this](ReservationId id) {
-    const auto found = by_id_.find(id);
-    if (found == by_id_.end()) return true;
-    if (!found->second->written_by->ended()) return false;
-    Erase(&*found->second);
+    const Reserved* const reserved = reserved_.Find(id);
+    if (reserved == nullptr) return true;
+    if (!reserved->written_by->ended()) return false;
+    Erase(id, *reserved);
     return true;
   });
 }
 
 size_t ReservationTable::EndSession(SessionId session) {
-  ForEachOf(session, [this](Reserved* ended) {
+  ForEachOf(session, [this](ReservationId id, Reserved* ended) {
     if (ended->awaits_step) return;
     if (ended->block.staged) {
       if (!ended->late) Finish(ended->block.meta.key);
-      Erase(ended);
+      Erase(id, *ended);
     } else if (!ended->late) {
-      MakeLate(ended);
+      MakeLate(id, ended);
     }
   });
   const auto left = counts_.find(session);
@@ -220,16 +205,12 @@ size_t ReservationTable::EndSession(SessionId session) {
 
 size_t ReservationTable::Expire(absl::Time now) {
   size_t expired = 0;
-  for (; !open_.empty() && open_.front().deadline < now; ++expired) MakeLate(&open_.front());
+  for (; const auto id = reserved_.Overdue(now); ++expired) MakeLate(*id, reserved_.Find(*id));
   return expired;
 }
 
-void ReservationTable::Keep(Reserved* reserved) {
-  kept_.splice(kept_.end(), open_, by_id_.at(reserved->id));
-}
-
-void ReservationTable::MakeLate(Reserved* reserved) {
-  Keep(reserved);
+void ReservationTable::MakeLate(ReservationId id, Reserved* reserved) {
+  reserved_.DropDeadline(id);
   reserved->late = true;
   LateBytesOf(reserved->block) += BytesOf(reserved->block);
   Finish(reserved->block.meta.key);
@@ -255,12 +236,12 @@ bool ReservationTable::TooMuchIsLate(DomainId domain) const {
 }
 
 void ReservationTable::Audit() const {
+  reserved_.Audit();
   for (const auto& [key, hint] : advice_) KVT_CHECK(IsPending(key));
   absl::flat_hash_map<SessionId, size_t> counts;
   uint64_t late = 0;
-  for (const auto& [id, place] : by_id_) {
-    const Reserved& reserved = *place;
-    KVT_CHECK(reserved.id == id && !(reserved.late && reserved.awaits_step));
+  reserved_.ForEach([&](ReservationId, const Reserved& reserved) {
+    KVT_CHECK(!(reserved.late && reserved.awaits_step));
     ++counts[reserved.session];
     const bool in_gpu = static_cast<bool>(reserved.block.gpu);
     const bool is_staged = static_cast<bool>(reserved.block.staged);
@@ -269,15 +250,11 @@ void ReservationTable::Audit() const {
     KVT_CHECK(static_cast<bool>(reserved.block.host) == !(in_gpu || gave_up_host));
     KVT_CHECK(reserved.late || pending_keys_.contains(reserved.block.meta.key));
     if (reserved.late) late += BytesOf(reserved.block);
-  }
-  const auto is_open = [](const Reserved& each) { return !each.late && !each.awaits_step; };
-  KVT_CHECK(std::ranges::all_of(open_, is_open) && std::ranges::none_of(kept_, is_open));
-  KVT_CHECK(std::ranges::is_sorted(open_, {}, &Reserved::deadline));
-  KVT_CHECK(open_.size() + kept_.size() == by_id_.size());
+  });
   KVT_CHECK(late == late_bytes(Tier::kHost) + late_bytes(Tier::kGpu));
   KVT_CHECK(counts == counts_);
   shares_.Audit();
-  KVT_CHECK(shares_.taken() == by_id_.size());
+  KVT_CHECK(shares_.taken() == reserved_.size());
 }
 
 }  // namespace kvtier

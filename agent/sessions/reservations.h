@@ -13,15 +13,13 @@
 // A worker that stages writes no slot of others' memory: a late reservation of it keeps its slot in
 // the session's own region alone, and all of them end with the session.
 //
-// Executor thread only. To reserve, to take out and to expire takes as long with many reservations
-// as with few, but where a deadline lies before others'; ReleaseAll() and EndSession() look at
-// each.
+// Executor thread only. To reserve, to take out and to expire costs what DeadlineSlots says;
+// ReleaseAll() and EndSession() look at each reservation.
 #ifndef KVTIER_AGENT_SESSIONS_RESERVATIONS_H_
 #define KVTIER_AGENT_SESSIONS_RESERVATIONS_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <optional>
 #include <span>
 #include <utility>
@@ -35,6 +33,7 @@
 #include "agent/disk/disk_promises.h"
 #include "agent/gpu/node_gpus.h"
 #include "agent/limits.h"
+#include "agent/sessions/deadline_slots.h"
 #include "agent/sessions/sessions.h"
 #include "agent/sessions/staging.h"
 #include "agent/sessions/tenant_shares.h"
@@ -113,9 +112,9 @@ class ReservationTable {
   void Sweep();
   // Marks what is past its deadline as late; returns how many.
   size_t Expire(absl::Time now);
-  size_t size() const { return by_id_.size(); }  // Late ones included.
-  uint64_t late_bytes(Tier tier) const;          // kHost or kGpu.
-  uint64_t unwritten_blocks(Tier tier) const {   // As late_bytes(); so far.
+  size_t size() const { return reserved_.size(); }  // Late ones included.
+  uint64_t late_bytes(Tier tier) const;             // kHost or kGpu.
+  uint64_t unwritten_blocks(Tier tier) const {      // As late_bytes(); so far.
     return tier == Tier::kGpu ? unwritten_gpu_blocks_ : unwritten_host_blocks_;
   }
   // What is late in the domain's host memory is as much as it may be.
@@ -124,39 +123,34 @@ class ReservationTable {
 
  private:
   struct Reserved {
-    ReservationId id{};
     SessionId session{};
     PendingBlock block;
-    absl::Time deadline;
+    // It has no deadline any more when it is late or awaits a step.
     bool late = false;
     bool awaits_step = false;
     // That may write it, though it was given back; then it is one of `given_back_`.
     std::optional<BegunSteps> written_by{};
   };
-  using Reservations = std::list<Reserved>;
   // Returns nullptr as Find().
   Reserved* FindOpen(SessionId session, ReservationId id);
   // Returns what Await() was called for. REQUIRES: it awaits its step.
   Reserved* FindAwaited(ReservationId id);
-  void Erase(Reserved* reserved);
+  // Returns its block, and ends the reservation but not that its key is pending.
+  PendingBlock TakeOut(ReservationId id, Reserved* reserved);
+  void Erase(ReservationId id, const Reserved& reserved);
   // Calls `visit` with each of the session, which may end it.
-  void ForEachOf(SessionId session, absl::FunctionRef<void(Reserved*)> visit);
+  void ForEachOf(SessionId session, absl::FunctionRef<void(ReservationId, Reserved*)> visit);
   // Ends it, or makes it late until `steps`, the session's, have ended.
-  void GiveBack(Reserved* reserved, const BegunSteps& steps);
-  // Its deadline is of no use from here on. REQUIRES: it is one of `open_`.
-  void Keep(Reserved* reserved);
+  void GiveBack(ReservationId id, Reserved* reserved, const BegunSteps& steps);
   // REQUIRES: it is not late.
-  void MakeLate(Reserved* reserved);
+  void MakeLate(ReservationId id, Reserved* reserved);
   // Where its bytes are counted while it is late.
   uint64_t& LateBytesOf(const PendingBlock& block);
 
   NodeGpus* const gpus_;
   const uint64_t max_late_bytes_;
-  uint64_t next_id_ = 1;
   TenantShares shares_;
-  Reservations open_;  // By deadline; each may be committed.
-  Reservations kept_;  // Late, or awaiting a step.
-  absl::flat_hash_map<ReservationId, Reservations::iterator> by_id_;  // Of both.
+  DeadlineSlots<ReservationId, Reserved> reserved_;
   std::vector<ReservationId> given_back_;  // Late ones that wait for steps; oldest first.
   absl::flat_hash_set<BlockKey> pending_keys_;
   absl::flat_hash_map<BlockKey, ReuseHint> advice_;  // The latest for each of them that has some.

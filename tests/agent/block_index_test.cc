@@ -1,8 +1,10 @@
 // BlockIndex and Evictor: contracts, and random operations against a plain model.
 #include "agent/index/block_index.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -96,11 +98,15 @@ TEST_F(BlockIndexTest, EvictSkipsPinnedBlocks) {
 
 TEST_F(BlockIndexTest, AUseTellsTheDiskItsHintAndAdviceDoesNot) {
   Publish(MetaOf(1));
-  const std::vector<BlockKey> run = {MetaOf(1).key, MetaOf(2).key};
+  Publish(MetaOf(2));
+  const std::vector<BlockKey> run = {MetaOf(1).key, MetaOf(2).key, MetaOf(3).key};
   const ReuseHint hint{.conversation = 7};
-  EXPECT_EQ(index_.Advise(run, hint), 1u);
+  EXPECT_EQ(index_.Advise(run, hint), 2u);
   EXPECT_TRUE(disk_.touched.empty());
-  EXPECT_EQ(index_.Touch(run, hint).size(), 1u);
+  const Pin head = *index_.PinOf(run[0]);
+  const Pin tail = *index_.PinOf(run[1]);
+  EXPECT_THAT(index_.Touch(std::array{&head, &tail}, hint),
+              ::testing::ElementsAre(index_.Find(run[0]), index_.Find(run[1])));
   EXPECT_EQ(disk_.touched, (std::map<BlockKey, ReuseHint>{{run[0], hint}, {run[1], hint}}));
 }
 
@@ -111,7 +117,10 @@ TEST_F(BlockIndexTest, AdviceIsNoUse) {
   index_.Advise({&oldest, 1}, {.finish = FinishReason::kStop});
   const EvictionOrder& order = index_.OrderNow(kDomain).order();
   EXPECT_EQ(order.LastUseOf(*order.Find(oldest)), order.LastUseOf(*order.Find(MetaOf(2).key)) - 1);
-  index_.Touch({&oldest, 1}, ReuseHint());
+  {
+    const Pin pin = *index_.PinOf(oldest);
+    index_.Touch(std::array{&pin}, ReuseHint());
+  }
   EXPECT_EQ(index_.FirstToLeaveHost(kDomain), MetaOf(2).key);
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -40,8 +41,8 @@ class ColdEndTest : public ::testing::Test {
     return true;
   }
   void Use(uint64_t number) {
-    const BlockKey key = Key(number);
-    index_.Touch(std::span(&key, 1), ReuseHint());
+    const Pin pin = *index_.PinOf(Key(number));
+    index_.Touch(std::array{&pin}, ReuseHint());
   }
   // True: it had not been offered since its last use.
   bool Evict(const BlockKey& key) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -45,8 +47,8 @@ struct Rig {
   }
   // Ignores a block that has left.
   void Use(uint64_t number) {
-    const BlockKey key = Key(number);
-    index.Touch(std::span(&key, 1), ReuseHint());
+    const std::optional<Pin> pin = index.PinOf(Key(number));
+    if (pin) index.Touch(std::array{&*pin}, ReuseHint());
   }
   bool Has(uint64_t number) const { return index.In(Tier::kHost, Key(number)); }
   // Blocks numbered from `first` to `last` that are still there.
