@@ -103,7 +103,9 @@ class EvictionOrder {
   std::optional<Place> Find(const BlockKey& key) const { return find_(key); }
   // Loads what Insert() of the block looks at into the processor's caches.
   void WarmFor(const BlockKey& key) const {
-    if (learning_ != nullptr) learning_->departed.Prefetch(key);
+    if (learning_ == nullptr) return;
+    learning_->departed.Prefetch(key);
+    learning_->sample.WarmFor(key);
   }
   // REQUIRES of these: a member.
   const BlockKey& KeyOf(Place place) const { return At(place).key; }

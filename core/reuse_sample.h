@@ -7,7 +7,7 @@
 // one. In the small caches a block has no parent: the blocks of a request are used from its last
 // to its first, so the last ones leave first there, too.
 //
-// Pure and deterministic. Executor thread only. Memory is fixed: some 2 MB.
+// Pure and deterministic. Executor thread only. Memory is fixed: some 1 MB.
 #ifndef KVTIER_CORE_REUSE_SAMPLE_H_
 #define KVTIER_CORE_REUSE_SAMPLE_H_
 
@@ -24,9 +24,9 @@
 namespace kvtier {
 
 // Blocks that each small cache holds at most.
-inline constexpr size_t kMaxSampledBlocks = 4096;
+inline constexpr size_t kMaxSampledBlocks = 2048;
 // Blocks that are watched: those of a small cache, and as many again at least that left it.
-inline constexpr size_t kMaxWatchedBlocks = 10'240;
+inline constexpr size_t kMaxWatchedBlocks = 5120;
 
 class ReuseSample {
  public:
@@ -37,6 +37,10 @@ class ReuseSample {
   // after that; `members` is the number of blocks in the tier.
   void Asked(const BlockKey& key, const ReuseState& state, Moment now, size_t members) {
     if (IsSampled(key)) SampledAsked(key, state, now, members);
+  }
+  // Loads what Asked() of the block looks at first into the processor's caches.
+  void WarmFor(const BlockKey& key) const {
+    if (IsSampled(key)) watched_.prefetch(key);
   }
   // Notes that the state of a block changed, and that it was not asked for.
   void Changed(const BlockKey& key, const ReuseState& state);

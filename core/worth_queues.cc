@@ -44,13 +44,20 @@ bool WorthQueues::IsKnown(const Queue& queue, Moment now) const {
   return queue.known && now < queue.until && queue.conclusion == hazards_->conclusions();
 }
 
+void WorthQueues::Settle(Queue* queue) {
+  if (!queue->added) return;
+  queue->items.emplace_hint(queue->items.end(), queue->added->first, queue->added->second);
+  queue->added.reset();
+}
+
 void WorthQueues::Add(uint32_t number, Moment last, Item item) {
   Queue& queue = queues_[number];
-  if (queue.items.empty()) {
+  if (IsEmpty(queue)) {
     queue.place = busy_.size();
     busy_.push_back(number);
   }
-  queue.items.emplace_hint(queue.items.end(), last, item);
+  Settle(&queue);
+  queue.added = {last, item};
   ++size_;
   // One that joins behind all that were there at the look comes into each bucket after them, where
   // there were any.
@@ -59,16 +66,14 @@ void WorthQueues::Add(uint32_t number, Moment last, Item item) {
 
 void WorthQueues::Remove(uint32_t number, Moment last) {
   Queue& queue = queues_[number];
-  // The one that came just before leaves most often: the parent of a block that is put.
-  const auto youngest = std::prev(queue.items.end());
-  if (youngest->first == last) {
-    queue.items.erase(youngest);
+  if (queue.added && queue.added->first == last) {
+    queue.added.reset();
   } else {
     KVT_CHECK(queue.items.erase(last) == 1);
   }
   --size_;
   if (queue.cheapest == last) queue.known = false;
-  if (!queue.items.empty()) return;
+  if (!IsEmpty(queue)) return;
   queues_[busy_.back()].place = queue.place;
   busy_[queue.place] = busy_.back();
   busy_.pop_back();
@@ -77,9 +82,10 @@ void WorthQueues::Remove(uint32_t number, Moment last) {
 bool WorthQueues::Contains(const QueueId& id, Moment last, Item item) const {
   const auto number = numbers_.find(id);
   if (number == numbers_.end()) return false;
-  const Items& items = queues_[number->second].items;
-  const auto found = items.find(last);
-  return found != items.end() && found->second == item;
+  const Queue& queue = queues_[number->second];
+  if (queue.added && queue.added->first == last) return queue.added->second == item;
+  const auto found = queue.items.find(last);
+  return found != queue.items.end() && found->second == item;
 }
 
 WorthQueues::Found WorthQueues::OldestIn(const Queue& queue, size_t bucket, Moment now) const {
@@ -135,6 +141,7 @@ std::optional<WorthQueues::Choice> WorthQueues::First(Ranked ranked, Moment now,
   for (const uint32_t number : busy_) {
     Queue& queue = queues_[number];
     if (group != kAllGroups && queue.id.group != group) continue;
+    Settle(&queue);
     const Choice choice = FirstOf(ranked, &queue, now);
     if (first.has_value() && !choice.LeavesBefore(*first)) continue;
     first = choice;
@@ -148,6 +155,7 @@ WorthQueues::Walk::Walk(WorthQueues* queues, Ranked ranked, Moment now)
     : queues_(queues), ranked_(ranked), now_(now) {
   for (const uint32_t number : queues_->busy_) {
     Queue& queue = queues_->queues_[number];
+    Settle(&queue);
     Cursor cursor{.queue = number, .choice = queues_->FirstOf(ranked_, &queue, now_)};
     cursor.rank = queue.rank;
     cursor.choice.item = queue.items.find(cursor.choice.last)->second;

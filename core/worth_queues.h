@@ -109,6 +109,9 @@ class WorthQueues {
     QueueId id;
     double factor = 1;  // By which weight and cost multiply the worth of its class.
     Items items;
+    // The item that was added last, which is not in `items` yet: it is the next to be removed most
+    // often, as the parent of the next block that is put.
+    std::optional<std::pair<PackedMoment, Item>> added;
     size_t place = 0;  // In `busy_`, while it has items.
     // The buckets before `rank` of the ranking are empty while `passed` and until `enters`.
     bool passed = false;
@@ -128,6 +131,9 @@ class WorthQueues {
     std::optional<Moment> enters;  // When the next younger one comes into the bucket.
   };
   uint32_t LookUp(const QueueId& id);
+  static bool IsEmpty(const Queue& queue) { return queue.items.empty() && !queue.added; }
+  // Puts the item that was added last among the others. What reads `items` calls this before.
+  static void Settle(Queue* queue);
   Found OldestIn(const Queue& queue, size_t bucket, Moment now) const;
   void LookForCheapest(Queue* queue, Moment now) const;
   bool IsKnown(const Queue& queue, Moment now) const;

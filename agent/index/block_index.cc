@@ -41,9 +41,8 @@ void BlockIndex::DiskFollower::OnChange(const BlockChange& change) {
 
 void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arrival,
                              const ReuseHint& hint, absl::Time now) {
-  const auto [found, added] = blocks_.try_emplace(meta.key);
-  KVT_CHECK(added && slot);
-  HostBlock& block = found->second;
+  KVT_CHECK(slot);
+  HostBlock& block = *blocks_.Add(meta.key);
   // An engine may compute the same block twice with bytes that differ in the last bit; the sum kept
   // here is that of the host's bytes (disks and GPU pools keep their own).
   block.meta = meta;
@@ -59,27 +58,21 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arriv
 }
 
 void BlockIndex::WarmFor(DomainId domain, const BlockKey& key) const {
-  blocks_.prefetch(key);
+  blocks_.Prefetch(key);
   host_order(domain).WarmFor(key);
   parts_.changes->WarmFor(domain, key);
 }
 
 HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
-  const auto found = blocks_.find(key);
-  KVT_CHECK(found != blocks_.end() && found->second.pins == 0);
-  HostBlock& block = found->second;
-  const bool was_aside = OrderOf(block).Erase(block.place, block.slot);
-  HostSlot slot = std::move(block.slot);
-  blocks_.erase(found);
+  HostBlock* const block = blocks_.Find(key);
+  KVT_CHECK(block != nullptr && block->pins == 0);
+  const bool was_aside = OrderOf(*block).Erase(block->place, block->slot);
+  HostSlot slot = std::move(block->slot);
+  blocks_.Erase(block);
   parts_.changes->Tell({.delta = {.kind = Delta::Kind::kRemove, .tier = Tier::kHost, .key = key},
                         .domain = slot.domain(),
                         .was_aside = was_aside});
   return slot;
-}
-
-const HostBlock* BlockIndex::Find(const BlockKey& key) const {
-  const auto found = blocks_.find(key);
-  return found == blocks_.end() ? nullptr : &found->second;
 }
 
 bool BlockIndex::In(Tier tier, const BlockKey& key) const {
@@ -88,7 +81,7 @@ bool BlockIndex::In(Tier tier, const BlockKey& key) const {
       return std::ranges::any_of(pools_,
                                  [&](const GpuBlocks* pool) { return pool->Contains(key); });
     case Tier::kHost:
-      return blocks_.contains(key);
+      return blocks_.Contains(key);
     case Tier::kDisk:
       break;
   }
@@ -103,9 +96,9 @@ std::optional<Tier> BlockIndex::NearestTier(const BlockKey& key) const {
 }
 
 std::optional<Pin> BlockIndex::PinOf(const BlockKey& key) {
-  const auto found = blocks_.find(key);
-  if (found == blocks_.end()) return std::nullopt;
-  return Take(&found->second);
+  HostBlock* const block = blocks_.Find(key);
+  if (block == nullptr) return std::nullopt;
+  return Take(block);
 }
 
 void BlockIndex::Hold(ResidentBlock* block) {
@@ -125,12 +118,8 @@ bool BlockIndex::IsPinned(const BlockKey& key) const {
 
 void BlockIndex::CountHit(const Pin& pin) {
   HostBlock* block = static_cast<HostBlock*>(BlockOf(pin));
-  if (block == nullptr) {
-    const auto found = blocks_.find(pin.key());
-    if (found == blocks_.end()) return;
-    block = &found->second;
-  }
-  if (block->hits < UINT32_MAX) ++block->hits;
+  if (block == nullptr) block = blocks_.Find(pin.key());
+  if (block != nullptr && block->hits < UINT32_MAX) ++block->hits;
 }
 
 std::vector<const HostBlock*> BlockIndex::Touch(std::span<const Pin* const> run,
@@ -217,7 +206,7 @@ std::vector<Delta> BlockIndex::Snapshot() const {
   const auto add = [&](Tier tier, const BlockKey& key) {
     deltas.push_back({.kind = Delta::Kind::kAdd, .tier = tier, .key = key});
   };
-  for (const auto& [key, block] : blocks_) add(Tier::kHost, key);
+  blocks_.ForEach([&](const HostBlock& block) { add(Tier::kHost, block.meta.key); });
   if (parts_.disks != nullptr) {
     for (const BlockKey& key : parts_.disks->Keys()) add(Tier::kDisk, key);
   }
@@ -229,11 +218,12 @@ std::vector<Delta> BlockIndex::Snapshot() const {
 
 void BlockIndex::Audit() const {
   uint64_t pinned = 0;
-  for (const auto& [key, block] : blocks_) {
-    KVT_CHECK(block.meta.key == key && block.slot && block.offset == block.slot.offset().value);
-    KVT_CHECK(host_order(block.slot.domain()).KeyOf(block.place) == key);
+  blocks_.ForEach([&](const HostBlock& block) {
+    KVT_CHECK(Find(block.meta.key) == &block);
+    KVT_CHECK(block.slot && block.offset == block.slot.offset().value);
+    KVT_CHECK(host_order(block.slot.domain()).KeyOf(block.place) == block.meta.key);
     if (block.pins > 0) pinned += block.meta.length;
-  }
+  });
   KVT_CHECK(pinned == pinned_bytes());
   size_t ordered = 0;
   for (const HostOrder& order : host_) {

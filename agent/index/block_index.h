@@ -16,9 +16,9 @@
 #include <span>
 #include <vector>
 
-#include "absl/container/node_hash_map.h"
 #include "absl/time/time.h"
 #include "agent/index/block_changes.h"
+#include "agent/index/host_blocks.h"
 #include "agent/index/host_order.h"
 #include "agent/index/pin.h"
 #include "core/arrival.h"
@@ -35,13 +35,6 @@
 namespace kvtier {
 
 class GpuBlocks;
-
-// One block in host memory.
-struct HostBlock : ResidentBlock {
-  HostSlot slot;
-  HostOrder::Place place{};  // In the order of its domain.
-  uint32_t hits = 0;         // Since it came.
-};
 
 class BlockIndex final : public PinHome {
  public:
@@ -73,7 +66,7 @@ class BlockIndex final : public PinHome {
   HostSlot UnpublishHost(const BlockKey& key);
 
   // Returns the block in host memory; nullptr: it is not there. Valid until the next change.
-  const HostBlock* Find(const BlockKey& key) const;
+  const HostBlock* Find(const BlockKey& key) const { return blocks_.Find(key); }
   bool In(Tier tier, const BlockKey& key) const;
   // Whether host memory or a disk has the block, from which a GPU pool can be filled again.
   bool InLowerTier(const BlockKey& key) const {
@@ -132,7 +125,7 @@ class BlockIndex final : public PinHome {
   // Calls `visit` with each block of host memory, in no order.
   template <typename Visit>
   void ForEachInHost(Visit visit) const {
-    for (const auto& [key, block] : blocks_) visit(block);
+    blocks_.ForEach(visit);
   }
   void Audit() const;
 
@@ -155,9 +148,9 @@ class BlockIndex final : public PinHome {
   void Unhold(ResidentBlock* block) override;
 
   const Parts parts_;
-  absl::node_hash_map<BlockKey, HostBlock> blocks_;  // Nodes: pins point at them.
-  std::deque<HostOrder> host_;                       // By domain.
-  std::vector<uint64_t> erasures_;                   // By domain.
+  HostBlocks blocks_;
+  std::deque<HostOrder> host_;      // By domain.
+  std::vector<uint64_t> erasures_;  // By domain.
   std::vector<GpuBlocks*> pools_;
   DiskFollower disk_follower_{this};
 };

@@ -1,0 +1,87 @@
+// HostBlocks is where the index keeps the blocks of host memory: each at one address until it is
+// erased, and found by its key. The keys lie in the table itself, so a key that is not there costs
+// one look at memory, and a table that grows does not visit the blocks.
+//
+// Executor thread only. Memory stays that of the most blocks there ever were.
+#ifndef KVTIER_AGENT_INDEX_HOST_BLOCKS_H_
+#define KVTIER_AGENT_INDEX_HOST_BLOCKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "agent/index/host_order.h"
+#include "agent/index/pin.h"
+#include "core/block_key.h"
+#include "core/check.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+// One block in host memory.
+struct HostBlock : ResidentBlock {
+  HostSlot slot;
+  HostOrder::Place place{};  // In the order of its domain.
+  uint32_t hits = 0;         // Since it came.
+};
+
+class HostBlocks {
+ public:
+  // Adds a block, whose meta data but for its key are the caller's to fill in. REQUIRES: it is not
+  // there.
+  HostBlock* Add(const BlockKey& key) {
+    const auto [found, added] = blocks_.try_emplace(key, nullptr);
+    KVT_CHECK(added);
+    found->second = TakePlace();
+    found->second->meta.key = key;
+    return found->second;
+  }
+  // Returns the block; nullptr: it is not there.
+  HostBlock* Find(const BlockKey& key) const {
+    const auto found = blocks_.find(key);
+    return found == blocks_.end() ? nullptr : found->second;
+  }
+  bool Contains(const BlockKey& key) const { return blocks_.contains(key); }
+  // Loads what Add() and Find() look at into the processor's caches.
+  void Prefetch(const BlockKey& key) const { blocks_.prefetch(key); }
+  // Lets go of all that the block held. REQUIRES: it is there.
+  void Erase(HostBlock* block) {
+    KVT_CHECK(blocks_.erase(block->meta.key) == 1);
+    *block = HostBlock();
+    free_.push_back(block);
+  }
+  size_t size() const { return blocks_.size(); }
+  // Calls `visit` with each block, in no order.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const auto& [key, block] : blocks_) visit(*block);
+  }
+
+ private:
+  static constexpr size_t kBlocksAtOnce = 64;
+  HostBlock* TakePlace() {
+    if (free_.empty()) {
+      HostBlock* const more = places_.emplace_back(new HostBlock[kBlocksAtOnce]).get();
+      for (size_t i = kBlocksAtOnce; i > 0; --i) free_.push_back(&more[i - 1]);
+    }
+    HostBlock* const place = free_.back();
+    free_.pop_back();
+    // The one that is taken next is loaded from memory meanwhile.
+    if (!free_.empty()) {
+      const char* const next = reinterpret_cast<const char*>(free_.back());
+      for (size_t line = 0; line < sizeof(HostBlock); line += 64)
+        __builtin_prefetch(next + line, 1);
+    }
+    return place;
+  }
+
+  absl::flat_hash_map<BlockKey, HostBlock*> blocks_;
+  std::vector<std::unique_ptr<HostBlock[]>> places_;
+  std::vector<HostBlock*> free_;  // Of `places_`.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_INDEX_HOST_BLOCKS_H_
