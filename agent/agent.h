@@ -35,6 +35,7 @@
 #include "agent/peers/coordinator_link.h"
 #include "agent/peers/coordinator_reporter.h"
 #include "agent/peers/peer_transport.h"
+#include "agent/sessions/fair_turns.h"
 #include "agent/sessions/worker_sessions.h"
 #include "agent/tenants.h"
 #include "core/byte_workers.h"
@@ -116,6 +117,7 @@ class Agent {
   const NodeGpus& gpus() const { return gpus_; }
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // Null: alone.
   WorkerSessions& sessions() { return sessions_; }
+  FairTurns& turns() { return turns_; }
   NodeFlows& flows() { return flows_; }
   // Returns capacity, use and blocks of each tier that this node has.
   std::vector<TierUsage> Usage() const;
@@ -151,6 +153,7 @@ class Agent {
   KeptLessons lessons_;
   std::unique_ptr<CoordinatorReporter> reporter_;
   WorkerSessions sessions_;
+  FairTurns turns_;
   NodeFlows flows_;
   Waits waits_;
   std::atomic<size_t> block_count_{0};  // A figure only, so relaxed.

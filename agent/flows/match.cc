@@ -32,7 +32,7 @@ void AddElsewhere(const std::vector<BlockRun>& runs, const std::vector<Unmatched
 
 }  // namespace
 
-Matched Matcher::MatchHere(const BlockRun& run) const {
+Task<Matched> Matcher::MatchHere(const BlockRun& run) const {
   Matched matched;
   matched.tiers.reserve(run.keys.size());
   for (const BlockKey& key : run.keys) {
@@ -40,9 +40,10 @@ Matched Matcher::MatchHere(const BlockRun& run) const {
     if (!tier && !run.is_set) break;
     matched.tiers.push_back(tier);
     if (tier) ++matched.local_blocks;
+    if (matched.tiers.size() % kKeysPerTurn == 0) co_await parts_.turns->GiveWay(run.domain);
   }
   matched.total_blocks = matched.local_blocks;
-  return matched;
+  co_return matched;
 }
 
 Task<std::vector<Matched>> Matcher::Match(std::vector<BlockRun> runs, absl::Duration timeout) {
@@ -50,7 +51,7 @@ Task<std::vector<Matched>> Matcher::Match(std::vector<BlockRun> runs, absl::Dura
   std::vector<BlockKey> rest;
   std::vector<Unmatched> places;  // Of `rest`.
   for (size_t i = 0; i < runs.size(); ++i) {
-    matched.push_back(MatchHere(runs[i]));
+    matched.push_back(co_await MatchHere(runs[i]));
     if (timeout <= absl::ZeroDuration()) continue;
     const size_t first = runs[i].is_set ? 0 : matched[i].tiers.size();
     for (size_t k = first; k < runs[i].keys.size(); ++k) {

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "agent/flows/fetch.h"
 #include "agent/index/block_index.h"
+#include "agent/sessions/fair_turns.h"
 #include "agent/sessions/sessions.h"
 #include "core/task.h"
 
@@ -30,6 +31,7 @@ class Matcher {
  public:
   struct Parts {  // Not owned.
     Executor* executor = nullptr;
+    FairTurns* turns = nullptr;
     BlockIndex* index = nullptr;
     Fetcher* fetcher = nullptr;
   };
@@ -40,8 +42,8 @@ class Matcher {
   Task<std::vector<Matched>> Match(std::vector<BlockRun> runs, absl::Duration timeout);
 
  private:
-  // Looks at this node alone.
-  Matched MatchHere(const BlockRun& run) const;
+  // Looks at this node alone. REQUIRES: `run` outlives the task.
+  Task<Matched> MatchHere(const BlockRun& run) const;
 
   const Parts parts_;
 };

@@ -29,6 +29,7 @@
 #include "agent/peers/coordinator_reporter.h"
 #include "agent/peers/peer_transport.h"
 #include "agent/peers/serve_peer.h"
+#include "agent/sessions/fair_turns.h"
 #include "agent/sessions/worker_sessions.h"
 #include "agent/tenants.h"
 #include "core/byte_workers.h"
@@ -55,6 +56,7 @@ struct NodeRooms {
   NodeDisks* disks = nullptr;
   NodeGpus* gpus = nullptr;
   WorkerSessions* sessions = nullptr;
+  FairTurns* turns = nullptr;
   const CoordinatorReporter* reporter = nullptr;  // Null: the agent runs alone.
   PeerTransport* transport = nullptr;
 };

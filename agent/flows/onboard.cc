@@ -56,7 +56,7 @@ absl::Status Onboarder::FindTarget(OnboardRequest* request) const {
 Task<absl::StatusOr<Onboarded>> Onboarder::Onboard(OnboardRequest request) {
   KVT_CO_RETURN_IF_ERROR(FindTarget(&request));
   Brought brought = co_await Bring(request);
-  co_return GrantLeases(request, std::move(brought));
+  co_return co_await GrantInTurns(request, std::move(brought));
 }
 
 Task<absl::StatusOr<std::vector<Onboarded>>> Onboarder::OnboardAll(
@@ -65,7 +65,8 @@ Task<absl::StatusOr<std::vector<Onboarded>>> Onboarder::OnboardAll(
   std::vector<Brought> brought = co_await BringAll(&requests);
   std::vector<Onboarded> all;
   for (size_t i = 0; i < requests.size(); ++i) {
-    KVT_CO_ASSIGN_OR_RETURN(Onboarded onboarded, GrantLeases(requests[i], std::move(brought[i])));
+    KVT_CO_ASSIGN_OR_RETURN(Onboarded onboarded,
+                            co_await GrantInTurns(requests[i], std::move(brought[i])));
     all.push_back(std::move(onboarded));
   }
   co_return all;
@@ -153,6 +154,10 @@ Task<bool> Onboarder::GatherRun(const OnboardRequest& request, Urgency urgency, 
     std::optional<Wanted> local = WantLocal(keys[wanted.size()], request, urgency);
     if (!local.has_value()) break;
     wanted.push_back(*std::move(local));
+    if (wanted.size() % kKeysPerTurn > 0) continue;
+    const size_t found = wanted.size();
+    co_await flows_.turns->GiveWay(request.run.domain);
+    if (wanted.size() < found) co_return false;  // One of them was dropped meanwhile.
   }
   co_return wanted.size() < keys.size() && !request.local_only &&
       brought->rounds++ < kMaxLocateRounds;
@@ -169,6 +174,7 @@ Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, 
       } else {
         brought->absent.push_back(i);
       }
+      if ((i + 1) % kKeysPerTurn == 0) co_await flows_.turns->GiveWay(request.run.domain);
     }
     flows_.stats->disk_misses += brought->absent.size();
     co_return !brought->absent.empty() && !request.local_only;
@@ -234,6 +240,7 @@ Task<void> Onboarder::AwaitReady(Brought* brought, const OnboardRequest& request
     MissReason missed = MissReason::kNone;
     const bool ready = co_await AwaitOne(&blocks[i], request.deadline, &missed);
     if (!ready) Drop(request, i, missed, brought);
+    if ((i + 1) % kKeysPerTurn == 0) co_await flows_.turns->GiveWay(request.run.domain);
   }
 }
 
@@ -282,15 +289,53 @@ absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request, 
   Onboarded onboarded{.missed = brought.missed,
                       .lease_deadline = flows_.executor->Now() + kLeaseDuration};
   onboarded.blocks.reserve(brought.blocks.size());
-  for (size_t i = 0; i < brought.blocks.size(); ++i) {
-    if (!brought.blocks[i].pin) continue;
-    if (!GrantOne(request, i, std::move(brought.blocks[i]), &onboarded)) {
-      onboarded.missed = MissReason::kNoRoom;
-      break;
-    }
-  }
+  GrantSome(request, 0, brought.blocks.size(), &brought, &onboarded);
   NoteUse(request, onboarded.blocks);
   return onboarded;
+}
+
+Task<absl::StatusOr<Onboarded>> Onboarder::GrantInTurns(const OnboardRequest& request,
+                                                        Brought brought) {
+  KVT_CO_RETURN_IF_ERROR(CheckSession(request));
+  Onboarded onboarded{.missed = brought.missed,
+                      .lease_deadline = flows_.executor->Now() + kLeaseDuration};
+  const size_t blocks = brought.blocks.size();
+  onboarded.blocks.reserve(blocks);
+  for (size_t first = 0; first < blocks; first += kKeysPerTurn) {
+    if (!GrantSome(request, first, kKeysPerTurn, &brought, &onboarded)) break;
+    if (blocks - first <= kKeysPerTurn) break;
+    co_await flows_.turns->GiveWay(request.run.domain);
+    KVT_CO_RETURN_IF_ERROR(CheckSession(request));
+  }
+  // From the end, so that the head of a run ends up the warmest.
+  const std::span<const LeasedBlock> leased = onboarded.blocks;
+  std::vector<std::vector<const HostBlock*>> used;
+  for (size_t end = leased.size(); end > 0;) {
+    const size_t first = (end - 1) / kKeysPerTurn * kKeysPerTurn;
+    used.push_back(Touch(request, leased.subspan(first, end - first)));
+    end = first;
+    if (end == 0) break;
+    co_await flows_.turns->GiveWay(request.run.domain);
+    KVT_CO_RETURN_IF_ERROR(CheckSession(request));
+  }
+  if (flows_.offloader != nullptr) {
+    for (auto stretch = used.rbegin(); stretch != used.rend(); ++stretch) {
+      flows_.offloader->Used(*stretch);
+    }
+  }
+  co_return onboarded;
+}
+
+bool Onboarder::GrantSome(const OnboardRequest& request, size_t first, size_t count,
+                          Brought* brought, Onboarded* onboarded) {
+  const size_t end = std::min(brought->blocks.size() - first, count) + first;
+  for (size_t i = first; i < end; ++i) {
+    if (!brought->blocks[i].pin) continue;
+    if (GrantOne(request, i, std::move(brought->blocks[i]), onboarded)) continue;
+    onboarded->missed = MissReason::kNoRoom;
+    return false;
+  }
+  return true;
 }
 
 absl::Status Onboarder::CheckSession(const OnboardRequest& request) const {
@@ -298,11 +343,16 @@ absl::Status Onboarder::CheckSession(const OnboardRequest& request) const {
   return absl::FailedPreconditionError("session: it ended while its request ran");
 }
 
-void Onboarder::NoteUse(const OnboardRequest& request, const std::vector<LeasedBlock>& leased) {
+std::vector<const HostBlock*> Onboarder::Touch(const OnboardRequest& request,
+                                               std::span<const LeasedBlock> leased) {
   std::vector<const Pin*> run;
   run.reserve(leased.size());
   for (const LeasedBlock& block : leased) run.push_back(&flows_.leases->PinOf(block.lease));
-  const std::vector<const HostBlock*> used = flows_.index->Touch(run, request.run.hint);
+  return flows_.index->Touch(run, request.run.hint);
+}
+
+void Onboarder::NoteUse(const OnboardRequest& request, std::span<const LeasedBlock> leased) {
+  const std::vector<const HostBlock*> used = Touch(request, leased);
   if (flows_.offloader != nullptr) flows_.offloader->Used(used);
 }
 

@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -24,6 +25,7 @@
 #include "agent/gpu/node_gpus.h"
 #include "agent/index/block_index.h"
 #include "agent/index/load_table.h"
+#include "agent/sessions/fair_turns.h"
 #include "agent/sessions/leases.h"
 #include "agent/sessions/sessions.h"
 #include "core/checksum.h"
@@ -62,6 +64,7 @@ class Onboarder {
  public:
   struct Flows {  // Not owned.
     Executor* executor = nullptr;
+    FairTurns* turns = nullptr;
     Waits* waits = nullptr;
     BlockIndex* index = nullptr;
     SessionTable* sessions = nullptr;
@@ -144,8 +147,19 @@ class Onboarder {
   void Drop(const OnboardRequest& request, size_t index, MissReason missed, Brought* brought);
   // False: it has no lease, and nothing behind it gets one.
   bool GrantOne(const OnboardRequest& request, size_t index, Wanted wanted, Onboarded* onboarded);
-  // Notes that the blocks are used, once they are leased.
-  void NoteUse(const OnboardRequest& request, const std::vector<LeasedBlock>& leased);
+  // Grants leases of `brought` as GrantLeases() does, and gives way to other tenants meanwhile.
+  // REQUIRES: `request` outlives the task.
+  Task<absl::StatusOr<Onboarded>> GrantInTurns(const OnboardRequest& request, Brought brought);
+  // Grants leases of the blocks from `first` on, of `count` at most. False: there was no room for
+  // one, and none behind it gets one.
+  bool GrantSome(const OnboardRequest& request, size_t first, size_t count, Brought* brought,
+                 Onboarded* onboarded);
+  // Tells the orders of eviction that the blocks, which are leased, are used; returns those of host
+  // memory.
+  std::vector<const HostBlock*> Touch(const OnboardRequest& request,
+                                      std::span<const LeasedBlock> leased);
+  // Does so, and tells the disk tier.
+  void NoteUse(const OnboardRequest& request, std::span<const LeasedBlock> leased);
 
   const Flows flows_;
   absl::flat_hash_set<Parts*> parts_;  // Those under way.

@@ -178,11 +178,17 @@ std::vector<LeasedBlock> Onboarder::Parts::Lease(Sequence* sequence, absl::Time 
   if (sequence->request.run.is_set) {
     std::vector<size_t> ready = std::exchange(sequence->ready, {});
     std::ranges::sort(ready);
+    if (ready.size() > kKeysPerTurn) {
+      sequence->ready.assign(ready.begin() + kKeysPerTurn, ready.end());
+      ready.resize(kKeysPerTurn);
+    }
     for (const size_t index : ready) {
       if (!grant(index)) break;
     }
   } else {
-    while (HasNew(*sequence) && grant(sequence->next)) ++sequence->next;
+    for (size_t i = 0; i < kKeysPerTurn && HasNew(*sequence) && grant(sequence->next); ++i) {
+      ++sequence->next;
+    }
   }
   onboarder_->NoteUse(sequence->request, granted.blocks);
   return std::move(granted.blocks);

@@ -25,12 +25,13 @@ absl::Status Putter::CheckTarget(const BlockRun& run, Tier target) const {
   return absl::OkStatus();
 }
 
-DiskPromises::Put Putter::PromisedOf(const BlockRun& run, Tier target) const {
+Task<DiskPromises::Put> Putter::PromisedOf(const BlockRun& run, Tier target) const {
   DiskPromises::Put put{.session = run.session, .domain = run.domain};
-  if (parts_.offloader == nullptr) return put;
+  if (parts_.offloader == nullptr) co_return put;
   uint64_t first = 0;
   uint64_t bytes = 0;
   for (size_t i = 0; i < run.keys.size(); ++i) {
+    if (i > 0 && i % kKeysPerTurn == 0) co_await parts_.turns->GiveWay(run.domain);
     const BlockKey& key = run.keys[i];
     const BlockRoom room = parts_.evictor->RoomFor(run.domain, run.lengths, run.LengthOf(i));
     if (IsHere(key, target) || parts_.reservations->IsPending(key) ||
@@ -44,31 +45,55 @@ DiskPromises::Put Putter::PromisedOf(const BlockRun& run, Tier target) const {
   // The mean, so that the room is for all; and no less than what the first block takes, so that
   // whatever is granted is enough for one.
   if (put.blocks > 0) put.slot_bytes = std::max(first, (bytes + put.blocks - 1) / put.blocks);
-  return put;
+  co_return put;
 }
 
 Task<absl::StatusOr<Reserved>> Putter::ReserveBy(BlockRun run, Tier target, absl::Time deadline) {
   KVT_CO_RETURN_IF_ERROR(CheckTarget(run, target));
   PromisedRoom room;
-  if (const DiskPromises::Put promised = PromisedOf(run, target); promised.blocks > 0) {
-    room = co_await parts_.promises->Await(promised, deadline);
-    if (!parts_.sessions->IsOpen(run.session)) {
-      co_return absl::FailedPreconditionError("the session ended while its put waited");
+  const DiskPromises::Put promised = co_await PromisedOf(run, target);
+  if (promised.blocks > 0) room = co_await parts_.promises->Await(promised, deadline);
+  KVT_CO_RETURN_IF_ERROR(CheckSession(run.session));
+  Reserving reserving = BeginReserving(target, std::move(room));
+  for (size_t first = 0; first < run.keys.size(); first += kKeysPerTurn) {
+    if (first > 0) {
+      co_await parts_.turns->GiveWay(run.domain);
+      // What it has reserved so far has ended with it.
+      KVT_CO_RETURN_IF_ERROR(CheckSession(run.session));
     }
+    KVT_CO_RETURN_IF_ERROR(ReserveSome(run, first, kKeysPerTurn, &reserving));
   }
-  co_return Reserve(run, target, std::move(room));
+  if (target == Tier::kGpu) parts_.gpus->For(run)->Pump();
+  co_return std::move(reserving.reserved);
 }
 
 absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target, PromisedRoom room) {
   KVT_RETURN_IF_ERROR(CheckTarget(run, target));
-  Reserved reserved{.deadline = parts_.executor->Now() + kReservationDuration};
-  Reserving reserving{.target = target, .deadline = reserved.deadline, .room = std::move(room)};
-  for (size_t i = 0; i < run.keys.size(); ++i) {
-    KVT_ASSIGN_OR_RETURN(ReservedBlock block, ReserveOne(run, i, &reserving));
-    reserved.blocks.push_back(block);
-  }
+  Reserving reserving = BeginReserving(target, std::move(room));
+  KVT_RETURN_IF_ERROR(ReserveSome(run, 0, run.keys.size(), &reserving));
   if (target == Tier::kGpu) parts_.gpus->For(run)->Pump();
-  return reserved;
+  return std::move(reserving.reserved);
+}
+
+Putter::Reserving Putter::BeginReserving(Tier target, PromisedRoom room) const {
+  return {.target = target,
+          .room = std::move(room),
+          .reserved = {.deadline = parts_.executor->Now() + kReservationDuration}};
+}
+
+absl::Status Putter::CheckSession(SessionId session) const {
+  if (parts_.sessions->IsOpen(session)) return absl::OkStatus();
+  return absl::FailedPreconditionError("the session ended while its put waited");
+}
+
+absl::Status Putter::ReserveSome(const BlockRun& run, size_t first, size_t count,
+                                 Reserving* reserving) {
+  const size_t end = first + std::min(count, run.keys.size() - first);
+  for (size_t i = first; i < end; ++i) {
+    KVT_ASSIGN_OR_RETURN(ReservedBlock block, ReserveOne(run, i, reserving));
+    reserving->reserved.blocks.push_back(block);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
@@ -109,7 +134,7 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
     offset = *place;
   }
   const absl::StatusOr<ReservationId> id =
-      parts_.reservations->Add(run.session, std::move(block), reserving->deadline);
+      parts_.reservations->Add(run.session, std::move(block), reserving->reserved.deadline);
   if (!id.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
   return ReservedBlock{.state = ReservedBlock::State::kReserved, .id = *id, .offset = offset};
 }
@@ -163,28 +188,44 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
     if (ids.empty()) co_return 0;
     parts_.scope->Spawn(CommitBehind(session, step, std::move(ids), committing));
   } else {
-    for (const ReservationId id : ids) {
-      const PendingBlock* const block = parts_.reservations->Find(session, id);
-      if (block != nullptr) parts_.index->WarmFor(block->domain, block->meta.key);
-    }
-    const absl::Time now = parts_.index->Now();
     std::vector<PendingBlock> blocks;
-    for (const ReservationId id : ids) {
-      PendingBlock* const block = parts_.reservations->Find(session, id);
-      if (block == nullptr) continue;
-      if (IsReady(*block)) {
-        Publish(block, now);
-        parts_.reservations->End(id);
-        ++committing->committed;
-      } else {
-        blocks.push_back(*parts_.reservations->Take(session, id));
-      }
+    std::span<const ReservationId> left = ids;
+    while (!left.empty()) {
+      const std::span<const ReservationId> some = left.first(std::min(left.size(), kKeysPerTurn));
+      left = left.subspan(some.size());
+      const std::optional<DomainId> domain = CommitSome(session, some, committing.get(), &blocks);
+      if (domain.has_value() && !left.empty()) co_await parts_.turns->GiveWay(*domain);
     }
     if (blocks.empty()) co_return committing->committed;
     CommitAll(std::move(blocks), committing);
   }
   co_await parts_.waits->Until(&committing->done, parts_.executor->Now() + kCommitTimeout);
   co_return committing->committed;
+}
+
+std::optional<DomainId> Putter::CommitSome(SessionId session, std::span<const ReservationId> ids,
+                                           Committing* committing,
+                                           std::vector<PendingBlock>* unready) {
+  std::optional<DomainId> domain;
+  for (const ReservationId id : ids) {
+    const PendingBlock* const block = parts_.reservations->Find(session, id);
+    if (block == nullptr) continue;
+    domain = block->domain;
+    parts_.index->WarmFor(block->domain, block->meta.key);
+  }
+  const absl::Time now = parts_.index->Now();
+  for (const ReservationId id : ids) {
+    PendingBlock* const block = parts_.reservations->Find(session, id);
+    if (block == nullptr) continue;
+    if (IsReady(*block)) {
+      Publish(block, now);
+      parts_.reservations->End(id);
+      ++committing->committed;
+    } else {
+      unready->push_back(*parts_.reservations->Take(session, id));
+    }
+  }
+  return domain;
 }
 
 void Putter::CommitAll(std::vector<PendingBlock> blocks,

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,6 +23,7 @@
 #include "agent/gpu/node_gpus.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
+#include "agent/sessions/fair_turns.h"
 #include "agent/sessions/reservations.h"
 #include "agent/sessions/sessions.h"
 #include "core/byte_workers.h"
@@ -46,6 +49,7 @@ class Putter {
  public:
   struct Parts {
     Executor* executor = nullptr;
+    FairTurns* turns = nullptr;
     ByteWorkers* workers = nullptr;
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
@@ -83,10 +87,10 @@ class Putter {
 
  private:
   struct Committing;  // One Commit() call: what is left and what succeeded.
-  struct Reserving {  // One Reserve() call.
+  struct Reserving {  // One put: what is reserved for it so far.
     Tier target = Tier::kHost;
-    absl::Time deadline;
     PromisedRoom room;
+    Reserved reserved{};
     bool refused = false;  // A block of it was worth no room.
   };
   // Place that one block of a run is to get in host memory.
@@ -95,6 +99,10 @@ class Putter {
     uint32_t followers = 0;  // Blocks of the run behind it.
   };
   absl::Status CheckTarget(const BlockRun& run, Tier target) const;
+  absl::Status CheckSession(SessionId session) const;
+  Reserving BeginReserving(Tier target, PromisedRoom room) const;
+  // Reserves for the blocks of the run from `first` on, for `count` of them at most.
+  absl::Status ReserveSome(const BlockRun& run, size_t first, size_t count, Reserving* reserving);
   absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Reserving* reserving);
   // Takes the slots of a block that goes to host memory, and returns where the worker writes.
   // Errors: kFailedPrecondition, it is worth no room; kResourceExhausted, there is none;
@@ -106,10 +114,15 @@ class Putter {
                                         Reserving* reserving);
   // Returns the room for those blocks of the run that would be reserved and that the disks would be
   // promised; for 0 blocks: there are none.
-  DiskPromises::Put PromisedOf(const BlockRun& run, Tier target) const;
+  // REQUIRES: `run` outlives the task.
+  Task<DiskPromises::Put> PromisedOf(const BlockRun& run, Tier target) const;
   bool IsHere(const BlockKey& key, Tier target) const;
   // Returns whether the block can be published as it is: its bytes are in place and summed.
   static bool IsReady(const PendingBlock& block);
+  // Publishes those of the session's reservations that are ready, and adds the others to `unready`.
+  // Returns the domain that they are of; nullopt: there is none among them.
+  std::optional<DomainId> CommitSome(SessionId session, std::span<const ReservationId> ids,
+                                     Committing* committing, std::vector<PendingBlock>* unready);
   void CommitAll(std::vector<PendingBlock> blocks, const std::shared_ptr<Committing>& committing);
   // REQUIRES: the reservations await the step.
   Task<void> CommitBehind(SessionId session, uint64_t step, std::vector<ReservationId> ids,

@@ -25,10 +25,10 @@ OnboardStream* OnboardStream::Run(const Home& home, grpc::CallbackServerContext*
     call->Finish(convert::ToGrpc(begun));
     return call;
   }
-  home.turns->Run(bytes, std::move(whose),
-                  [scope = home.agent->scope(), call, ask = std::move(ask)]() mutable {
-                    scope->Spawn(call->Answer(std::move(ask)));
-                  });
+  home.agent->turns().Run(bytes, std::move(whose),
+                          [scope = home.agent->scope(), call, ask = std::move(ask)]() mutable {
+                            scope->Spawn(call->Answer(std::move(ask)));
+                          });
   return call;
 }
 
@@ -45,7 +45,7 @@ Task<void> OnboardStream::Answer(Ask ask) {
 
 Task<absl::Status> OnboardStream::SendParts(Ask ask) {
   if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
-  KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> requests, ask());
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> requests, co_await ask());
   KVT_CO_ASSIGN_OR_RETURN(caller_->parts,
                           Onboarder::Parts::Begin(&agent_->flows().onboarder, std::move(requests)));
   Onboarder::Parts* const parts = caller_->parts.get();

@@ -15,7 +15,7 @@
 #include "agent/flows/onboard.h"
 #include "agent/flows/onboard_parts.h"
 #include "agent/services/call_budget.h"
-#include "agent/services/fair_turns.h"
+#include "agent/sessions/fair_turns.h"
 #include "core/event.h"
 #include "core/task.h"
 #include "grpcpp/server_context.h"
@@ -28,13 +28,12 @@ class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
                             public CallBudget::Share {
  public:
   // Reads the request, on the executor.
-  using Ask = absl::AnyInvocable<absl::StatusOr<std::vector<OnboardRequest>>()>;
+  using Ask = absl::AnyInvocable<Task<absl::StatusOr<std::vector<OnboardRequest>>>()>;
 
   // Where calls are answered. All of it outlives the server.
   struct Home {
     Agent* agent = nullptr;
     CallBudget* budget = nullptr;
-    FairTurns* turns = nullptr;
   };
 
   // Returns what a call takes of memory.

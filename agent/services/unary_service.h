@@ -10,7 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "agent/services/call_budget.h"
-#include "agent/services/fair_turns.h"
+#include "agent/sessions/fair_turns.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/task_scope.h"

@@ -31,15 +31,7 @@ template <typename Request>
 WorkerService::Reactor* WorkerService::Run(Context* context, const Request& request,
                                            Task<absl::Status> task) {
   return calls_.Run(context, request, UnlessStopping(std::move(task)),
-                    TenantOf(&request.session_token()));
-}
-
-FairTurns::WhoseCall WorkerService::TenantOf(const std::string* session_token) const {
-  return [this, session_token]() -> std::optional<DomainId> {
-    const absl::StatusOr<SessionId> session = FindSession(*session_token);
-    if (!session.ok()) return std::nullopt;
-    return agent_->sessions().table().DomainOf(*session);
-  };
+                    namer_.WhoseCall(&request.session_token()));
 }
 
 Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
@@ -47,41 +39,11 @@ Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
   co_return co_await task;
 }
 
-absl::StatusOr<SessionId> WorkerService::FindSession(const std::string& token) const {
-  KVT_ASSIGN_OR_RETURN(const SessionToken session_token, SessionTokenFrom(token));
-  return agent_->sessions().table().Find(session_token);
-}
-
 absl::StatusOr<absl::Time> WorkerService::DeadlineOf(const Context& context,
                                                      uint32_t timeout_ms) const {
   KVT_ASSIGN_OR_RETURN(const absl::Duration timeout,
                        convert::TimeoutFrom(timeout_ms, "timeout_ms"));
   return agent_->executor()->Now() + std::min(timeout, TimeLeft(context));
-}
-
-absl::StatusOr<BlockRun> WorkerService::NameRun(SessionId session,
-                                                const v1::Sequence& sequence) const {
-  KVT_ASSIGN_OR_RETURN(const std::vector<EngineKey> keys, convert::EngineKeysFrom(sequence));
-  KVT_ASSIGN_OR_RETURN(
-      const std::optional<EngineKey> parent,
-      convert::OptionalEngineKeyFrom(sequence.parent_engine_key(), "parent_engine_key"));
-  KVT_ASSIGN_OR_RETURN(
-      BlockRun run, agent_->sessions().table().NameRun(session, sequence.space_id(), parent, keys));
-  run.is_set = sequence.set();
-  KVT_ASSIGN_OR_RETURN(run.hint, convert::ReuseHintFrom(sequence));
-  return run;
-}
-
-template <typename Request>
-absl::StatusOr<std::vector<BlockRun>> WorkerService::NameRuns(const Request& request) const {
-  KVT_ASSIGN_OR_RETURN(const SessionId session, FindSession(request.session_token()));
-  KVT_RETURN_IF_ERROR(convert::CheckSequences(request.sequences()));
-  std::vector<BlockRun> runs;
-  for (const v1::Sequence& sequence : request.sequences()) {
-    KVT_ASSIGN_OR_RETURN(BlockRun run, NameRun(session, sequence));
-    runs.push_back(std::move(run));
-  }
-  return runs;
 }
 
 WorkerService::Reactor* WorkerService::RegisterSpace(Context* context,
@@ -92,7 +54,7 @@ WorkerService::Reactor* WorkerService::RegisterSpace(Context* context,
 
 Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest* request,
                                                   v1::RegisterSpaceResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, namer_.FindSession(request->session_token()));
   KVT_CO_ASSIGN_OR_RETURN(const SpaceSpec spec, convert::SpaceFrom(request->space()));
   const uint64_t slot_bytes = SlotBytes(spec.block_bytes);
   if (slot_bytes > agent_->options().slab_bytes) {
@@ -123,7 +85,7 @@ WorkerService::Reactor* WorkerService::Match(Context* context, const v1::MatchRe
 
 Task<absl::Status> WorkerService::DoMatch(const v1::MatchRequest* request,
                                           v1::MatchResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, co_await namer_.NameRuns(*request));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Duration timeout,
                           convert::TimeoutFrom(request->timeout_ms(), "timeout_ms"));
   const std::vector<Matched> matched =
@@ -137,22 +99,21 @@ WorkerService::Reactor* WorkerService::Onboard(Context* context, const v1::Onboa
   return Run(context, *request, DoOnboard(context, request, response));
 }
 
-absl::StatusOr<std::vector<OnboardRequest>> WorkerService::OnboardsOf(
+Task<absl::StatusOr<std::vector<OnboardRequest>>> WorkerService::OnboardsOf(
     const Context& context, const v1::OnboardRequest& request) {
-  KVT_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(request));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, co_await namer_.NameRuns(request));
   OnboardRequest common{.local_only = request.local_only()};
-  KVT_ASSIGN_OR_RETURN(common.target, TargetFrom(request.target()));
-  KVT_ASSIGN_OR_RETURN(common.deadline, DeadlineOf(context, request.timeout_ms()));
-  agent_->sessions().leases().Release(runs[0].session,
-                                      IdsFrom<LeaseId>(request.released_lease_ids()));
+  KVT_CO_ASSIGN_OR_RETURN(common.target, TargetFrom(request.target()));
+  KVT_CO_ASSIGN_OR_RETURN(common.deadline, DeadlineOf(context, request.timeout_ms()));
+  co_await ReleaseLeases(runs[0].session, IdsFrom<LeaseId>(request.released_lease_ids()));
   std::vector<OnboardRequest> all(runs.size(), common);
   for (size_t i = 0; i < runs.size(); ++i) all[i].run = std::move(runs[i]);
-  return all;
+  co_return all;
 }
 
 Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardRequest* request,
                                             v1::OnboardResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> all, OnboardsOf(*context, *request));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> all, co_await OnboardsOf(*context, *request));
   const SessionId session = all[0].run.session;
   const DomainId domain = all[0].run.domain;
   std::vector<Onboarded> onboarded;
@@ -173,8 +134,9 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
 
 grpc::ServerWriteReactor<v1::OnboardPart>* WorkerService::OnboardParts(
     Context* context, const v1::OnboardRequest* request) {
-  return OnboardStream::Run({.agent = agent_, .budget = &budget_, .turns = &turns_}, context,
-                            OnboardStream::MemoryOf(*request), TenantOf(&request->session_token()),
+  return OnboardStream::Run({.agent = agent_, .budget = &budget_}, context,
+                            OnboardStream::MemoryOf(*request),
+                            namer_.WhoseCall(&request->session_token()),
                             [this, context, request] { return OnboardsOf(*context, *request); });
 }
 
@@ -200,7 +162,7 @@ WorkerService::Reactor* WorkerService::TakeTicket(Context* context,
 Task<absl::Status> WorkerService::DoTakeTicket(Context* context,
                                                const v1::TakeTicketRequest* request,
                                                v1::TakeTicketResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, co_await namer_.NameRuns(*request));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
   const DomainId domain = runs[0].domain;
   TicketRequest wanted{.redemptions = request->redemptions(),
@@ -226,7 +188,7 @@ WorkerService::Reactor* WorkerService::RedeemTicket(Context* context,
 Task<absl::Status> WorkerService::DoRedeemTicket(Context* context,
                                                  const v1::RedeemTicketRequest* request,
                                                  v1::OnboardResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, namer_.FindSession(request->session_token()));
   KVT_CO_ASSIGN_OR_RETURN(const TicketId id, TicketFrom(request->ticket()));
   std::vector<SpaceDigest> spaces;
   if (request->space_ids_size() > static_cast<int>(convert::kMaxSequencesPerRequest)) {
@@ -255,7 +217,7 @@ WorkerService::Reactor* WorkerService::Prefetch(Context* context,
 
 Task<absl::Status> WorkerService::DoPrefetch(const v1::PrefetchRequest* request,
                                              v1::PrefetchResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, co_await namer_.NameRuns(*request));
   size_t accepted = 0;
   for (BlockRun& run : runs) {
     accepted += co_await agent_->flows().onboarder.Prefetch(std::move(run), request->local_only());
@@ -271,7 +233,7 @@ WorkerService::Reactor* WorkerService::Reserve(Context* context, const v1::Reser
 
 Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveRequest* request,
                                             v1::ReserveResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, co_await namer_.NameRuns(*request));
   KVT_CO_ASSIGN_OR_RETURN(const Tier target, TargetFrom(request->target()));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -279,7 +241,7 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
   }
   const SessionId session = runs[0].session;
   const DomainId domain = runs[0].domain;
-  agent_->sessions().leases().Release(session, IdsFrom<LeaseId>(request->released_lease_ids()));
+  co_await ReleaseLeases(session, IdsFrom<LeaseId>(request->released_lease_ids()));
   std::vector<ReservationId> ids;
   std::optional<absl::Time> commit_by;  // The first one's; the others' are later.
   absl::Status status;
@@ -313,7 +275,7 @@ WorkerService::Reactor* WorkerService::Commit(Context* context, const v1::Commit
 
 Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitRequest* request,
                                            v1::CommitResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, namer_.FindSession(request->session_token()));
   std::vector<ReservationId> ids = IdsFrom<ReservationId>(request->reservation_ids());
   const std::vector<ReservationId> unwritten =
       IdsFrom<ReservationId>(request->unwritten_reservation_ids());
@@ -360,7 +322,7 @@ WorkerService::Reactor* WorkerService::TakeSlots(Context* context,
 
 Task<absl::Status> WorkerService::DoTakeSlots(const v1::TakeSlotsRequest* request,
                                               v1::TakeSlotsResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, namer_.FindSession(request->session_token()));
   KVT_CO_ASSIGN_OR_RETURN(const BlockRun run, agent_->sessions().table().NameRun(
                                                   session, request->space_id(), std::nullopt, {}));
   if (request->slots() == 0 || request->slots() > kMaxSlotsPerSession) {
@@ -383,8 +345,18 @@ WorkerService::Reactor* WorkerService::Release(Context* context, const v1::Relea
   return Run(context, *request, DoRelease(request));
 }
 
+Task<void> WorkerService::ReleaseLeases(SessionId session, std::vector<LeaseId> ids) {
+  for (std::span<const LeaseId> left = ids; !left.empty();) {
+    const std::span<const LeaseId> some = left.first(std::min(left.size(), kKeysPerTurn));
+    agent_->sessions().leases().Release(session, some);
+    left = left.subspan(some.size());
+    if (left.empty() || !agent_->sessions().table().IsOpen(session)) co_return;
+    co_await agent_->turns().GiveWay(agent_->sessions().table().DomainOf(session));
+  }
+}
+
 Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
-  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, namer_.FindSession(request->session_token()));
   std::vector<LeaseId> leases = IdsFrom<LeaseId>(request->lease_ids());
   for (const uint64_t id : request->damaged_lease_ids()) {
     const std::optional<BlockKey> key =
@@ -399,12 +371,12 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   for (const uint32_t space_id : request->space_ids()) {
     agent_->sessions().table().RemoveSpace(session, space_id);
   }
-  agent_->sessions().leases().Release(session, leases);
   agent_->sessions().reservations().Release(session,
                                             IdsFrom<ReservationId>(request->reservation_ids()));
   const std::vector<uint32_t> slots(request->slots().begin(), request->slots().end());
   GpuTier* const gpu = agent_->gpus().Of(session, agent_->sessions().table().DomainOf(session));
   if (gpu != nullptr) gpu->grants().Release(session, slots);
+  co_await ReleaseLeases(session, std::move(leases));
   co_return absl::OkStatus();
 }
 
@@ -415,7 +387,7 @@ WorkerService::Reactor* WorkerService::Advise(Context* context, const v1::Advise
 
 Task<absl::Status> WorkerService::DoAdvise(const v1::AdviseRequest* request,
                                            v1::AdviseResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(const std::vector<BlockRun> runs, NameRuns(*request));
+  KVT_CO_ASSIGN_OR_RETURN(const std::vector<BlockRun> runs, co_await namer_.NameRuns(*request));
   size_t advised = 0;
   for (const BlockRun& run : runs) {
     advised += agent_->index().Advise(run.keys, run.hint);
@@ -432,7 +404,7 @@ WorkerService::Reactor* WorkerService::Delete(Context* context, const v1::Delete
 
 Task<absl::Status> WorkerService::DoDelete(const v1::DeleteRequest* request,
                                            v1::DeleteResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, co_await namer_.NameRuns(*request));
   const Deleted deleted = co_await agent_->flows().block_deleter.Delete(std::move(runs));
   response->set_deleted_blocks(static_cast<uint32_t>(deleted.blocks));
   response->set_held_blocks(static_cast<uint32_t>(deleted.held));

@@ -10,7 +10,7 @@
 #include "agent/agent.h"
 #include "agent/limits.h"
 #include "agent/services/call_budget.h"
-#include "agent/services/fair_turns.h"
+#include "agent/services/run_namer.h"
 #include "agent/services/unary_service.h"
 #include "core/task.h"
 #include "kvtier/v1/worker.grpc.pb.h"
@@ -23,8 +23,8 @@ class WorkerService final : public v1::Worker::CallbackService {
   explicit WorkerService(Agent* agent)
       : agent_(agent),
         budget_({.bytes = kMaxWorkerCallBytes, .duration = kMaxCallDuration}),
-        turns_(agent->executor(), agent->options().tenants.tenants().size()),
-        calls_(agent->executor(), agent->scope(), &budget_, &turns_) {}
+        namer_(agent),
+        calls_(agent->executor(), agent->scope(), &budget_, &agent->turns()) {}
 
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
@@ -69,8 +69,8 @@ class WorkerService final : public v1::Worker::CallbackService {
   Task<absl::Status> DoRedeemTicket(Context* context, const v1::RedeemTicketRequest* request,
                                     v1::OnboardResponse* response);
   // Reads what an onboard asks for and ends the leases that it gives back.
-  absl::StatusOr<std::vector<OnboardRequest>> OnboardsOf(const Context& context,
-                                                         const v1::OnboardRequest& request);
+  Task<absl::StatusOr<std::vector<OnboardRequest>>> OnboardsOf(const Context& context,
+                                                               const v1::OnboardRequest& request);
   // Writes what was leased to `session`; ends the leases at once where the asker is gone, who would
   // never release what it does not know of.
   void Answer(Context* context, SessionId session, const std::vector<Onboarded>& onboarded,
@@ -90,23 +90,19 @@ class WorkerService final : public v1::Worker::CallbackService {
   // Errors: kInvalidArgument, not two numbers for each.
   absl::Status NoteSums(SessionId session, const v1::CommitRequest& request,
                         std::vector<ReservationId>* ids);
-  absl::StatusOr<SessionId> FindSession(const std::string& token) const;
   // The end of `timeout_ms` from now, or the caller's own deadline before that.
   absl::StatusOr<absl::Time> DeadlineOf(const Context& context, uint32_t timeout_ms) const;
-  // Names the sequences of a request. Errors: kInvalidArgument, naming the field.
-  template <typename Request>
-  absl::StatusOr<std::vector<BlockRun>> NameRuns(const Request& request) const;
-  absl::StatusOr<BlockRun> NameRun(SessionId session, const v1::Sequence& sequence) const;
+  // Ends the leases, and gives way to other tenants meanwhile.
+  Task<void> ReleaseLeases(SessionId session, std::vector<LeaseId> ids);
   // Answers the call in the turn of its session's tenant. REQUIRES: `request` lives until then.
   template <typename Request>
   Reactor* Run(Context* context, const Request& request, Task<absl::Status> task);
-  FairTurns::WhoseCall TenantOf(const std::string* session_token) const;
   // Refuses the call where the agent is stopping.
   Task<absl::Status> UnlessStopping(Task<absl::Status> task);
 
   Agent* const agent_;
   CallBudget budget_;
-  FairTurns turns_;
+  const RunNamer namer_;
   UnaryCalls calls_;
 };
 

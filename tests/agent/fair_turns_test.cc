@@ -1,6 +1,7 @@
-#include "agent/services/fair_turns.h"
+#include "agent/sessions/fair_turns.h"
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -8,6 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/task.h"
+#include "core/task_scope.h"
 #include "gtest/gtest.h"
 #include "tests/testing/test_seed.h"
 
@@ -65,11 +68,26 @@ class FairTurnsTest : public ::testing::Test {
   void Calls(uint32_t domain, const std::string& name, size_t count, size_t cost = 1) {
     for (size_t i = 1; i <= count; ++i) Call(domain, absl::StrCat(name, i), cost);
   }
+  // A call that is done in several turns, and notes each.
+  void LongCall(uint32_t domain, const std::string& name, int turns) {
+    turns_->Run(
+        1'000'000, [domain] { return DomainId{domain}; },
+        [this, domain, name, turns] { scope_.Spawn(WorkInTurns(DomainId{domain}, name, turns)); });
+  }
+  Task<void> WorkInTurns(DomainId domain, std::string name, int turns) {
+    for (int turn = 1; turn <= turns; ++turn) {
+      if (turn > 1) co_await turns_->GiveWay(domain);
+      begun_.push_back(absl::StrCat(name, turn));
+      if (during_) during_(begun_.back());
+    }
+  }
   using Names = std::vector<std::string>;
 
   QueueExecutor executor_;
   std::unique_ptr<FairTurns> turns_ = std::make_unique<FairTurns>(&executor_, kDomains);
   Names begun_;
+  std::function<void(const std::string&)> during_;  // Called in each turn of a long call.
+  TaskScope scope_{&executor_};                     // Goes first.
 };
 
 TEST_F(FairTurnsTest, WhereNothingWaitsACallBeginsAtOnce) {
@@ -139,6 +157,69 @@ TEST_F(FairTurnsTest, ACallOfNobodyIsRefusedAtOnce) {
   turns_->Run(1, [] { return std::nullopt; }, [this] { begun_.push_back("nobody's"); });
   executor_.RunAll();
   EXPECT_EQ(begun_, (Names{"nobody's", "a1", "a2", "a3"}));
+}
+
+TEST_F(FairTurnsTest, ALongCallPausesForAnotherTenantsCallAlone) {
+  executor_.Occupy();
+  LongCall(0, "long", 3);
+  Calls(0, "a", 1);
+  executor_.RunAll();
+  EXPECT_EQ(begun_, (Names{"long1", "long2", "long3", "a1"})) << "one tenant's calls do not mix";
+  begun_.clear();
+  executor_.Occupy();
+  LongCall(0, "long", 3);
+  Calls(0, "a", 1);
+  Calls(1, "b", 2);
+  executor_.RunAll();
+  EXPECT_EQ(begun_, (Names{"b1", "long1", "b2", "long2", "long3", "a1"}));
+}
+
+TEST_F(FairTurnsTest, WhatArrivesDuringATurnWaitsForThatTurnAlone) {
+  during_ = [this](const std::string& turn) {
+    if (turn == "long2") Call(1, "b");
+  };
+  LongCall(0, "long", 4);
+  executor_.RunAll();
+  EXPECT_EQ(begun_, (Names{"long1", "long2", "b", "long3", "long4"}));
+}
+
+TEST_F(FairTurnsTest, LongCallsOfSeveralTenantsTakeTurns) {
+  executor_.Occupy();
+  LongCall(0, "a", 3);
+  LongCall(1, "b", 3);
+  LongCall(2, "c", 2);
+  executor_.RunAll();
+  EXPECT_EQ(begun_, (Names{"a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3"}));
+}
+
+TEST_F(FairTurnsTest, ACallMayBeGivenUpWhileItPauses) {
+  auto scope = std::make_unique<TaskScope>(&executor_);
+  executor_.Occupy();
+  turns_->Run(
+      1, [] { return DomainId{0}; },
+      [&] { scope->Spawn(WorkInTurns(DomainId{0}, "given up", 2)); });
+  Call(1, "b");
+  executor_.RunOne();
+  executor_.RunOne();
+  executor_.RunOne();
+  executor_.RunOne();
+  ASSERT_EQ(begun_, Names{"given up1"});
+  scope.reset();
+  executor_.RunAll();
+  EXPECT_EQ(begun_, (Names{"given up1", "b"}));
+  Call(0, "a");
+  EXPECT_EQ(begun_.back(), "a") << "nothing waits any more";
+}
+
+TEST_F(FairTurnsTest, WhatIsPostedMayOutliveTheTurns) {
+  executor_.Occupy();
+  Calls(0, "a", 2);
+  executor_.RunOne();
+  executor_.RunOne();
+  executor_.RunOne();
+  turns_.reset();
+  executor_.RunAll();
+  EXPECT_TRUE(begun_.empty());
 }
 
 // The last call lets its owner go, and with it the turns.

@@ -76,26 +76,23 @@ class HangingPeer final : public PeerTransport {
 class PartsService final : public v1::Worker::CallbackService {
  public:
   PartsService(Agent* agent, CallBudget::Limits limits, BlockRun run)
-      : agent_(agent),
-        budget_(limits),
-        turns_(agent->executor(), /*domains=*/1),
-        run_(std::move(run)) {}
+      : agent_(agent), budget_(limits), run_(std::move(run)) {}
   grpc::ServerWriteReactor<v1::OnboardPart>* OnboardParts(
       grpc::CallbackServerContext* context, const v1::OnboardRequest* request) override {
     return OnboardStream::Run(
-        {.agent = agent_, .budget = &budget_, .turns = &turns_}, context,
-        OnboardStream::MemoryOf(*request), [] { return DomainId{0}; },
-        [this]() -> absl::StatusOr<std::vector<OnboardRequest>> {
-          return std::vector<OnboardRequest>{
-              {.run = run_, .deadline = agent_->executor()->Now() + kPatience}};
-        });
+        {.agent = agent_, .budget = &budget_}, context, OnboardStream::MemoryOf(*request),
+        [] { return DomainId{0}; }, [this] { return Ask(); });
   }
   size_t bytes() const { return budget_.bytes(); }
 
  private:
+  Task<absl::StatusOr<std::vector<OnboardRequest>>> Ask() {
+    co_return std::vector<OnboardRequest>{
+        {.run = run_, .deadline = agent_->executor()->Now() + kPatience}};
+  }
+
   Agent* const agent_;
   CallBudget budget_;
-  FairTurns turns_;
   const BlockRun run_;
 };
 

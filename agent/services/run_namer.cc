@@ -1,0 +1,69 @@
+#include "agent/services/run_namer.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "agent/services/worker_wire.h"
+#include "core/status_macros.h"
+#include "proto/convert.h"
+#include "proto/sequence_keys.h"
+
+namespace kvtier {
+
+absl::StatusOr<SessionId> RunNamer::FindSession(const std::string& token) const {
+  KVT_ASSIGN_OR_RETURN(const SessionToken session_token, SessionTokenFrom(token));
+  return agent_->sessions().table().Find(session_token);
+}
+
+FairTurns::WhoseCall RunNamer::WhoseCall(const std::string* session_token) const {
+  return [this, session_token]() -> std::optional<DomainId> {
+    const absl::StatusOr<SessionId> session = FindSession(*session_token);
+    if (!session.ok()) return std::nullopt;
+    return agent_->sessions().table().DomainOf(*session);
+  };
+}
+
+Task<absl::StatusOr<std::vector<BlockRun>>> RunNamer::NameSequences(
+    const std::string& session_token, const Sequences& sequences) const {
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(session_token));
+  KVT_CO_RETURN_IF_ERROR(convert::CheckSequences(sequences));
+  std::vector<BlockRun> runs;
+  for (const v1::Sequence& sequence : sequences) {
+    KVT_CO_ASSIGN_OR_RETURN(BlockRun run, co_await NameRun(session, sequence));
+    runs.push_back(std::move(run));
+    // It may have ended during a pause.
+    KVT_CO_RETURN_IF_ERROR(FindSession(session_token).status());
+  }
+  co_return runs;
+}
+
+Task<absl::StatusOr<BlockRun>> RunNamer::NameRun(SessionId session,
+                                                 const v1::Sequence& sequence) const {
+  const SessionTable& table = agent_->sessions().table();
+  KVT_CO_ASSIGN_OR_RETURN(const std::vector<EngineKey> keys, convert::EngineKeysFrom(sequence));
+  KVT_CO_ASSIGN_OR_RETURN(
+      const std::optional<EngineKey> parent,
+      convert::OptionalEngineKeyFrom(sequence.parent_engine_key(), "parent_engine_key"));
+  std::span<const EngineKey> left = keys;
+  const auto take = [&left] {
+    const std::span<const EngineKey> some = left.first(std::min(left.size(), kKeysPerTurn));
+    left = left.subspan(some.size());
+    return some;
+  };
+  KVT_CO_ASSIGN_OR_RETURN(BlockRun run,
+                          table.NameRun(session, sequence.space_id(), parent, take()));
+  while (!left.empty()) {
+    co_await agent_->turns().GiveWay(run.domain);
+    if (!table.IsOpen(session)) break;
+    KVT_CO_ASSIGN_OR_RETURN(const BlockRun more,
+                            table.NameRun(session, sequence.space_id(), std::nullopt, take()));
+    run.keys.insert(run.keys.end(), more.keys.begin(), more.keys.end());
+  }
+  run.is_set = sequence.set();
+  KVT_CO_ASSIGN_OR_RETURN(run.hint, convert::ReuseHintFrom(sequence));
+  co_return run;
+}
+
+}  // namespace kvtier

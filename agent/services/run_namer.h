@@ -1,0 +1,46 @@
+// RunNamer reads whose call a request is, and names the blocks that it is about.
+#ifndef KVTIER_AGENT_SERVICES_RUN_NAMER_H_
+#define KVTIER_AGENT_SERVICES_RUN_NAMER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent/agent.h"
+#include "agent/block_run.h"
+#include "agent/sessions/fair_turns.h"
+#include "core/task.h"
+#include "google/protobuf/repeated_ptr_field.h"
+#include "kvtier/v1/worker.pb.h"
+
+namespace kvtier {
+
+// Executor thread only, but for WhoseCall().
+class RunNamer {
+ public:
+  // Does not own the agent.
+  explicit RunNamer(Agent* agent) : agent_(agent) {}
+
+  // Errors: kInvalidArgument, no token; kUnauthenticated, it is no session's.
+  absl::StatusOr<SessionId> FindSession(const std::string& token) const;
+  // Returns who tells the tenant of the session. REQUIRES: the token lives until it is asked.
+  FairTurns::WhoseCall WhoseCall(const std::string* session_token) const;
+  // Names the sequences of a request, and gives way to other tenants meanwhile. REQUIRES: the
+  // request outlives the task. Errors: FindSession()'s; kInvalidArgument, naming the field.
+  template <typename Request>
+  Task<absl::StatusOr<std::vector<BlockRun>>> NameRuns(const Request& request) const {
+    return NameSequences(request.session_token(), request.sequences());
+  }
+
+ private:
+  using Sequences = google::protobuf::RepeatedPtrField<v1::Sequence>;
+  Task<absl::StatusOr<std::vector<BlockRun>>> NameSequences(const std::string& session_token,
+                                                            const Sequences& sequences) const;
+  Task<absl::StatusOr<BlockRun>> NameRun(SessionId session, const v1::Sequence& sequence) const;
+
+  Agent* const agent_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SERVICES_RUN_NAMER_H_

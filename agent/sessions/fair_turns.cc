@@ -1,0 +1,81 @@
+#include "agent/sessions/fair_turns.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+
+namespace kvtier {
+
+void FairTurns::Run(size_t cost, WhoseCall whose, Executor::Closure begin) {
+  on_their_way_.fetch_add(1, std::memory_order_relaxed);
+  executor_->RunOrPost([this, cost, whose = std::move(whose), begin = std::move(begin)]() mutable {
+    Arrive(cost, &whose, std::move(begin));
+  });
+}
+
+// Touches nothing of this behind begin(): the call may be the last one that keeps it alive.
+void FairTurns::Arrive(size_t cost, WhoseCall* whose, Executor::Closure begin) {
+  const bool is_last = on_their_way_.fetch_sub(1, std::memory_order_relaxed) == 1;
+  if (is_last && waiting_ == 0) return begin();
+  const std::optional<DomainId> domain = (*whose)();
+  if (!domain.has_value()) return begin();
+  Queue& queue = QueueOf(*domain);
+  if (queue.empty()) queue.had = std::max(queue.had, level_);
+  queue.calls.push_back({.cost = std::min(cost, kTurnCost), .begin = std::move(begin)});
+  if (waiting_++ == 0) PostNext();
+}
+
+bool FairTurns::OthersWait(DomainId domain) {
+  if (queues_.size() == 1) return false;
+  const Queue& queue = QueueOf(domain);
+  return on_their_way_.load(std::memory_order_relaxed) > 0 ||
+         waiting_ > queue.paused.size() + queue.calls.size();
+}
+
+void FairTurns::Pause::await_suspend(std::coroutine_handle<> awaiting) {
+  awaiting_ = awaiting;
+  Queue& queue = turns_->QueueOf(domain_);
+  if (queue.empty()) queue.had = std::max(queue.had, turns_->level_);
+  // Now, so that who comes meanwhile comes first: the call has had turns without paying.
+  queue.had += kTurnCost;
+  queue.paused.push_back(this);
+  if (turns_->waiting_++ == 0) turns_->PostNext();
+}
+
+FairTurns::Pause::~Pause() {
+  if (!awaiting_) return;
+  std::erase(turns_->QueueOf(domain_).paused, this);
+  --turns_->waiting_;
+}
+
+void FairTurns::PostNext() {
+  executor_->Post([this, is_there = std::weak_ptr(is_there_)] {
+    if (!is_there.expired()) BeginNext();
+  });
+}
+
+void FairTurns::BeginNext() {
+  Queue* next = nullptr;
+  for (Queue& queue : queues_) {
+    if (!queue.empty() && (next == nullptr || queue.had < next->had)) next = &queue;
+  }
+  if (next == nullptr) return;  // What waited was given up.
+  const bool is_last = --waiting_ == 0;
+  // The next one is posted last: what arrived meanwhile is posted by now, and has its say first.
+  if (next->paused.empty()) {
+    Waiting call = std::move(next->calls.front());
+    next->calls.pop_front();
+    level_ = next->had;
+    next->had += call.cost;
+    call.begin();
+  } else {
+    Pause* const pause = next->paused.front();
+    next->paused.pop_front();
+    level_ = next->had - kTurnCost;
+    std::exchange(pause->awaiting_, nullptr).resume();
+  }
+  if (!is_last) PostNext();
+}
+
+}  // namespace kvtier
