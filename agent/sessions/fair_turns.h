@@ -29,8 +29,9 @@ inline constexpr size_t kKeysPerTurn = 256;
 
 class FairTurns {
  public:
-  // Cost of one turn at most: what is larger pauses, and pays for its next turn then.
-  static constexpr size_t kTurnCost = 64 * kKeysPerTurn;
+  // Cost of one turn at most, that of a request for kKeysPerTurn keys: what is larger pauses, and
+  // pays for its next turn then.
+  static constexpr size_t kTurnCost = 224 * kKeysPerTurn;
   // Tells of which tenant a call is, on the executor; nullopt: of none, and it begins at once, to
   // be refused.
   using WhoseCall = absl::AnyInvocable<std::optional<DomainId>()>;

@@ -1,0 +1,166 @@
+// Long calls that pause for another tenant's: what they do meanwhile, and when their session ends
+// in a pause.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "agent/sessions/fair_turns.h"
+#include "tests/agent/agent_rig.h"
+
+namespace kvtier {
+namespace {
+
+using testing::AgentRig;
+
+constexpr size_t kBlocks = 4 * kKeysPerTurn - 1;  // Three pauses for each step of a call.
+
+class PausesTest : public ::testing::Test {
+ protected:
+  // Begins calls of the other tenant, one behind the other, until StopCalling().
+  void KeepCalling() {
+    rig_.agent->turns().Run(
+        FairTurns::kTurnCost, [] { return DomainId{1}; },
+        [this] {
+          ++others_;
+          if (during_) during_(others_);
+          if (calling_) KeepCalling();
+        });
+  }
+  // Runs a call of the first tenant beside those.
+  template <typename T>
+  T RunBeside(Task<T> call) {
+    KeepCalling();
+    const auto value = rig_.Spawn(std::move(call));
+    while (!value->has_value()) rig_.time.Step();
+    calling_ = false;
+    return *std::move(*value);
+  }
+  // Ends the first tenant's session during the n-th call of the other.
+  void EndSessionAt(size_t nth) {
+    during_ = [this, nth](size_t call) {
+      if (call == nth) rig_.agent->CloseSession(rig_.session);
+    };
+  }
+  // Ends all that the session's process may still write, and checks that nothing is left of it.
+  void ExpectNothingLeft() {
+    rig_.agent->sessions().ProcessGone(rig_.session);
+    EXPECT_EQ(rig_.agent->sessions().leases().size(), 0u);
+    EXPECT_EQ(rig_.agent->sessions().reservations().size(), 0u);
+    EXPECT_EQ(rig_.agent->index().pinned_bytes(), 0u);
+    rig_.agent->Audit();
+  }
+  std::vector<ReservationId> ReserveAll() { return rig_.Reserve(rig_.session, 1, kBlocks); }
+  Task<absl::StatusOr<Reserved>> ReserveBy() {
+    return rig_.agent->flows().putter.ReserveBy(rig_.NameRun(rig_.session, 1, kBlocks), Tier::kHost,
+                                                rig_.executor.Now());
+  }
+
+  AgentRig rig_{{.slots = 1200, .disk = false}};
+  size_t others_ = 0;
+  bool calling_ = true;
+  std::function<void(size_t)> during_;
+};
+
+TEST_F(PausesTest, AnOnboardIsWholeAndOthersCallMeanwhile) {
+  ASSERT_EQ(rig_.Put(rig_.session, 1, kBlocks), kBlocks);
+  const auto onboarded = RunBeside(rig_.Onboard(rig_.session, 1, kBlocks, absl::Milliseconds(100)));
+  ASSERT_TRUE(onboarded.ok());
+  ASSERT_EQ(onboarded->blocks.size(), kBlocks);
+  for (size_t i = 0; i < kBlocks; ++i) ASSERT_EQ(onboarded->blocks[i].index, i);
+  // While it looked, while it waited for what was there, while it leased and while it touched.
+  EXPECT_GE(others_, 12u);
+  EXPECT_EQ(rig_.agent->sessions().leases().size(), kBlocks);
+}
+
+TEST_F(PausesTest, AnOnboardWhoseSessionEndsInAPauseLeavesNoLease) {
+  for (size_t nth = 1; nth <= 12; ++nth) {
+    SCOPED_TRACE(nth);
+    if (nth > 1) rig_.session = rig_.Open(0);
+    rig_.Put(rig_.session, 1, kBlocks);
+    others_ = 0;
+    calling_ = true;
+    EndSessionAt(nth);
+    const auto onboarded =
+        RunBeside(rig_.Onboard(rig_.session, 1, kBlocks, absl::Milliseconds(100)));
+    EXPECT_EQ(onboarded.status().code(), absl::StatusCode::kFailedPrecondition);
+    ExpectNothingLeft();
+  }
+}
+
+TEST_F(PausesTest, ThatTheHeadOfARunIsTheWarmestHoldsBehindPauses) {
+  ASSERT_EQ(rig_.Put(rig_.session, 1, kBlocks), kBlocks);
+  ASSERT_TRUE(RunBeside(rig_.Onboard(rig_.session, 1, kBlocks, absl::Milliseconds(100))).ok());
+  const BlockRun run = rig_.NameRun(rig_.session, 1, kBlocks);
+  const EvictionOrder& order = rig_.agent->index().host_order(run.domain).order();
+  for (size_t i = 1; i < kBlocks; ++i) {
+    ASSERT_GT(order.LastUseOf(*order.Find(run.keys[i - 1])),
+              order.LastUseOf(*order.Find(run.keys[i])))
+        << i;
+  }
+}
+
+TEST_F(PausesTest, AMatchSaysWhatOneWithoutPausesSays) {
+  ASSERT_EQ(rig_.Put(rig_.session, 1, kBlocks - 10), kBlocks - 10);
+  const auto match = [this] {
+    std::vector<BlockRun> runs = {rig_.NameRun(rig_.session, 1, kBlocks)};
+    return rig_.agent->flows().matcher.Match(std::move(runs), absl::ZeroDuration());
+  };
+  const std::vector<Matched> alone = rig_.Run(match());
+  const std::vector<Matched> beside = RunBeside(match());
+  EXPECT_EQ(alone[0].local_blocks, kBlocks - 10);
+  EXPECT_EQ(beside[0].tiers, alone[0].tiers);
+  EXPECT_GE(others_, 3u);
+}
+
+TEST_F(PausesTest, APutIsWholeAndOthersCallMeanwhile) {
+  const auto reserved = RunBeside(ReserveBy());
+  ASSERT_TRUE(reserved.ok());
+  ASSERT_EQ(reserved->blocks.size(), kBlocks);
+  EXPECT_GE(others_, 3u);
+  calling_ = true;
+  others_ = 0;
+  std::vector<ReservationId> ids = rig_.Fill(rig_.session, 1, *reserved);
+  for (const ReservationId id : ids) {
+    rig_.agent->sessions().reservations().NoteSum(rig_.session, id, PayloadSum());
+  }
+  EXPECT_EQ(RunBeside(rig_.agent->flows().putter.Commit(rig_.session, std::move(ids))), kBlocks);
+  EXPECT_GE(others_, 3u);
+  EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), kBlocks);
+}
+
+TEST_F(PausesTest, APutWhoseSessionEndsInAPauseLeavesNoReservation) {
+  for (size_t nth = 1; nth <= 3; ++nth) {
+    SCOPED_TRACE(nth);
+    if (nth > 1) rig_.session = rig_.Open(0);
+    others_ = 0;
+    calling_ = true;
+    EndSessionAt(nth);
+    EXPECT_EQ(RunBeside(ReserveBy()).status().code(), absl::StatusCode::kFailedPrecondition);
+    ExpectNothingLeft();
+    EXPECT_EQ(rig_.agent->host().used_bytes(), 0u);
+  }
+}
+
+TEST_F(PausesTest, ACommitWhoseSessionEndsInAPauseIsOfWhatItHadReached) {
+  std::vector<ReservationId> ids = ReserveAll();
+  ASSERT_EQ(ids.size(), kBlocks);
+  for (const ReservationId id : ids) {
+    rig_.agent->sessions().reservations().NoteSum(rig_.session, id, PayloadSum());
+  }
+  during_ = [this](size_t /*others*/) {
+    const bool is_reached = rig_.agent->index().blocks_in(Tier::kHost) >= 2 * kKeysPerTurn;
+    if (is_reached) rig_.agent->CloseSession(rig_.session);
+  };
+  EXPECT_EQ(RunBeside(rig_.agent->flows().putter.Commit(rig_.session, std::move(ids))),
+            2 * kKeysPerTurn);
+  EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), 2 * kKeysPerTurn);
+  ExpectNothingLeft();
+}
+
+}  // namespace
+}  // namespace kvtier
