@@ -1,6 +1,7 @@
 #include "agent/flows/match.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace kvtier {
@@ -32,16 +33,22 @@ void AddElsewhere(const std::vector<BlockRun>& runs, const std::vector<Unmatched
 
 }  // namespace
 
+bool Matcher::MatchSome(const BlockRun& run, Matched* matched) const {
+  const size_t first = matched->tiers.size();
+  const size_t count = std::min(run.keys.size() - first, kKeysPerTurn);
+  for (const BlockKey& key : std::span(run.keys).subspan(first, count)) {
+    const std::optional<Tier> tier = parts_.index->NearestTier(key);
+    if (!tier && !run.is_set) return false;
+    matched->tiers.push_back(tier);
+    if (tier) ++matched->local_blocks;
+  }
+  return first + count < run.keys.size();
+}
+
 Task<Matched> Matcher::MatchHere(const BlockRun& run) const {
   Matched matched;
   matched.tiers.reserve(run.keys.size());
-  for (const BlockKey& key : run.keys) {
-    const std::optional<Tier> tier = parts_.index->NearestTier(key);
-    if (!tier && !run.is_set) break;
-    matched.tiers.push_back(tier);
-    if (tier) ++matched.local_blocks;
-    if (matched.tiers.size() % kKeysPerTurn == 0) co_await parts_.turns->GiveWay(run.domain);
-  }
+  while (MatchSome(run, &matched)) co_await parts_.turns->GiveWay(run.domain);
   matched.total_blocks = matched.local_blocks;
   co_return matched;
 }

@@ -42,6 +42,9 @@ class Matcher {
   Task<std::vector<Matched>> Match(std::vector<BlockRun> runs, absl::Duration timeout);
 
  private:
+  // Looks for the keys behind those that `matched` has, on this node alone, and for kKeysPerTurn of
+  // them at most. Returns whether there is more to look for.
+  bool MatchSome(const BlockRun& run, Matched* matched) const;
   // Looks at this node alone. REQUIRES: `run` outlives the task.
   Task<Matched> MatchHere(const BlockRun& run) const;
 

@@ -56,6 +56,7 @@ absl::Status Onboarder::FindTarget(OnboardRequest* request) const {
 Task<absl::StatusOr<Onboarded>> Onboarder::Onboard(OnboardRequest request) {
   KVT_CO_RETURN_IF_ERROR(FindTarget(&request));
   Brought brought = co_await Bring(request);
+  if (brought.blocks.size() <= kKeysPerTurn) co_return GrantLeases(request, std::move(brought));
   co_return co_await GrantInTurns(request, std::move(brought));
 }
 

@@ -27,7 +27,6 @@ absl::Status Putter::CheckTarget(const BlockRun& run, Tier target) const {
 
 Task<DiskPromises::Put> Putter::PromisedOf(const BlockRun& run, Tier target) const {
   DiskPromises::Put put{.session = run.session, .domain = run.domain};
-  if (parts_.offloader == nullptr) co_return put;
   uint64_t first = 0;
   uint64_t bytes = 0;
   for (size_t i = 0; i < run.keys.size(); ++i) {
@@ -51,8 +50,10 @@ Task<DiskPromises::Put> Putter::PromisedOf(const BlockRun& run, Tier target) con
 Task<absl::StatusOr<Reserved>> Putter::ReserveBy(BlockRun run, Tier target, absl::Time deadline) {
   KVT_CO_RETURN_IF_ERROR(CheckTarget(run, target));
   PromisedRoom room;
-  const DiskPromises::Put promised = co_await PromisedOf(run, target);
-  if (promised.blocks > 0) room = co_await parts_.promises->Await(promised, deadline);
+  if (parts_.offloader != nullptr) {
+    const DiskPromises::Put promised = co_await PromisedOf(run, target);
+    if (promised.blocks > 0) room = co_await parts_.promises->Await(promised, deadline);
+  }
   KVT_CO_RETURN_IF_ERROR(CheckSession(run.session));
   Reserving reserving = BeginReserving(target, std::move(room));
   for (size_t first = 0; first < run.keys.size(); first += kKeysPerTurn) {

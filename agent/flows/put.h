@@ -114,7 +114,7 @@ class Putter {
                                         Reserving* reserving);
   // Returns the room for those blocks of the run that would be reserved and that the disks would be
   // promised; for 0 blocks: there are none.
-  // REQUIRES: `run` outlives the task.
+  // REQUIRES: `run` outlives the task, and there is a disk tier.
   Task<DiskPromises::Put> PromisedOf(const BlockRun& run, Tier target) const;
   bool IsHere(const BlockKey& key, Tier target) const;
   // Returns whether the block can be published as it is: its bytes are in place and summed.

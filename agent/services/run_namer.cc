@@ -54,6 +54,7 @@ Task<absl::StatusOr<BlockRun>> RunNamer::NameRun(SessionId session,
   };
   KVT_CO_ASSIGN_OR_RETURN(BlockRun run,
                           table.NameRun(session, sequence.space_id(), parent, take()));
+  run.keys.reserve(keys.size());
   while (!left.empty()) {
     co_await agent_->turns().GiveWay(run.domain);
     if (!table.IsOpen(session)) break;
