@@ -21,7 +21,7 @@ class RunNamer {
   // Does not own the agent.
   explicit RunNamer(Agent* agent) : agent_(agent) {}
 
-  // Errors: kInvalidArgument, no token; kUnauthenticated, it is no session's.
+  // Errors: kInvalidArgument, not a token; kFailedPrecondition, no open session has it.
   absl::StatusOr<SessionId> FindSession(const std::string& token) const;
   // Returns who tells the tenant of the session. REQUIRES: the token lives until it is asked.
   FairTurns::WhoseCall WhoseCall(const std::string* session_token) const;
