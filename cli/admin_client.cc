@@ -82,6 +82,11 @@ absl::StatusOr<v1::DescribeSharingResponse> AgentAdmin::DescribeSharing() const 
                                           v1::DescribeSharingRequest(), timeout_);
 }
 
+absl::StatusOr<v1::ListTenantsResponse> AgentAdmin::ListTenants() const {
+  return Ask<v1::ListTenantsResponse>(stub_.get(), &v1::AgentAdmin::Stub::ListTenants,
+                                      v1::ListTenantsRequest(), timeout_);
+}
+
 CoordinatorAdmin::CoordinatorAdmin(const std::string& address, absl::Duration timeout)
     : stub_(v1::CoordinatorAdmin::NewStub(Connect(address))), timeout_(timeout) {}
 

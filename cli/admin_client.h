@@ -29,6 +29,7 @@ class AgentAdmin {
       const v1::StartDiskVerifyRequest& request) const;
   absl::StatusOr<v1::DiskVerifyStatusResponse> DiskVerifyStatus() const;
   absl::StatusOr<v1::DescribeSharingResponse> DescribeSharing() const;
+  absl::StatusOr<v1::ListTenantsResponse> ListTenants() const;
 
  private:
   const std::unique_ptr<v1::AgentAdmin::Stub> stub_;

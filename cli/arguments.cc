@@ -26,10 +26,11 @@ struct VerbWord {
   absl::string_view options;  // Separated by spaces, beside the ones every verb takes.
 };
 constexpr absl::string_view kEveryVerb = "--output";
-constexpr std::array<VerbWord, 14> kVerbs = {{
+constexpr std::array<VerbWord, 15> kVerbs = {{
     {"status", Verb::kStatus, "--agent --coordinator --timeout"},
     {"nodes", Verb::kNodes, "--agent --coordinator --timeout"},
     {"tiers", Verb::kTiers, "--agent --timeout"},
+    {"tenants", Verb::kTenants, "--agent --timeout"},
     {"disk info", Verb::kDiskInfo, "--agent --timeout"},
     {"disk verify", Verb::kDiskVerify, "--agent --timeout --rate"},
     {"doctor", Verb::kDoctor, "--socket-dir --disk-dir --uid --timeout"},
@@ -353,6 +354,7 @@ std::string HelpText() {
   kvtier status                      health of agents and coordinator
   kvtier nodes                       the nodes that the coordinator knows
   kvtier tiers                       capacity, use, hits, bytes and latencies of each tier
+  kvtier tenants                     what each tenant has, and what it is guaranteed
   kvtier disk info                   each disk: health, capacity, use, bytes, errors
   kvtier disk verify [--rate BYTES]  reads and verifies every record of the agents' disks now;
                                      --rate is a second and disk (64MiB; the agent chooses)

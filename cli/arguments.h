@@ -25,6 +25,7 @@ enum class Verb {
   kStatus,
   kNodes,
   kTiers,
+  kTenants,
   kDiskInfo,
   kDiskVerify,
   kDoctor,

@@ -14,6 +14,7 @@
 #include "cli/settings.h"
 #include "cli/size.h"
 #include "cli/status.h"
+#include "cli/tenants.h"
 #include "cli/tiers.h"
 #include "cli/version.h"
 
@@ -28,6 +29,8 @@ Outcome Run(const Arguments& arguments, const Progress& progress) {
       return RunNodes(arguments);
     case Verb::kTiers:
       return RunTiers(arguments);
+    case Verb::kTenants:
+      return RunTenants(arguments);
     case Verb::kDiskInfo:
       return RunDiskInfo(arguments);
     case Verb::kDoctor:

@@ -66,6 +66,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                             v1::DiskVerifyStatusResponse* response) override;
   Reactor* DescribeSharing(Context* context, const v1::DescribeSharingRequest* request,
                            v1::DescribeSharingResponse* response) override;
+  Reactor* ListTenants(Context* context, const v1::ListTenantsRequest* request,
+                       v1::ListTenantsResponse* response) override;
 
  private:
   Task<absl::Status> DoStatus(v1::AgentStatusResponse* response);
@@ -81,6 +83,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                                        v1::StartDiskVerifyResponse* response);
   Task<absl::Status> DoDiskVerifyStatus(v1::DiskVerifyStatusResponse* response);
   Task<absl::Status> DoDescribeSharing(v1::DescribeSharingResponse* response);
+  Task<absl::Status> DoListTenants(v1::ListTenantsResponse* response);
   // `status`: of the agent's disk; nullptr: it did not open.
   v1::DiskVerify DiskVerifyOf(const AboutDisk& about, const DiskSet::DiskStatus* status) const;
   absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;

@@ -59,4 +59,10 @@ RemoteAdminService::Reactor* RemoteAdminService::DescribeSharing(
   return Refuse(context, "DescribeSharing");
 }
 
+RemoteAdminService::Reactor* RemoteAdminService::ListTenants(
+    Context* context, const v1::ListTenantsRequest* /*request*/,
+    v1::ListTenantsResponse* /*response*/) {
+  return Refuse(context, "ListTenants");
+}
+
 }  // namespace kvtier

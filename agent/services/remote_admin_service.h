@@ -40,6 +40,8 @@ class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
                             v1::DiskVerifyStatusResponse* response) override;
   Reactor* DescribeSharing(Context* context, const v1::DescribeSharingRequest* request,
                            v1::DescribeSharingResponse* response) override;
+  Reactor* ListTenants(Context* context, const v1::ListTenantsRequest* request,
+                       v1::ListTenantsResponse* response) override;
 
  private:
   Reactor* Refuse(Context* context, const char* rpc) const;

@@ -46,6 +46,7 @@ class LeaseTable {
   void ReleaseAll(SessionId session);
   // Ends the leases whose deadline lies before `now`; returns how many.
   size_t Expire(absl::Time now);
+  const TenantShares& shares() const { return shares_; }  // Of kMaxLeases.
   size_t size() const { return leases_.size(); }
   void Audit() const;
 

@@ -112,6 +112,7 @@ class ReservationTable {
   void Sweep();
   // Marks what is past its deadline as late; returns how many.
   size_t Expire(absl::Time now);
+  const TenantShares& shares() const { return shares_; }  // Of kMaxReservations.
   size_t size() const { return reserved_.size(); }  // Late ones included.
   uint64_t late_bytes(Tier tier) const;             // kHost or kGpu.
   uint64_t unwritten_blocks(Tier tier) const {      // As late_bytes(); so far.

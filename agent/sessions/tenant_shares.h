@@ -39,6 +39,7 @@ class TenantShares {
 
   size_t taken() const { return taken_; }
   size_t Taken(DomainId domain) const { return by_domain_.at(static_cast<size_t>(domain)); }
+  size_t limit() const { return limit_; }
   size_t guarantee() const { return guarantee_; }  // Of each tenant.
   void Audit() const;
 

@@ -91,10 +91,10 @@ TEST(Arguments, HelpWinsOverWhatStandsBesideIt) {
 
 TEST(Arguments, EveryVerbAndOptionIsInTheHelp) {
   for (const char* word :
-       {"status",        "nodes",      "tiers",     "disk info",   "lookup",   "evict",
-        "tenant erase",  "gpu resize", "settings",  "size",        "version",  "--agent",
-        "--coordinator", "--output",   "--timeout", "--block-key", "--tenant", "--space-digest",
-        "--engine-key",  "--tier",     "--yes",     "--device"}) {
+       {"status",         "nodes",         "tiers",      "tenants",   "disk info",   "lookup",
+        "evict",          "tenant erase",  "gpu resize", "settings",  "size",        "version",
+        "--agent",        "--coordinator", "--output",   "--timeout", "--block-key", "--tenant",
+        "--space-digest", "--engine-key",  "--tier",     "--yes",     "--device"}) {
     EXPECT_THAT(HelpText(), HasSubstr(word));
   }
 }

@@ -68,7 +68,7 @@ TEST_F(CommandTest, OneOfTwoAgentsDownIsPartial) {
 }
 
 TEST_F(CommandTest, NobodyThereIsUnreachable) {
-  for (const char* verb : {"status", "tiers", "nodes"}) {
+  for (const char* verb : {"status", "tiers", "tenants", "nodes"}) {
     EXPECT_EQ(Kvtier({verb, "--agent", kNobody}).code, ExitCode::kUnreachable) << verb;
   }
   EXPECT_EQ(Kvtier({"status", "--agent", "/nowhere/kvtier.sock"}).code, ExitCode::kUnreachable);
@@ -82,6 +82,15 @@ TEST_F(CommandTest, DiskInfoAsksForEachDisk) {
   EXPECT_THAT(outcome.out, HasSubstr("/mnt/a"));
   EXPECT_THAT(outcome.out, HasSubstr("/mnt/b"));
   EXPECT_EQ(Kvtier({"disk", "info", "--agent", kNobody}).code, ExitCode::kUnreachable);
+}
+
+TEST_F(CommandTest, TenantsAsksEachAgent) {
+  agent_.tenants.set_node_id("n1");
+  agent_.tenants.add_tenants()->set_name("acme");
+  const Outcome outcome = Kvtier({"tenants", "--agent", agent_at_, "--agent", kNobody});
+  EXPECT_EQ(outcome.code, ExitCode::kFailed) << "one of two does not answer";
+  EXPECT_THAT(outcome.out, HasSubstr("AGENT  n1  " + agent_at_));
+  EXPECT_THAT(outcome.out, HasSubstr("acme"));
 }
 
 TEST_F(CommandTest, AnAgentThatHangsIsUnreachableAfterTheTimeout) {

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "grpcpp/create_channel.h"
+#include "kvtier/v1/admin.grpc.pb.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
@@ -137,6 +139,34 @@ TEST_F(TenantsTest, OneTenantsBlocksNeverPushOutAnothers) {
     ASSERT_TRUE(agent.AwaitOffloaded());
   }
   EXPECT_THAT(alpha.Get(kPrefix), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kHost)));
+}
+
+TEST_F(TenantsTest, AnOperatorSeesWhatEachHas) {
+  AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
+  TestWorker first(Alpha(agent));
+  TestWorker second(Alpha(agent));
+  ASSERT_EQ(first.Put(kPrefix), kPrefix.count);
+  const auto stub = v1::AgentAdmin::NewStub(
+      grpc::CreateChannel(agent.admin_address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  v1::ListTenantsResponse listed;
+  ASSERT_TRUE(stub->ListTenants(&context, {}, &listed).ok());
+  EXPECT_EQ(listed.node_id(), "node-a");
+  ASSERT_EQ(listed.tenants_size(), 2);
+  const v1::TenantReport& alpha = listed.tenants(0);
+  EXPECT_EQ(alpha.name(), "alpha");
+  EXPECT_EQ(alpha.sessions().used(), 2u);
+  EXPECT_EQ(alpha.sessions().guaranteed(), 256u);
+  EXPECT_EQ(alpha.sessions().limit(), 1024u);
+  EXPECT_EQ(alpha.leases().guaranteed(), 65'536u);
+  EXPECT_EQ(alpha.reservations().guaranteed(), 16'384u);
+  EXPECT_EQ(alpha.host_blocks(), static_cast<uint64_t>(kPrefix.count));
+  EXPECT_GT(alpha.host_used_bytes(), 0u);
+  const v1::TenantReport& beta = listed.tenants(1);
+  EXPECT_EQ(beta.name(), "beta");
+  EXPECT_EQ(beta.sessions().used(), 0u);
+  EXPECT_EQ(beta.host_used_bytes(), 0u);
+  EXPECT_EQ(beta.host_capacity_bytes(), alpha.host_capacity_bytes());
 }
 
 }  // namespace

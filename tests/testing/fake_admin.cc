@@ -81,6 +81,13 @@ grpc::Status FakeAgentAdmin::DescribeSharing(grpc::ServerContext* /*context*/,
   return status;
 }
 
+grpc::Status FakeAgentAdmin::ListTenants(grpc::ServerContext* /*context*/,
+                                         const v1::ListTenantsRequest* /*request*/,
+                                         v1::ListTenantsResponse* response) {
+  *response = tenants;
+  return status;
+}
+
 grpc::Status FakeCoordinatorAdmin::Status(grpc::ServerContext* /*context*/,
                                           const v1::CoordinatorStatusRequest* /*request*/,
                                           v1::CoordinatorStatusResponse* response) {

@@ -39,6 +39,7 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   std::deque<v1::DiskVerifyStatusResponse> verify_steps;
   v1::StartDiskVerifyRequest verify_asked;  // The last request.
   v1::DescribeSharingResponse sharing;
+  v1::ListTenantsResponse tenants;
   // True: Status() is not answered before `released`. Here and not in the test, so that
   // it outlives the call that waits for it.
   bool hangs = false;
@@ -63,6 +64,8 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   grpc::Status DescribeSharing(grpc::ServerContext* context,
                                const v1::DescribeSharingRequest* request,
                                v1::DescribeSharingResponse* response) override;
+  grpc::Status ListTenants(grpc::ServerContext* context, const v1::ListTenantsRequest* request,
+                           v1::ListTenantsResponse* response) override;
 };
 
 // Settings that are set are there for the next question; `frozen` is refused.

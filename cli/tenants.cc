@@ -1,0 +1,114 @@
+#include "cli/tenants.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/admin_client.h"
+#include "cli/json.h"
+#include "cli/table.h"
+#include "cli/units.h"
+
+namespace kvtier::cli {
+namespace {
+
+// Returns "3 of 512": what the tenant has, of what it is guaranteed.
+std::string ShareOf(const v1::TenantShare& share) {
+  return absl::StrCat(CountText(share.used()), " of ", CountText(share.guaranteed()));
+}
+
+std::string TenantLines(const v1::ListTenantsResponse& response) {
+  Table table({{"TENANT"},
+               {"SESSIONS", Align::kRight},
+               {"LEASES", Align::kRight},
+               {"RESERVATIONS", Align::kRight},
+               {"HOST MEMORY", Align::kRight},
+               {"USED", Align::kRight},
+               {"FULL", Align::kRight},
+               {"BLOCKS", Align::kRight}},
+              /*indent=*/2);
+  for (const v1::TenantReport& tenant : response.tenants()) {
+    table.AddRow({tenant.name(), ShareOf(tenant.sessions()), ShareOf(tenant.leases()),
+                  ShareOf(tenant.reservations()), BytesText(tenant.host_capacity_bytes()),
+                  BytesText(tenant.host_used_bytes()),
+                  ShareText(tenant.host_used_bytes(), tenant.host_capacity_bytes()),
+                  CountText(tenant.host_blocks())});
+  }
+  return table.ToString();
+}
+
+// Returns what all tenants together have of the node's numbers.
+std::string TotalLine(const v1::ListTenantsResponse& response) {
+  v1::TenantReport all;
+  for (const v1::TenantReport& tenant : response.tenants()) {
+    for (const auto& [total, one] :
+         {std::pair(all.mutable_sessions(), &tenant.sessions()),
+          std::pair(all.mutable_leases(), &tenant.leases()),
+          std::pair(all.mutable_reservations(), &tenant.reservations())}) {
+      total->set_used(total->used() + one->used());
+      total->set_limit(one->limit());
+    }
+  }
+  const auto text = [](const v1::TenantShare& share) {
+    return absl::StrCat(CountText(share.used()), " of ", CountText(share.limit()));
+  };
+  return absl::StrCat("  the node: ", text(all.sessions()), " sessions, ", text(all.leases()),
+                      " leases, ", text(all.reservations()), " reservations\n");
+}
+
+void WriteShare(const char* name, const v1::TenantShare& share, JsonWriter* json) {
+  json->OpenObject(name);
+  json->Count("used", share.used());
+  json->Count("guaranteed", share.guaranteed());
+  json->Count("limit", share.limit());
+  json->Close();
+}
+
+}  // namespace
+
+std::string TenantsTable(const TenantAnswers& answers) {
+  std::string out;
+  for (const auto& [address, response] : answers) {
+    if (!out.empty()) out += "\n";
+    if (!response.ok()) {
+      absl::StrAppend(&out, "AGENT  ", address, "  ", FailureText(response.status()), "\n");
+      continue;
+    }
+    absl::StrAppend(&out, "AGENT  ", Printable(response->node_id()), "  ", address, "\n",
+                    TenantLines(*response), TotalLine(*response));
+  }
+  return out;
+}
+
+std::string TenantsJson(const TenantAnswers& answers) {
+  return AgentsJson(answers, [](const v1::ListTenantsResponse& response, JsonWriter* json) {
+    json->Text("node_id", response.node_id());
+    json->OpenArray("tenants");
+    for (const v1::TenantReport& tenant : response.tenants()) {
+      json->OpenElement();
+      json->Text("name", tenant.name());
+      WriteShare("sessions", tenant.sessions(), json);
+      WriteShare("leases", tenant.leases(), json);
+      WriteShare("reservations", tenant.reservations(), json);
+      json->OpenObject("host");
+      json->Count("capacity_bytes", tenant.host_capacity_bytes());
+      json->Count("used_bytes", tenant.host_used_bytes());
+      json->Count("blocks", tenant.host_blocks());
+      json->Close();
+      json->Close();
+    }
+    json->Close();
+  });
+}
+
+Outcome RunTenants(const Arguments& arguments) {
+  const TenantAnswers answers =
+      AskAll<v1::ListTenantsResponse>(arguments.agents, [&](const std::string& address) {
+        return AgentAdmin(address, arguments.timeout).ListTenants();
+      });
+  Verdict verdict;
+  for (const auto& answer : answers) verdict.Add(answer);
+  return {.code = verdict.code(),
+          .out = arguments.format == Format::kJson ? TenantsJson(answers) : TenantsTable(answers)};
+}
+
+}  // namespace kvtier::cli

@@ -1,0 +1,25 @@
+// `kvtier tenants`: what each tenant of the asked agents has, and what it is guaranteed.
+#ifndef KVTIER_CLI_TENANTS_H_
+#define KVTIER_CLI_TENANTS_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/answers.h"
+#include "cli/arguments.h"
+#include "cli/outcome.h"
+#include "kvtier/v1/admin.pb.h"
+
+namespace kvtier::cli {
+
+using TenantAnswers = std::vector<Answer<v1::ListTenantsResponse>>;
+
+Outcome RunTenants(const Arguments& arguments);
+
+// For people: a section for each agent, a row for each tenant.
+std::string TenantsTable(const TenantAnswers& answers);
+std::string TenantsJson(const TenantAnswers& answers);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_TENANTS_H_
