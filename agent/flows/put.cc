@@ -59,7 +59,7 @@ Task<absl::StatusOr<Reserved>> Putter::ReserveBy(BlockRun run, Tier target, absl
   for (size_t first = 0; first < run.keys.size(); first += kKeysPerTurn) {
     if (first > 0) {
       co_await parts_.turns->GiveWay(run.domain);
-      // What it has reserved so far has ended with it.
+      // Its reservations so far have ended with it.
       KVT_CO_RETURN_IF_ERROR(CheckSession(run.session));
     }
     KVT_CO_RETURN_IF_ERROR(ReserveSome(run, first, kKeysPerTurn, &reserving));

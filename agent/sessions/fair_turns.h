@@ -73,7 +73,7 @@ class FairTurns {
   std::vector<Queue> queues_;  // By domain.
   size_t waiting_ = 0;         // In all queues.
   uint64_t level_ = 0;         // `had` of the queue that has the turn, without that turn.
-  // What was posted looks whether this is still there.
+  // Posted work looks at it, and does nothing once this is destroyed.
   const std::shared_ptr<const bool> is_there_ = std::make_shared<bool>(true);
 };
 
