@@ -19,9 +19,6 @@ using AgentAnswers = std::vector<Answer<v1::AgentStatusResponse>>;
 // The status of every agent that the command line names.
 AgentAnswers AskAgents(const Arguments& arguments);
 
-// `body` is what follows an agent's head line; one that did not answer has only that.
-std::string AgentSections(const AgentAnswers& answers,
-                          absl::FunctionRef<std::string(const v1::AgentStatusResponse&)> body);
 // AgentsJson() with each agent's node_id; `body` adds its members to the agent's object.
 std::string StatusesJson(const AgentAnswers& answers,
                          absl::FunctionRef<void(const v1::AgentStatusResponse&, JsonWriter*)> body);

@@ -10,9 +10,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "cli/arguments.h"
 #include "cli/json.h"
 #include "cli/outcome.h"
+#include "cli/table.h"
 
 namespace kvtier::cli {
 
@@ -40,6 +42,24 @@ std::vector<Answer<Response>> AskAll(const std::vector<std::string>& addresses, 
 
 // "cannot reach it within 2s: ..." or the program's own words: one line for a table.
 std::string FailureText(const absl::Status& status);
+
+// Returns the answers for people: a section for each agent, which has what body(response) says
+// below the agent's head line; one that did not answer has only that line. A response has a
+// `node_id`.
+template <typename Response, typename Body>
+std::string AgentSections(const std::vector<Answer<Response>>& answers, Body body) {
+  std::string out;
+  for (const auto& [address, response] : answers) {
+    if (!out.empty()) out += "\n";
+    if (!response.ok()) {
+      absl::StrAppend(&out, "AGENT  ", address, "  ", FailureText(response.status()), "\n");
+      continue;
+    }
+    absl::StrAppend(&out, "AGENT  ", Printable(response->node_id()), "  ", address, "\n",
+                    body(*response));
+  }
+  return out;
+}
 
 // For machines: an element of `agents` for each answer, with its address and what
 // body(response, json) adds, or the error.

@@ -66,17 +66,9 @@ void WriteShare(const char* name, const v1::TenantShare& share, JsonWriter* json
 }  // namespace
 
 std::string TenantsTable(const TenantAnswers& answers) {
-  std::string out;
-  for (const auto& [address, response] : answers) {
-    if (!out.empty()) out += "\n";
-    if (!response.ok()) {
-      absl::StrAppend(&out, "AGENT  ", address, "  ", FailureText(response.status()), "\n");
-      continue;
-    }
-    absl::StrAppend(&out, "AGENT  ", Printable(response->node_id()), "  ", address, "\n",
-                    TenantLines(*response), TotalLine(*response));
-  }
-  return out;
+  return AgentSections(answers, [](const v1::ListTenantsResponse& response) {
+    return absl::StrCat(TenantLines(response), TotalLine(response));
+  });
 }
 
 std::string TenantsJson(const TenantAnswers& answers) {
