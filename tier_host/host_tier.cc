@@ -43,20 +43,23 @@ void HostSlot::Release() {
 
 absl::StatusOr<std::unique_ptr<HostTier>> HostTier::Create(const Options& options) {
   KVT_CHECK(options.slab_bytes > 0 && options.slab_bytes % kBlockAlignment == 0);
-  std::vector<Room> rooms;
-  rooms.reserve(options.domains.size());
+  auto tier = absl::WrapUnique(new HostTier(options));
   for (const Domain& domain : options.domains) {
-    if (domain.bytes < options.slab_bytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("host tier: domain \"", domain.name, "\" of ", domain.bytes,
-                       " bytes is smaller than one slab of ", options.slab_bytes, " bytes"));
-    }
-    const uint64_t bytes = domain.bytes - domain.bytes % options.slab_bytes;
-    KVT_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena,
-                         Arena::Create(domain.name, bytes, options.writers));
-    rooms.push_back(Room{std::move(arena), SlotPool(bytes, options.slab_bytes)});
+    KVT_RETURN_IF_ERROR(tier->AddDomain(domain).status());
   }
-  return absl::WrapUnique(new HostTier(std::move(rooms)));
+  return tier;
+}
+
+absl::StatusOr<DomainId> HostTier::AddDomain(const Domain& domain) {
+  if (domain.bytes < slab_bytes_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("host tier: domain \"", domain.name, "\" of ", domain.bytes,
+                     " bytes is smaller than one slab of ", slab_bytes_, " bytes"));
+  }
+  const uint64_t bytes = domain.bytes - domain.bytes % slab_bytes_;
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, Arena::Create(domain.name, bytes, writers_));
+  domains_.push_back(Room{std::move(arena), SlotPool(bytes, slab_bytes_)});
+  return static_cast<DomainId>(domains_.size() - 1);
 }
 
 HostTier::~HostTier() { KVT_CHECK(used_bytes() == 0); }

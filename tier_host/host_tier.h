@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -80,6 +81,10 @@ class HostTier {
   HostTier(const HostTier&) = delete;
   HostTier& operator=(const HostTier&) = delete;
 
+  // Adds a domain, with an arena of its own, while the tier is in use. Its id is domain_count() - 1
+  // from now on; ids are never used again. Errors: as Create().
+  absl::StatusOr<DomainId> AddDomain(const Domain& domain);
+
   // Returns the room that a block of `length` gets in the domain. REQUIRES: `length` is positive
   // and `domain` exists.
   BlockRoom RoomFor(DomainId domain, const BlockLengths& lengths, uint64_t length) const;
@@ -101,10 +106,13 @@ class HostTier {
     std::unique_ptr<Arena> arena;
     SlotPool slots;
   };
-  explicit HostTier(std::vector<Room> domains) : domains_(std::move(domains)) {}
+  explicit HostTier(const Options& options)
+      : slab_bytes_(options.slab_bytes), writers_(options.writers) {}
   Room& RoomOf(DomainId domain);
   void Free(DomainId domain, SlotOffset offset);
-  std::vector<Room> domains_;
+  const uint64_t slab_bytes_;
+  const SealedMemory::Writers writers_;
+  std::deque<Room> domains_;  // By id; a deque, so that a domain stays where it is.
 };
 
 }  // namespace kvtier

@@ -54,6 +54,21 @@ TEST(HostTierTest, OneFullDomainLeavesTheOtherItsRoom) {
   EXPECT_TRUE(tier->Reserve(kOpen, ExactRoom(kPage)).ok());
 }
 
+TEST(HostTierTest, ADomainIsAddedBesideSlotsInUse) {
+  const auto tier = MakeTier();
+  const HostSlot before = MustReserve(tier.get(), kOpen, kPage);
+  const auto added = tier->AddDomain({.name = "late", .bytes = kSlab});
+  ASSERT_TRUE(added.ok()) << added.status();
+  EXPECT_EQ(*added, DomainId{2});
+  EXPECT_EQ(tier->domain_count(), 3);
+  const HostSlot slot = MustReserve(tier.get(), *added, kSlab);
+  EXPECT_EQ(before.bytes().data(), tier->arena(kOpen).bytes().data());
+  EXPECT_EQ(tier->AddDomain({.name = "small", .bytes = kPage}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(tier->domain_count(), 3);
+  tier->Audit();
+}
+
 TEST(HostTierTest, ASlabIsFreeUntilItHasASlotAndAgainAfterItsLast) {
   const auto tier = MakeTier();
   EXPECT_EQ(tier->slots(kOpen).free_slab_bytes(), 2 * kSlab);

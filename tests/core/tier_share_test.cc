@@ -1,0 +1,110 @@
+#include "core/tier_share.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace kvtier {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr uint64_t kAll = UINT64_MAX;
+
+TEST(FairSharesTest, ClaimThatWantsItsGuaranteeHasItWhateverOthersWant) {
+  const std::vector<ShareClaim> claims = {{.share = {.guaranteed = 40}, .wanted = 40},
+                                          {.share = {.weight = 1000}, .wanted = kAll}};
+  EXPECT_THAT(FairShares(100, claims), ElementsAre(40, 60));
+}
+
+TEST(FairSharesTest, GuaranteeThatIsNotWantedIsLent) {
+  const std::vector<ShareClaim> claims = {{.share = {.guaranteed = 50}, .wanted = 10},
+                                          {.share = {.guaranteed = 50}, .wanted = kAll}};
+  EXPECT_THAT(FairShares(100, claims), ElementsAre(10, 90));
+}
+
+TEST(FairSharesTest, WhatGuaranteesLeaveIsDividedByWeight) {
+  const std::vector<ShareClaim> claims = {
+      {.share = {.guaranteed = 10}, .wanted = kAll},
+      {.share = {.guaranteed = 10, .weight = 3}, .wanted = kAll}};
+  EXPECT_THAT(FairShares(100, claims), ElementsAre(30, 70));
+}
+
+TEST(FairSharesTest, NobodyHasMoreThanItsMaximumAndOthersHaveTheRest) {
+  const std::vector<ShareClaim> claims = {{.share = {.maximum = 20}, .wanted = kAll},
+                                          {.share = {}, .wanted = kAll}};
+  EXPECT_THAT(FairShares(100, claims), ElementsAre(20, 80));
+}
+
+TEST(FairSharesTest, WhatNobodyWantsStaysUndivided) {
+  const std::vector<ShareClaim> claims = {{.share = {.guaranteed = 30}, .wanted = 5},
+                                          {.share = {.maximum = 20}, .wanted = kAll}};
+  EXPECT_THAT(FairShares(100, claims), ElementsAre(5, 20));
+  EXPECT_TRUE(FairShares(100, {}).empty());
+}
+
+TEST(FairSharesTest, ATierOfManyTerabytesAndTheLargestWeightsDoNotOverflow) {
+  const uint64_t bytes = uint64_t{1} << 56;
+  const std::vector<ShareClaim> claims(
+      256, ShareClaim{.share = {.weight = kMaxShareWeight}, .wanted = kAll});
+  for (const uint64_t share : FairShares(bytes, claims)) EXPECT_EQ(share, bytes / 256);
+}
+
+// Hands out one unit after the other, each to the claim that has least beyond its guarantee for
+// its weight.
+std::vector<uint64_t> OneByOne(uint64_t capacity, const std::vector<ShareClaim>& claims) {
+  std::vector<uint64_t> fair;
+  for (const ShareClaim& claim : claims) {
+    fair.push_back(std::min(claim.wanted, claim.share.guaranteed));
+    capacity -= fair.back();
+  }
+  std::vector<uint64_t> beyond(claims.size());
+  for (; capacity > 0; --capacity) {
+    size_t next = claims.size();
+    for (size_t i = 0; i < claims.size(); ++i) {
+      if (fair[i] >= std::min(claims[i].wanted, claims[i].share.maximum)) continue;
+      const auto rank = [&](size_t of) {
+        return static_cast<double>(beyond[of] + 1) / claims[of].share.weight;
+      };
+      if (next == claims.size() || rank(i) < rank(next)) next = i;
+    }
+    if (next == claims.size()) break;
+    ++fair[next];
+    ++beyond[next];
+  }
+  return fair;
+}
+
+TEST(FairSharesTest, SharesAreThoseOfHandingOutOneByOne) {
+  const auto seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 2000; ++round) {
+    const uint64_t capacity = 50 + random() % 500;
+    std::vector<ShareClaim> claims(1 + random() % 6);
+    uint64_t unguaranteed = capacity;
+    for (ShareClaim& claim : claims) {
+      claim.share.guaranteed = random() % (unguaranteed / 2 + 1);
+      unguaranteed -= claim.share.guaranteed;
+      if (random() % 2 == 0) claim.share.maximum = claim.share.guaranteed + random() % 300;
+      claim.share.weight = 1 + random() % 5;
+      claim.wanted = random() % 3 == 0 ? kAll : random() % 400;
+    }
+    const std::vector<uint64_t> fair = FairShares(capacity, claims);
+    const std::vector<uint64_t> plain = OneByOne(capacity, claims);
+    ASSERT_LE(std::accumulate(fair.begin(), fair.end(), uint64_t{0}), capacity);
+    for (size_t i = 0; i < claims.size(); ++i) {
+      // Parts are rounded down, and each claim passes what it was rounded by on to the next.
+      ASSERT_NEAR(static_cast<double>(fair[i]), static_cast<double>(plain[i]), 5)
+          << "round " << round << ", claim " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvtier
