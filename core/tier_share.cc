@@ -2,17 +2,78 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
+#include <queue>
 
+#include "absl/numeric/int128.h"
 #include "core/check.h"
 
 namespace kvtier {
+namespace {
+
+// One claim's part of what guarantees leave.
+struct Part {
+  uint32_t weight = 1;
+  uint64_t wanted = 0;
+  uint64_t given = 0;
+};
+
+// Returns whether a/weight of one is less than b/weight of the other; the products pass 64 bits.
+bool IsLess(uint64_t a, uint32_t weight_of_a, uint64_t b, uint32_t weight_of_b) {
+  return absl::uint128(a) * weight_of_b < absl::uint128(b) * weight_of_a;
+}
+
+// Hands out `units` one by one, each to the part that has least for its weight with it.
+void HandOut(uint64_t units, std::vector<Part>* parts) {
+  const auto comes_later = [](const Part* a, const Part* b) {
+    if (IsLess(b->given + 1, b->weight, a->given + 1, a->weight)) return true;
+    return a > b && !IsLess(a->given + 1, a->weight, b->given + 1, b->weight);
+  };
+  std::priority_queue<Part*, std::vector<Part*>, decltype(comes_later)> next(comes_later);
+  for (Part& part : *parts) {
+    if (part.given < part.wanted) next.push(&part);
+  }
+  for (; units > 0 && !next.empty(); --units) {
+    Part* const part = next.top();
+    next.pop();
+    if (++part->given < part->wanted) next.push(part);
+  }
+}
+
+// Divides `units` between the parts by weight.
+void Divide(uint64_t units, std::vector<Part>* parts) {
+  std::vector<Part*> by_want;  // Those that want least for their weight come first.
+  uint64_t weights = 0;
+  for (Part& part : *parts) {
+    if (part.wanted == 0) continue;
+    by_want.push_back(&part);
+    weights += part.weight;
+  }
+  std::ranges::stable_sort(by_want, [](const Part* a, const Part* b) {
+    return IsLess(a->wanted, a->weight, b->wanted, b->weight);
+  });
+  auto part = by_want.begin();
+  // Those that want no more than their part have it, and leave the rest to those behind them.
+  for (; part != by_want.end(); ++part) {
+    if (absl::uint128((*part)->wanted) * weights > absl::uint128(units) * (*part)->weight) break;
+    (*part)->given = (*part)->wanted;
+    units -= (*part)->given;
+    weights -= (*part)->weight;
+  }
+  uint64_t left = units;
+  for (; part != by_want.end(); ++part) {
+    (*part)->given =
+        absl::Uint128Low64(absl::uint128(units) * (*part)->weight / absl::uint128(weights));
+    left -= (*part)->given;
+  }
+  HandOut(left, parts);  // Fewer units than there are parts.
+}
+
+}  // namespace
 
 std::vector<uint64_t> FairShares(uint64_t capacity, std::span<const ShareClaim> claims) {
   std::vector<uint64_t> fair(claims.size());
-  std::vector<uint64_t> beyond(claims.size());  // Wanted on top of the guarantee.
+  std::vector<Part> parts(claims.size());
   uint64_t guaranteed = 0;
-  uint64_t weights = 0;
   uint64_t left = capacity;
   for (size_t i = 0; i < claims.size(); ++i) {
     const TierShare& share = claims[i].share;
@@ -21,29 +82,11 @@ std::vector<uint64_t> FairShares(uint64_t capacity, std::span<const ShareClaim> 
     guaranteed += share.guaranteed;
     const uint64_t wanted = std::min(claims[i].wanted, share.maximum);
     fair[i] = std::min(wanted, share.guaranteed);
-    beyond[i] = wanted - fair[i];
     left -= fair[i];
-    if (beyond[i] > 0) weights += share.weight;
+    parts[i] = {.weight = share.weight, .wanted = wanted - fair[i]};
   }
-  // Those that want least for their weight come first: what they leave of their parts is divided
-  // between the ones that follow.
-  std::vector<size_t> by_want(claims.size());
-  std::iota(by_want.begin(), by_want.end(), size_t{0});
-  std::ranges::stable_sort(by_want, [&](size_t a, size_t b) {
-    return static_cast<double>(beyond[a]) / claims[a].share.weight <
-           static_cast<double>(beyond[b]) / claims[b].share.weight;
-  });
-  for (const size_t i : by_want) {
-    if (beyond[i] == 0) continue;
-    const uint32_t weight = claims[i].share.weight;
-    // In 128 bits: bytes of a large tier times a weight pass 64.
-    const auto part =
-        static_cast<uint64_t>(static_cast<unsigned __int128>(left) * weight / weights);
-    const uint64_t given = std::min(beyond[i], part);
-    fair[i] += given;
-    left -= given;
-    weights -= weight;
-  }
+  Divide(left, &parts);
+  for (size_t i = 0; i < claims.size(); ++i) fair[i] += parts[i].given;
   return fair;
 }
 

@@ -29,9 +29,10 @@ struct ShareClaim {
 
 // Returns the fair share of each claim of a tier of `capacity` units: what it wants of its
 // guarantee and, of what all guarantees leave, parts by weight to those that want more, none
-// beyond what it wants or its maximum (weighted max-min). Fewer units than there are claims stay
-// undivided where parts are no whole numbers. O(n log n). REQUIRES: the guarantees fit into
-// `capacity` together, and each share holds what TierShare says.
+// beyond what it wants or its maximum (weighted max-min). Units are handed out whole, each to the
+// claim that has least for its weight, the first of equal ones: so a claim that wants less than
+// before, but no less than its share was, still has the same share. O(n log n). REQUIRES: the
+// guarantees fit into `capacity` together, and each share is as TierShare says.
 std::vector<uint64_t> FairShares(uint64_t capacity, std::span<const ShareClaim> claims);
 
 }  // namespace kvtier

@@ -1,15 +1,44 @@
 #include "tier_host/host_tier.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "core/check.h"
+#include "core/log.h"
 #include "core/space.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
+namespace {
+
+// Progress logs how much of the host memory is taken, once in a while: a large one takes minutes.
+class Progress {
+ public:
+  Progress(size_t slabs, uint64_t slab_bytes) : slabs_(slabs), slab_bytes_(slab_bytes) {}
+  void Show(size_t taken) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last_ < kInterval) return;
+    last_ = now;
+    Log(LogLevel::kInfo,
+        absl::StrCat("host memory: ", Mebibytes(taken), " of ", Mebibytes(slabs_), " MiB taken"));
+  }
+
+ private:
+  static constexpr std::chrono::seconds kInterval{5};
+  uint64_t Mebibytes(size_t slabs) const { return slabs * slab_bytes_ >> 20; }
+
+  const size_t slabs_;
+  const uint64_t slab_bytes_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
 
 HostSlot::HostSlot(HostSlot&& other) noexcept
     : tier_(std::exchange(other.tier_, nullptr)),
@@ -47,25 +76,68 @@ absl::StatusOr<std::unique_ptr<HostTier>> HostTier::Create(const Options& option
   for (const Domain& domain : options.domains) {
     KVT_RETURN_IF_ERROR(tier->AddDomain(domain).status());
   }
+  KVT_RETURN_IF_ERROR(tier->FillAll(options));
   return tier;
 }
 
 absl::StatusOr<DomainId> HostTier::AddDomain(const Domain& domain) {
-  if (domain.bytes < slab_bytes_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("host tier: domain \"", domain.name, "\" of ", domain.bytes,
-                     " bytes is smaller than one slab of ", slab_bytes_, " bytes"));
+  const uint64_t largest = std::max(domain.bytes, domain.max_bytes);
+  if (largest < slab_bytes_) {
+    return absl::InvalidArgumentError(absl::StrCat("host tier: domain \"", domain.name, "\" of ",
+                                                   largest, " bytes is smaller than one slab of ",
+                                                   slab_bytes_, " bytes"));
   }
-  const uint64_t bytes = domain.bytes - domain.bytes % slab_bytes_;
-  KVT_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, Arena::Create(domain.name, bytes, writers_));
-  domains_.push_back(Room{std::move(arena), SlotPool(bytes, slab_bytes_)});
+  const uint64_t bytes = largest - largest % slab_bytes_;
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, Arena::Reserve(domain.name, bytes, writers_));
+  domains_.push_back(
+      Room{std::move(arena), SlotPool(bytes, slab_bytes_, SlotPool::Slabs::kAbsent)});
   return static_cast<DomainId>(domains_.size() - 1);
+}
+
+absl::Status HostTier::FillAll(const Options& options) {
+  struct Absent {
+    DomainId domain{};
+    uint32_t slab = 0;
+    Arena* arena = nullptr;
+  };
+  std::vector<Absent> absent;
+  for (size_t i = 0; i < options.domains.size(); ++i) {
+    const auto domain = static_cast<DomainId>(i);
+    for (uint32_t slab = 0; slab < options.domains[i].bytes / slab_bytes_; ++slab) {
+      absent.push_back({.domain = domain, .slab = slab, .arena = ArenaOf(domain)});
+    }
+  }
+  absl::Mutex mu;
+  absl::Status status;
+  std::atomic<size_t> next{0};  // Relaxed: mu and the joins below order everything else.
+  const auto fill = [&](Progress* progress) {
+    while (true) {
+      const size_t at = next.fetch_add(1, std::memory_order_relaxed);
+      if (at >= absent.size()) return;
+      const absl::Status filled =
+          absent[at].arena->Fill(absent[at].slab * slab_bytes_, slab_bytes_);
+      if (!filled.ok()) {
+        next.store(absent.size(), std::memory_order_relaxed);
+        absl::MutexLock lock(&mu);
+        status.Update(filled);
+      }
+      if (progress != nullptr) progress->Show(at + 1);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 1; i < options.threads; ++i) threads.emplace_back(fill, nullptr);
+  Progress progress(absent.size(), slab_bytes_);
+  fill(&progress);
+  for (std::thread& thread : threads) thread.join();
+  KVT_RETURN_IF_ERROR(status);
+  for (const Absent& slab : absent) AddSlab(slab.domain, slab.slab);
+  return absl::OkStatus();
 }
 
 HostTier::~HostTier() { KVT_CHECK(used_bytes() == 0); }
 
 BlockRoom HostTier::RoomFor(DomainId domain, const BlockLengths& lengths, uint64_t length) const {
-  const uint64_t slabs = slots(domain).slab_count();
+  const uint64_t slabs = slots(domain).present_slabs();
   return kvtier::RoomFor(lengths, length, std::max<uint64_t>(1, slabs / kSlotSizesPart));
 }
 
@@ -121,7 +193,7 @@ uint64_t HostTier::used_bytes() const {
 
 void HostTier::Audit() const {
   for (const Room& room : domains_) {
-    KVT_CHECK(room.arena->bytes().size() == room.slots.capacity_bytes());
+    KVT_CHECK(room.arena->bytes().size() == room.slots.slab_count() * slab_bytes_);
     room.slots.Audit();
   }
 }

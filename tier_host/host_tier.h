@@ -1,8 +1,10 @@
 // HostTier is the node's pinned host memory: one arena for each isolation domain
 // (the tenants that may see each other's bytes), and slots in them. A mapping shows
-// all of a memfd, so bytes of two domains never share one.
+// all of a memfd, so bytes of two domains never share one. Memory moves between domains
+// by slabs: one leaves the memfd of the one, and another comes into that of the other.
 //
-// Executor thread only. It knows nothing of keys; eviction is the agent's.
+// Executor thread only. It knows nothing of keys; eviction is the agent's, and HostShares
+// says which slab moves.
 #ifndef KVTIER_TIER_HOST_HOST_TIER_H_
 #define KVTIER_TIER_HOST_HOST_TIER_H_
 
@@ -64,26 +66,43 @@ class HostSlot {
 class HostTier {
  public:
   struct Domain {
-    std::string name;    // Names the memfd.
-    uint64_t bytes = 0;  // Of its arena, rounded down to whole slabs.
+    std::string name;        // Names the memfd.
+    uint64_t bytes = 0;      // Memory that it begins with, rounded down to whole slabs.
+    uint64_t max_bytes = 0;  // Memory that it may ever have; less than `bytes`: `bytes`.
   };
   struct Options {
     std::vector<Domain> domains;
     uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; the unit shared between sizes.
     SealedMemory::Writers writers = SealedMemory::Writers::kHolders;  // Of the arenas.
+    int threads = 1;                                                  // Fill the arenas.
   };
 
-  // Errors: kInvalidArgument, a domain smaller than one slab; kResourceExhausted,
-  // no memory. REQUIRES: slab_bytes is a positive multiple of 4096.
+  // Takes the memory of all domains, and logs how far it is. Errors: kInvalidArgument, a domain
+  // smaller than one slab; kResourceExhausted, no memory. REQUIRES: slab_bytes is a positive
+  // multiple of 4096.
   static absl::StatusOr<std::unique_ptr<HostTier>> Create(const Options& options);
   // REQUIRES: every slot was given back.
   ~HostTier();
   HostTier(const HostTier&) = delete;
   HostTier& operator=(const HostTier&) = delete;
 
-  // Adds a domain, with an arena of its own, while the tier is in use. Its id is domain_count() - 1
-  // from now on; ids are never used again. Errors: as Create().
+  // Adds a domain, with an arena of its own, while the tier is in use; takes no memory for it. Its
+  // id is domain_count() - 1 from now on; ids are never used again. Errors: as Create().
   absl::StatusOr<DomainId> AddDomain(const Domain& domain);
+
+  // A slab of a domain comes in two steps: Arena::Fill() and AddSlab(). It goes in four:
+  // CloseSlab(); its slots are freed; RemoveSlab(); Arena::Empty(). REQUIRES of each step: the one
+  // before.
+  void AddSlab(DomainId domain, uint32_t slab) { RoomOf(domain).slots.Add(slab); }
+  void CloseSlab(DomainId domain, uint32_t slab) { RoomOf(domain).slots.Close(slab); }
+  void ReopenSlab(DomainId domain, uint32_t slab) { RoomOf(domain).slots.Reopen(slab); }
+  void RemoveSlab(DomainId domain, uint32_t slab) { RoomOf(domain).slots.Remove(slab); }
+  // Returns the arena to fill or to empty. It stays where it is, so any thread may do that.
+  Arena* ArenaOf(DomainId domain) { return RoomOf(domain).arena.get(); }
+  // Returns the memory of the slab.
+  std::span<std::byte> BytesOf(DomainId domain, uint32_t slab) const {
+    return arena(domain).bytes().subspan(slab * slab_bytes_, slab_bytes_);
+  }
 
   // Returns the room that a block of `length` gets in the domain. REQUIRES: `length` is positive
   // and `domain` exists.
@@ -94,6 +113,7 @@ class HostTier {
   absl::StatusOr<HostSlot> Reserve(DomainId domain, const BlockRoom& room);
 
   size_t domain_count() const { return domains_.size(); }
+  uint64_t slab_bytes() const { return slab_bytes_; }
   const Arena& arena(DomainId domain) const;
   const SlotPool& slots(DomainId domain) const;
   uint64_t capacity_bytes() const;
@@ -109,6 +129,7 @@ class HostTier {
   explicit HostTier(const Options& options)
       : slab_bytes_(options.slab_bytes), writers_(options.writers) {}
   Room& RoomOf(DomainId domain);
+  absl::Status FillAll(const Options& options);
   void Free(DomainId domain, SlotOffset offset);
   const uint64_t slab_bytes_;
   const SealedMemory::Writers writers_;

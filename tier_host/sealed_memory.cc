@@ -80,6 +80,14 @@ void SealedMemory::Release(uint64_t offset, uint64_t length) {
                   static_cast<off_t>(offset), static_cast<off_t>(length));
 }
 
+uint64_t SealedMemory::held_bytes() const {
+  constexpr uint64_t kStatBlockBytes = 512;
+  struct stat file{};
+  // It cannot fail for a descriptor that is open.
+  KVT_CHECK(fstat(read_write_fd_, &file) == 0);
+  return static_cast<uint64_t>(file.st_blocks) * kStatBlockBytes;
+}
+
 SealedMemory::~SealedMemory() {
   if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
   if (read_only_fd_ >= 0) close(read_only_fd_);

@@ -41,6 +41,9 @@ class SealedMemory {
   // it is taken again. REQUIRES: as Populate(), and Writers::kHolders.
   void Release(uint64_t offset, uint64_t length);
 
+  // Returns how much memory the kernel keeps for the file, whoever touched it.
+  uint64_t held_bytes() const;
+
   std::span<std::byte> bytes() const { return bytes_; }
   // For workers trusted to write.
   int read_write_fd() const { return read_write_fd_; }

@@ -1,10 +1,13 @@
 // SlotPool hands out slots of one stretch of memory; a slot holds exactly one
 // block. Blocks of several sizes share the pool by slabs: a slab serves one slot
-// size while any of its slots is used and is free for any size after that. It
-// knows nothing of keys, eviction or I/O, and never touches the memory.
+// size while any of its slots is used and is free for any size after that. Slabs come
+// and go: an absent one has no memory, and one that is closed hands out no slot, so that
+// it can be removed once its slots are free. The pool knows nothing of keys, eviction or
+// I/O, and never touches the memory.
 //
 // Executor thread only. Invariants, checked by Audit(): used_bytes() is the sum of
-// the used slots; no two used slots overlap; an empty slab belongs to no size.
+// the used slots; no two used slots overlap; an empty slab belongs to no size; an absent
+// slab has no slot.
 #ifndef KVTIER_TIER_HOST_SLOT_POOL_H_
 #define KVTIER_TIER_HOST_SLOT_POOL_H_
 
@@ -12,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -27,27 +31,51 @@ struct SlotOffset {
 
 class SlotPool {
  public:
-  // REQUIRES: `pool_bytes` is a multiple of `slab_bytes`, which is one of 4096.
-  SlotPool(uint64_t pool_bytes, uint64_t slab_bytes);
+  enum class Slabs : uint8_t { kPresent, kAbsent };
+  // `slabs` is what all slabs are at first. REQUIRES: `pool_bytes` is a multiple of `slab_bytes`,
+  // which is one of 4096.
+  SlotPool(uint64_t pool_bytes, uint64_t slab_bytes, Slabs slabs = Slabs::kPresent);
+
+  // Makes an absent slab present, and free.
+  void Add(uint32_t slab);
+  // Keeps a present slab from handing out slots; those that are used stay so until they are freed.
+  void Close(uint32_t slab);
+  // Undoes Close().
+  void Reopen(uint32_t slab);
+  // Makes a closed slab without used slots absent.
+  void Remove(uint32_t slab);
+  bool IsPresent(uint32_t slab) const { return slabs_[slab].state != Slab::State::kAbsent; }
+  bool IsClosed(uint32_t slab) const { return slabs_[slab].state == Slab::State::kClosed; }
+  // Returns the lowest absent slab; nullopt: all are present.
+  std::optional<uint32_t> FirstAbsent() const;
+  // Returns the highest free slab, which is the last one to be used; nullopt: none is free.
+  std::optional<uint32_t> LastFree() const;
+
   // Takes one slot of `slot_bytes`. REQUIRES: a positive multiple of 4096.
   // Errors: kResourceExhausted, none is free (evict, then retry);
   // kInvalidArgument, larger than a slab.
   absl::StatusOr<SlotOffset> Allocate(uint64_t slot_bytes);
   // REQUIRES: `offset` came from Allocate() and was not freed since.
   void Free(SlotOffset offset);
-  uint64_t capacity_bytes() const { return pool_bytes_; }
+  // Size of the slabs that are present.
+  uint64_t capacity_bytes() const { return present_slabs() * slab_bytes_; }
   uint64_t used_bytes() const { return used_bytes_; }
   uint64_t slab_bytes() const { return slab_bytes_; }
-  // Of slabs without a slot: room for slots of any size.
+  // Size of the slabs without a slot: room for slots of any size.
   uint64_t free_slab_bytes() const { return free_slabs_.size() * slab_bytes_; }
-  // How a slab is used. REQUIRES: `slab` is one of slab_count().
+  uint32_t present_slabs() const {
+    return static_cast<uint32_t>(slabs_.size() - absent_slabs_.size());
+  }
+  uint32_t free_slabs() const { return static_cast<uint32_t>(free_slabs_.size()); }
+  // Returns how a slab is used. REQUIRES: `slab` is one of slab_count().
   struct SlabUse {
-    uint64_t slot_bytes = 0;  // 0: the slab is free.
+    uint64_t slot_bytes = 0;  // 0: none of its slots is used.
     uint32_t used = 0;        // Slots.
   };
   SlabUse UseOf(uint32_t slab) const {
     return {.slot_bytes = slabs_[slab].slot_bytes, .used = slabs_[slab].used};
   }
+  // Number of slabs, absent ones included.
   uint32_t slab_count() const { return static_cast<uint32_t>(slabs_.size()); }
   uint32_t SlabOf(SlotOffset offset) const {
     return static_cast<uint32_t>(offset.value / slab_bytes_);
@@ -59,19 +87,26 @@ class SlotPool {
   void Audit() const;
 
  private:
-  // Takes the lowest free slab for slots of `slot_bytes`. False: none is free.
-  bool OpenSlab(uint64_t slot_bytes);
   struct Slab {
-    uint64_t slot_bytes = 0;  // 0: the slab is free.
+    enum class State : uint8_t { kAbsent, kPresent, kClosed };
+    State state = State::kAbsent;
+    uint64_t slot_bytes = 0;  // 0: none of its slots is used.
     uint32_t used = 0;
     std::vector<uint32_t> free;  // Slot numbers, LIFO: warmest first.
     std::vector<bool> taken;     // By slot number, for Audit and double frees.
   };
-  const uint64_t pool_bytes_;
+  // Takes the lowest free slab for slots of `slot_bytes`. False: none is free.
+  bool OpenSlab(uint64_t slot_bytes);
+  // Lists a slab where Allocate() finds it, or takes it off those lists.
+  void List(uint32_t slab);
+  void Unlist(uint32_t slab);
+  void AuditSlab(uint32_t number) const;
+
   const uint64_t slab_bytes_;
   uint64_t used_bytes_ = 0;
   std::vector<Slab> slabs_;
-  std::set<uint32_t> free_slabs_;                      // Lowest first.
+  std::set<uint32_t> absent_slabs_;
+  std::set<uint32_t> free_slabs_;                      // Present and without a slot: lowest first.
   std::map<uint64_t, std::set<uint32_t>> open_slabs_;  // By slot size: slabs with a free slot.
 };
 

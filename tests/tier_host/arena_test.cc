@@ -176,6 +176,38 @@ TEST(ArenaTest, DescriptorsCloseOnExec) {
   EXPECT_EQ(fcntl(arena->read_only_fd(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 }
 
+TEST(ArenaTest, MemoryComesAndGoesInPartsAndComesBackAsZeros) {
+  constexpr uint64_t kPart = kBytes / 4;
+  const auto arena = Arena::Reserve("test", kBytes);
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  EXPECT_EQ((*arena)->held_bytes(), 0u);
+  ASSERT_TRUE((*arena)->Fill(kPart, kPart).ok());
+  EXPECT_EQ((*arena)->held_bytes(), kPart);
+  std::memset((*arena)->bytes().data() + kPart, 'k', kPart);
+  ASSERT_TRUE((*arena)->Fill(2 * kPart, kPart).ok());
+  EXPECT_EQ((*arena)->bytes()[kPart], std::byte{'k'}) << "another part was filled";
+  (*arena)->Empty(kPart, kPart);
+  EXPECT_EQ((*arena)->held_bytes(), kPart);
+  ASSERT_TRUE((*arena)->Fill(kPart, kPart).ok());
+  EXPECT_EQ((*arena)->bytes()[kPart], std::byte{0});
+}
+
+// What a worker that reads or writes past its slots can take.
+TEST(ArenaTest, MemoryThatAnotherProcessTouchesIsSeenAndCanBeGivenBack) {
+  const auto arena = Arena::Reserve("test", kBytes);
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  const int fd = (*arena)->read_only_fd();
+  ASSERT_EQ(InAnotherProcess([fd] {
+              void* const view = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, fd, 0);
+              if (view == MAP_FAILED) return 1;
+              return static_cast<const volatile char*>(view)[kBytes / 2] == 0 ? 0 : 2;
+            }),
+            0);
+  EXPECT_GT((*arena)->held_bytes(), 0u);
+  (*arena)->Empty(0, kBytes);
+  EXPECT_EQ((*arena)->held_bytes(), 0u);
+}
+
 TEST(ArenaTest, MemoryThatCannotBeHadIsResourceExhausted) {
   const auto arena = Arena::Create("huge", uint64_t{1} << 60);
   EXPECT_EQ(arena.status().code(), absl::StatusCode::kResourceExhausted);

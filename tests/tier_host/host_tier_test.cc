@@ -61,11 +61,28 @@ TEST(HostTierTest, ADomainIsAddedBesideSlotsInUse) {
   ASSERT_TRUE(added.ok()) << added.status();
   EXPECT_EQ(*added, DomainId{2});
   EXPECT_EQ(tier->domain_count(), 3);
+  EXPECT_EQ(tier->slots(*added).capacity_bytes(), 0u);
+  ASSERT_TRUE(tier->ArenaOf(*added)->Fill(0, kSlab).ok());
+  tier->AddSlab(*added, 0);
   const HostSlot slot = MustReserve(tier.get(), *added, kSlab);
   EXPECT_EQ(before.bytes().data(), tier->arena(kOpen).bytes().data());
   EXPECT_EQ(tier->AddDomain({.name = "small", .bytes = kPage}).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(tier->domain_count(), 3);
+  tier->Audit();
+}
+
+TEST(HostTierTest, ADomainMayHaveMoreThanItBeginsWith) {
+  HostTier::Options options{
+      .domains = {{.name = "grows", .bytes = 2 * kSlab, .max_bytes = 5 * kSlab + kPage}},
+      .slab_bytes = kSlab,
+      .threads = 4};
+  const auto tier = *HostTier::Create(options);
+  EXPECT_EQ(tier->arena(kOpen).bytes().size(), 5 * kSlab);
+  EXPECT_EQ(tier->arena(kOpen).held_bytes(), 2 * kSlab);
+  EXPECT_EQ(tier->slots(kOpen).capacity_bytes(), 2 * kSlab);
+  EXPECT_EQ(tier->capacity_bytes(), 2 * kSlab);
+  EXPECT_EQ(tier->BytesOf(kOpen, 4).data(), tier->arena(kOpen).bytes().data() + 4 * kSlab);
   tier->Audit();
 }
 

@@ -85,6 +85,63 @@ TEST(SlotPoolTest, OneSizeNeverTakesASlotInsideAnothersSlab) {
   EXPECT_NE(small.value / kSlab, large.value / kSlab);
 }
 
+TEST(SlotPoolTest, APoolOfAbsentSlabsHandsOutSlotsOfThoseThatWereAdded) {
+  SlotPool pool(3 * kSlab, kSlab, SlotPool::Slabs::kAbsent);
+  EXPECT_EQ(pool.Allocate(kPage).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(pool.capacity_bytes(), 0u);
+  EXPECT_EQ(pool.FirstAbsent(), 0u);
+  pool.Add(1);
+  EXPECT_EQ(pool.capacity_bytes(), kSlab);
+  EXPECT_EQ(pool.free_slab_bytes(), kSlab);
+  EXPECT_EQ(pool.SlabOf(*pool.Allocate(kPage)), 1u);
+  EXPECT_EQ(pool.FirstAbsent(), 0u);
+  EXPECT_TRUE(pool.IsPresent(1));
+  EXPECT_FALSE(pool.IsPresent(2));
+  EXPECT_EQ(pool.slab_count(), 3u);
+  pool.Audit();
+}
+
+TEST(SlotPoolTest, AClosedSlabHandsOutNothingAndGoesWhenItsSlotsAreFree) {
+  SlotPool pool(2 * kSlab, kSlab);
+  const SlotOffset kept = *pool.Allocate(kPage);
+  pool.Close(0);
+  EXPECT_EQ(pool.SlabOf(*pool.Allocate(kPage)), 1u);
+  pool.Free(kept);
+  EXPECT_EQ(pool.SlabOf(*pool.Allocate(kPage)), 1u) << "the freed slot is of a closed slab";
+  EXPECT_FALSE(pool.Allocate(kSlab).ok()) << "so is the whole slab";
+  pool.Audit();
+  pool.Remove(0);
+  EXPECT_EQ(pool.capacity_bytes(), kSlab);
+  pool.Audit();
+  pool.Add(0);
+  EXPECT_TRUE(pool.Allocate(kSlab).ok());
+}
+
+TEST(SlotPoolTest, AReopenedSlabIsAsItWas) {
+  SlotPool pool(kSlab, kSlab);
+  const SlotOffset kept = *pool.Allocate(kPage);
+  pool.Close(0);
+  pool.Reopen(0);
+  EXPECT_TRUE(pool.Allocate(kPage).ok());
+  pool.Close(0);
+  pool.Free(kept);
+  pool.Free(SlotOffset{kPage});
+  pool.Reopen(0);
+  EXPECT_EQ(pool.LastFree(), 0u);
+  EXPECT_TRUE(pool.Allocate(kSlab).ok());
+  pool.Audit();
+}
+
+TEST(SlotPoolDeathTest, RemovingASlabWithSlotsOrOneThatIsOpenAborts) {
+  SlotPool pool(2 * kSlab, kSlab);
+  ASSERT_TRUE(pool.Allocate(kPage).ok());
+  EXPECT_DEATH(pool.Remove(1), "CHECK failed") << "it is not closed";
+  pool.Close(0);
+  EXPECT_DEATH(pool.Remove(0), "CHECK failed") << "a slot of it is used";
+  EXPECT_DEATH(pool.Close(0), "CHECK failed");
+  EXPECT_DEATH(pool.Add(1), "CHECK failed") << "it is there";
+}
+
 TEST(SlotPoolDeathTest, FreeingTwiceAborts) {
   SlotPool pool(kSlab, kSlab);
   const SlotOffset kept = *pool.Allocate(kPage);
@@ -113,10 +170,11 @@ TEST(SlotPoolDeathTest, ASizeThatIsNoWholePageAborts) {
 // held. A pool may refuse exactly when the reference has no room either.
 class Model {
  public:
-  explicit Model(uint64_t slabs) : slab_size_(slabs, 0), slab_used_(slabs, 0) {}
+  explicit Model(uint64_t slabs) : slab_size_(slabs, 0), slab_used_(slabs, 0), closed_(slabs) {}
 
   bool HasRoom(uint64_t bytes) const {
     for (size_t i = 0; i < slab_size_.size(); ++i) {
+      if (closed_[i]) continue;
       if (slab_used_[i] == 0) return true;
       if (slab_size_[i] == bytes && slab_used_[i] < kSlab / bytes) return true;
     }
@@ -147,13 +205,29 @@ class Model {
   }
   bool empty() const { return used_.empty(); }
   uint64_t used_bytes() const { return used_bytes_; }
+  // Closes an open slab, or opens one; returns whether it is closed now.
+  bool Switch(uint32_t slab) { return closed_[slab] = !closed_[slab]; }
+  bool IsEmpty(uint32_t slab) const { return slab_used_[slab] == 0; }
 
  private:
   std::map<uint64_t, uint64_t> used_;  // Length by offset.
   std::vector<uint64_t> slab_size_;
   std::vector<uint64_t> slab_used_;
+  std::vector<bool> closed_;  // Or absent.
   uint64_t used_bytes_ = 0;
 };
+
+// Closes the slab, and removes it if nothing is in it; or makes it hand out slots again.
+void MoveSlab(uint32_t slab, SlotPool* pool, Model* model) {
+  if (model->Switch(slab)) {
+    pool->Close(slab);
+    if (model->IsEmpty(slab)) pool->Remove(slab);
+  } else if (pool->IsPresent(slab)) {
+    pool->Reopen(slab);
+  } else {
+    pool->Add(slab);
+  }
+}
 
 TEST(SlotPoolModelTest, MatchesTheReferenceUnderRandomMixedSizes) {
   std::mt19937_64 random(testing::TestSeed());
@@ -172,12 +246,15 @@ TEST(SlotPoolModelTest, MatchesTheReferenceUnderRandomMixedSizes) {
     } else {
       pool.Free(model.TakeOne(random()));
     }
+    if (step % 50 == 0) MoveSlab(static_cast<uint32_t>(random() % kSlabs), &pool, &model);
     if (HasFatalFailure()) return;
     ASSERT_EQ(pool.used_bytes(), model.used_bytes());
     if (step % 100 == 0) pool.Audit();
   }
   while (!model.empty()) pool.Free(model.TakeOne(0));
   pool.Audit();
+  if (!pool.IsPresent(0)) pool.Add(0);
+  if (pool.IsClosed(0)) pool.Reopen(0);
   EXPECT_TRUE(pool.Allocate(kSlab).ok());
 }
 

@@ -1,0 +1,254 @@
+#include "tier_host/host_shares.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "tests/testing/test_seed.h"
+
+namespace kvtier {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kSlab = 4 * 4096;
+constexpr DomainId kA{0};
+constexpr DomainId kB{1};
+constexpr DomainId kC{2};
+
+// Some domains, whose slabs move at once; a slot is a whole slab.
+class Node {
+ public:
+  Node(uint64_t slabs, const std::vector<uint64_t>& at_first) : shares(slabs) {
+    HostTier::Options options{.slab_bytes = kSlab};
+    for (const uint64_t of_one : at_first) {
+      options.domains.push_back({.name = absl::StrCat("domain", options.domains.size()),
+                                 .bytes = of_one * kSlab,
+                                 .max_bytes = slabs * kSlab});
+    }
+    host = *HostTier::Create(options);
+    slots_.resize(at_first.size());
+  }
+  ~Node() { slots_.clear(); }
+
+  uint64_t held(DomainId domain) const { return host->slots(domain).present_slabs(); }
+  uint64_t used(DomainId domain) const { return SlotsOf(domain).size(); }
+  // Takes so many more slabs into use, as far as they are there.
+  void Use(DomainId domain, uint64_t slabs) {
+    for (; slabs > 0; --slabs) {
+      absl::StatusOr<HostSlot> slot = host->Reserve(domain, ExactRoom(kSlab));
+      if (!slot.ok()) return;
+      SlotsOf(domain).push_back(*std::move(slot));
+    }
+  }
+  void Unuse(DomainId domain, uint64_t slabs) {
+    for (; slabs > 0 && !SlotsOf(domain).empty(); --slabs) SlotsOf(domain).pop_back();
+  }
+  void Carry(const SlabMove& move) {
+    if (move.from.has_value()) {
+      if (host->slots(*move.from).free_slabs() == 0)
+        SlotsOf(*move.from).erase(SlotsOf(*move.from).begin());
+      const uint32_t slab = *host->slots(*move.from).LastFree();
+      host->CloseSlab(*move.from, slab);
+      host->RemoveSlab(*move.from, slab);
+    }
+    if (move.to.has_value()) host->AddSlab(*move.to, *host->slots(*move.to).FirstAbsent());
+  }
+  // Carries moves out until there is none, and returns how many there were.
+  uint64_t Settle() {
+    uint64_t moves = 0;
+    while (const std::optional<SlabMove> move = shares.Next(*host)) {
+      Carry(*move);
+      ++moves;
+      KVT_CHECK(moves < 10'000);
+    }
+    return moves;
+  }
+
+  HostShares shares;
+  std::unique_ptr<HostTier> host;
+
+ private:
+  std::vector<HostSlot>& SlotsOf(DomainId domain) { return slots_[static_cast<size_t>(domain)]; }
+  const std::vector<HostSlot>& SlotsOf(DomainId domain) const {
+    return slots_[static_cast<size_t>(domain)];
+  }
+  std::vector<std::vector<HostSlot>> slots_;
+};
+
+TEST(HostSharesTest, DomainsBeginWithEqualPartsWhereNothingIsSet) {
+  EXPECT_THAT(HostShares(10).AtFirst(2), ElementsAre(5, 5));
+  EXPECT_THAT(HostShares(10).AtFirst(3), ElementsAre(4, 3, 3));
+}
+
+TEST(HostSharesTest, DomainsBeginWithTheirGuaranteesAndTheRestByWeight) {
+  HostShares shares(100);
+  ASSERT_TRUE(shares.Set(kA, TierShare{.guaranteed = 10, .weight = 3}).ok());
+  ASSERT_TRUE(shares.Set(kB, TierShare{.guaranteed = 50}).ok());
+  ASSERT_TRUE(shares.Set(kC, TierShare{.guaranteed = 0, .maximum = 0}).ok());
+  EXPECT_THAT(shares.AtFirst(3), ElementsAre(40, 60, 0));
+}
+
+TEST(HostSharesTest, NothingMovesWhileEachHasRoom) {
+  Node node(10, {5, 5});
+  node.Use(kA, 4);
+  EXPECT_EQ(node.shares.Next(*node.host), std::nullopt);
+}
+
+TEST(HostSharesTest, AGuaranteeThatIsNotUsedIsLentButForOneSlab) {
+  Node node(10, {5, 5});
+  node.Use(kA, 5);
+  EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kB, .to = kA}));
+  for (int i = 0; i < 10; ++i) {
+    node.Settle();
+    node.Use(kA, 1);
+  }
+  EXPECT_EQ(node.held(kA), 9u);
+  EXPECT_EQ(node.held(kB), 1u);
+}
+
+TEST(HostSharesTest, WhatWasLentIsTakenBackSlabBySlab) {
+  Node node(10, {9, 1});
+  node.Use(kA, 9);
+  for (uint64_t slabs = 1; slabs <= 5; ++slabs) {
+    EXPECT_EQ(node.held(kB), slabs);
+    node.Use(kB, 1);
+    node.Settle();
+  }
+  EXPECT_EQ(node.held(kA), 5u);
+  EXPECT_EQ(node.used(kA), 5u);
+  EXPECT_EQ(node.held(kB), 5u) << "and no more than its guarantee";
+}
+
+TEST(HostSharesTest, ItIsTakenFromWhoeverIsFurthestBeyondItsShare) {
+  Node node(12, {7, 5, 0});
+  node.Use(kA, 7);
+  node.Use(kB, 5);
+  EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kA, .to = kC}));
+}
+
+TEST(HostSharesTest, FreeSlabsAreTakenBeforeAnyThatIsUsed) {
+  Node node(12, {8, 4, 0});
+  ASSERT_TRUE(node.shares.Set(kB, TierShare{.guaranteed = 1}).ok());
+  node.Use(kA, 8);
+  node.Use(kB, 2);
+  EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kB, .to = kC}));
+}
+
+TEST(HostSharesTest, MemoryThatNobodyHasGoesFirst) {
+  Node node(12, {5, 5});
+  node.Use(kA, 5);
+  EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = std::nullopt, .to = kA}));
+}
+
+TEST(HostSharesTest, ADomainAtItsMaximumGetsNoMore) {
+  Node node(10, {2, 2});
+  ASSERT_TRUE(node.shares.Set(kA, TierShare{.guaranteed = 1, .maximum = 2}).ok());
+  node.Use(kA, 2);
+  EXPECT_EQ(node.shares.Next(*node.host), std::nullopt);
+  // And gives what it has beyond a maximum that became lower.
+  ASSERT_TRUE(node.shares.Set(kA, TierShare{.guaranteed = 1, .maximum = 1}).ok());
+  ASSERT_TRUE(node.shares.Resize(4).ok());
+  node.Use(kB, 2);
+  EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kA, .to = kB}));
+}
+
+TEST(HostSharesTest, ANodeThatIsToShrinkGivesSlabsBack) {
+  Node node(10, {5, 5});
+  node.Use(kA, 5);
+  node.Use(kB, 2);
+  ASSERT_TRUE(node.shares.Resize(6).ok());
+  EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kB, .to = std::nullopt}));
+  node.Settle();
+  EXPECT_EQ(node.held(kA) + node.held(kB), 6u);
+  EXPECT_EQ(node.used(kB), 2u) << "within its part";
+}
+
+TEST(HostSharesTest, AFixedDomainNeitherGivesNorTakes) {
+  Node node(10, {8, 2});
+  node.shares.Fix(kA);
+  node.Use(kA, 8);
+  node.Use(kB, 2);
+  EXPECT_EQ(node.shares.Next(*node.host), std::nullopt);
+  EXPECT_THAT(node.shares.Fair(*node.host), ElementsAre(8, 2));
+}
+
+TEST(HostSharesTest, ASharesErrorNamesTheFieldAndTheValue) {
+  HostShares shares(10);
+  EXPECT_THAT(std::string(shares.Set(kA, TierShare{.guaranteed = 11}).message()),
+              HasSubstr("guaranteed: 11 slabs"));
+  EXPECT_THAT(std::string(shares.Set(kA, TierShare{.guaranteed = 3, .maximum = 2}).message()),
+              HasSubstr("more than the maximum of 2"));
+  EXPECT_THAT(std::string(shares.Set(kA, TierShare{.weight = 0}).message()),
+              HasSubstr("weight: 0"));
+  EXPECT_THAT(std::string(shares.Set(kA, TierShare{.weight = kMaxShareWeight + 1}).message()),
+              HasSubstr("weight: 1001"));
+  ASSERT_TRUE(shares.Set(kA, TierShare{.guaranteed = 6}).ok());
+  EXPECT_FALSE(shares.Set(kB, TierShare{.guaranteed = 5}).ok()) << "they are 11 together";
+  EXPECT_THAT(std::string(shares.Resize(5).message()), HasSubstr("fewer than the 6"));
+  EXPECT_THAT(shares.AtFirst(2), ElementsAre(6, 4)) << "what failed changed nothing";
+}
+
+// Law of the shares, whatever happens: a domain has what it wants of its guarantee as soon as
+// nothing is to move; what moves on the way there never leaves a domain with less than that; and
+// moves end.
+TEST(HostSharesModelTest, AMillionOperationsBreakNoGuarantee) {
+  std::mt19937_64 random(testing::TestSeed());
+  constexpr uint64_t kSlabs = 40;
+  constexpr size_t kDomains = 5;
+  Node node(kSlabs, {8, 8, 8, 8, 8});
+  const auto wanted = [&](DomainId domain) {
+    return node.host->slots(domain).free_slabs() == 0 ? kSlabs : node.used(domain) + 1;
+  };
+  for (int step = 0; step < 1'000'000; ++step) {
+    const auto domain = static_cast<DomainId>(random() % kDomains);
+    if (random() % 1000 == 0) {
+      std::optional<TierShare> share;
+      if (random() % 3 > 0) {
+        const uint64_t guaranteed = random() % 12;
+        share = {.guaranteed = guaranteed,
+                 .maximum = random() % 2 == 0 ? UINT64_MAX : guaranteed + random() % 20,
+                 .weight = static_cast<uint32_t>(1 + random() % 9)};
+      }
+      node.shares.Set(domain, share).IgnoreError();  // Guarantees may be too many together.
+    } else if (random() % 2 == 0) {
+      node.Use(domain, 1 + random() % 4);
+    } else {
+      node.Unuse(domain, 1 + random() % 4);
+    }
+    const std::vector<TierShare> shares = node.shares.Shares(kDomains);
+    uint64_t moves = 0;
+    while (const std::optional<SlabMove> move = node.shares.Next(*node.host)) {
+      if (move->from.has_value()) {
+        const TierShare& of = shares[static_cast<size_t>(*move->from)];
+        ASSERT_GT(node.held(*move->from), std::min(of.guaranteed, wanted(*move->from)));
+      }
+      if (move->to.has_value()) {
+        ASSERT_LT(node.held(*move->to), shares[static_cast<size_t>(*move->to)].maximum);
+      }
+      node.Carry(*move);
+      ASSERT_LE(++moves, 2 * kSlabs) << "step " << step;
+    }
+    uint64_t held = 0;
+    for (size_t i = 0; i < kDomains; ++i) {
+      const auto of = static_cast<DomainId>(i);
+      held += node.held(of);
+      ASSERT_GE(node.held(of), std::min(shares[i].guaranteed, wanted(of))) << "step " << step;
+    }
+    ASSERT_LE(held, kSlabs);
+    if (step % 1000 == 0) node.host->Audit();
+  }
+}
+
+}  // namespace
+}  // namespace kvtier

@@ -1,0 +1,72 @@
+// HostShares says how many slabs of host memory each domain should have, and which one is to move
+// next so that it has. A domain wants what it uses and one slab more; one without a free slab wants
+// all that it can get. Of that it has its fair share (core/tier_share.h): so what a domain does not
+// use of its guarantee is lent, and is taken back when it has filled the rest.
+//
+// Counts, and moves nothing. Executor thread only.
+#ifndef KVTIER_TIER_HOST_HOST_SHARES_H_
+#define KVTIER_TIER_HOST_HOST_SHARES_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/tier_share.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+// One slab that is to move.
+struct SlabMove {
+  std::optional<DomainId> from;  // nullopt: from memory that no domain has.
+  std::optional<DomainId> to;    // nullopt: the node has more than it should.
+  friend bool operator==(const SlabMove&, const SlabMove&) = default;
+};
+
+class HostShares {
+ public:
+  // `slabs` is how many all domains together may have.
+  explicit HostShares(uint64_t slabs) : slabs_(slabs) {}
+
+  // Sets what a domain may have, in slabs; nullopt: an equal part, among all such domains, of what
+  // the guarantees of the others leave. Errors: kInvalidArgument, saying why: the share is none, or
+  // guarantees would be more than there is; nothing is changed.
+  absl::Status Set(DomainId domain, std::optional<TierShare> share);
+  // Lets a domain keep what it has: it neither gives nor takes slabs.
+  void Fix(DomainId domain);
+  // Changes how many slabs all domains together may have. Errors: kInvalidArgument, fewer than the
+  // guarantees.
+  absl::Status Resize(uint64_t slabs);
+
+  uint64_t slabs() const { return slabs_; }
+  // Returns what each of so many domains may have, in slabs.
+  std::vector<TierShare> Shares(size_t domains) const;
+  // Returns how many slabs each of so many domains begins with: its fair share while all of them
+  // want all that they can get.
+  std::vector<uint64_t> AtFirst(size_t domains) const;
+  // Returns the fair share of each domain now, in slabs.
+  std::vector<uint64_t> Fair(const HostTier& host) const;
+  // Returns the slab to move next; nullopt: none should. A domain that has less than its guarantee
+  // and wants it comes first. The slab is taken from whoever has free ones beyond its fair share,
+  // or else from whoever is furthest beyond it.
+  std::optional<SlabMove> Next(const HostTier& host) const;
+
+ private:
+  struct Setting {
+    std::optional<TierShare> share;  // nullopt: an equal part.
+    bool fixed = false;
+  };
+  Setting SettingOf(size_t domain) const {
+    return domain < settings_.size() ? settings_[domain] : Setting();
+  }
+  Setting& At(DomainId domain);
+  uint64_t Guaranteed() const;  // Sum over the shares that were set.
+
+  uint64_t slabs_;
+  std::vector<Setting> settings_;  // By domain, as far as any was set.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_HOST_HOST_SHARES_H_
