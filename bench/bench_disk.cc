@@ -248,8 +248,7 @@ absl::Status Run(const Options& options) {
   KVT_RETURN_IF_ERROR(AwaitOn(&executor, tier.Open()).status());
   KVT_ASSIGN_OR_RETURN(const auto arena, Arena::Create("bench", TierLoad::kMemoryBytes));
   TierLoad load(&executor, &tier, arena->bytes());
-  const std::array<std::span<std::byte>, 1> memory = {arena->bytes()};
-  const absl::Status registered = disk.disk->RegisterBuffers(memory);
+  const absl::Status registered = AwaitOn(&executor, disk.disk->AddMemory({arena->bytes()}));
   std::printf("disk tier over %s in %s, buffers %s, pages %s, beside fio\n",
               disk.io == DiskIoKind::kUring ? "io_uring" : "pread", options.directory.c_str(),
               registered.ok() ? "registered" : "not registered",

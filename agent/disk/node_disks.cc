@@ -48,7 +48,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> NodeDisks::Open(uint64_t scrub_bytes_per
   const absl::Time deadline =
       members_.size() == 1 ? absl::InfiniteFuture() : parts_.executor->Now() + kDiskOpenTimeout;
   KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await set_->Open(deadline));
-  RegisterArenas();
+  co_await PinHostMemory();
   TellRecovered();
   set_->StartScrub(scrub_bytes_per_second);
   co_return recovery_;
@@ -70,22 +70,39 @@ void NodeDisks::TellRecovered() {
   for (size_t i = 0; i < keys.size(); ++i) Tell(DiskSet::Change::kAdded, keys[i], owners[i]);
 }
 
-void NodeDisks::RegisterArenas() {
-  std::vector<std::span<std::byte>> arenas;
-  arenas.reserve(parts_.host->domain_count());
-  for (size_t domain = 0; domain < parts_.host->domain_count(); ++domain) {
-    arenas.push_back(parts_.host->arena(static_cast<DomainId>(domain)).bytes());
+Task<void> NodeDisks::PinHostMemory() {
+  std::vector<std::span<std::byte>> slabs;
+  for (size_t i = 0; i < parts_.host->domain_count(); ++i) {
+    const auto domain = static_cast<DomainId>(i);
+    const SlotPool& slots = parts_.host->slots(domain);
+    for (uint32_t slab = 0; slab < slots.slab_count(); ++slab) {
+      if (slots.IsPresent(slab)) slabs.push_back(parts_.host->BytesOf(domain, slab));
+    }
   }
-  absl::Status registered;
+  absl::Status pinned;
   for (size_t i = 0; i < members_.size(); ++i) {
     // One that does not answer might not answer to this either.
-    if (recovery_.disks[i].ok()) registered.Update(members_[i].disk->RegisterBuffers(arenas));
+    if (recovery_.disks[i].ok()) pinned.Update(co_await members_[i].disk->AddMemory(slabs));
   }
-  if (registered.ok()) return;
+  if (pinned.ok()) co_return;
   Log(LogLevel::kWarning,
-      absl::StrCat("disk I/O costs more CPU than it could: ", registered.message(),
+      absl::StrCat("disk I/O costs more CPU than it could: ", pinned.message(),
                    " (RLIMIT_MEMLOCK must cover the host tier once for each disk, or ",
                    "CAP_IPC_LOCK be given)"));
+}
+
+Task<void> NodeDisks::AddMemory(std::span<std::byte> memory) {
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (!recovery_.disks[i].ok()) continue;
+    // The warning of PinHostMemory() holds for this, too.
+    (co_await members_[i].disk->AddMemory({memory})).IgnoreError();
+  }
+}
+
+Task<void> NodeDisks::RemoveMemory(std::span<std::byte> memory) {
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (recovery_.disks[i].ok()) co_await members_[i].disk->RemoveMemory(memory);
+  }
 }
 
 EvictionSummary NodeDisks::Eviction() const {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -60,6 +61,10 @@ class NodeDisks {
   // the first disk's, if none opened.
   Task<absl::StatusOr<DiskSet::Recovery>> Open(uint64_t scrub_bytes_per_second);
   void StopScrub();
+  // Lets the disks move blocks to and from memory that has come, and pins it for that.
+  Task<void> AddMemory(std::span<std::byte> memory);
+  // Lets go of memory that is to leave. REQUIRES: no block is in it.
+  Task<void> RemoveMemory(std::span<std::byte> memory);
   // Ends when no reclaim runs; false: one still did at `deadline`.
   Task<bool> Idle(absl::Time deadline);
 
@@ -88,8 +93,8 @@ class NodeDisks {
     std::unique_ptr<DiskTier> tier;
   };
   void Tell(DiskSet::Change change, const BlockKey& key, TenantTag owner) const;
-  // Lets the disks move blocks to and from their slots without pinning them each time.
-  void RegisterArenas();
+  // Pins the host memory for the disks, so that they move blocks without pinning them each time.
+  Task<void> PinHostMemory();
   // Tells of what the disks had when they were opened.
   void TellRecovered();
 

@@ -1,6 +1,7 @@
 // UringDisk and PreadDisk on real files: same semantics, real errors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/huge_pages.h"
 #include "tests/tier_disk/disk_rig.h"
 #include "tier_disk/io/pread_disk.h"
 #include "tier_disk/io/uring_disk.h"
@@ -154,8 +156,7 @@ TEST_P(RealDiskTest, RegisteredAndOtherMemoryMixInOneIo) {
   SKIP_UNLESS(OpenFiles());
   constexpr uint64_t kBytes = 2 * kMinFixedBytes;
   PageBuffer region(2 * kBytes);
-  const std::array<std::span<std::byte>, 1> regions = {region.bytes()};
-  const absl::Status registered = disk_->RegisterBuffers(regions);
+  const absl::Status registered = RunTask(&executor_, disk_->AddMemory({region.bytes()}));
   if (!registered.ok()) GTEST_SKIP() << "SKIPPED, NOT PROVEN: " << registered;
   const std::span<std::byte> out = region.bytes().first(kBytes);
   const std::span<std::byte> in = region.bytes().last(kBytes);
@@ -172,12 +173,50 @@ TEST_P(RealDiskTest, RegisteredAndOtherMemoryMixInOneIo) {
   EXPECT_TRUE(testing::HoldsBlock(testing::kDiskTenant, testing::TestEngineKey(1), in));
 }
 
+// A slab that leaves a domain and comes back has other pages: nothing may be read into the old
+// ones.
+TEST_P(RealDiskTest, MemoryThatWasRemovedIsUsedAsAnyOther) {
+  SKIP_UNLESS(OpenFiles());
+  constexpr uint64_t kBytes = 2 * kMinFixedBytes;
+  const int file = memfd_create("test", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, kBytes), 0);
+  void* const mapped = MapShared(file, kBytes, PROT_READ | PROT_WRITE);
+  ASSERT_NE(mapped, MAP_FAILED);
+  const std::span<std::byte> first(static_cast<std::byte*>(mapped), kBytes);
+  PageBuffer other(kBytes);
+  const std::span<std::byte> second = other.bytes();
+  const absl::Status registered = RunTask(&executor_, disk_->AddMemory({first, second}));
+  if (!registered.ok()) GTEST_SKIP() << "SKIPPED, NOT PROVEN: " << registered;
+  testing::FillBlock(testing::kDiskTenant, testing::TestEngineKey(1), second);
+  const std::array<std::span<const std::byte>, 1> from = {second};
+  ASSERT_EQ(RunTask(&executor_, disk_->Write(IoClass::kOffload, {SegmentId{0}, 4096}, from)),
+            absl::OkStatus());
+  const auto remove = [&]() -> Task<bool> {
+    co_await disk_->RemoveMemory(first);
+    co_return true;
+  };
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(RunTask(&executor_, remove()));
+    ASSERT_EQ(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kBytes), 0);
+    if (round == 2) {
+      ASSERT_TRUE(RunTask(&executor_, disk_->AddMemory({first})).ok());
+    }
+    const std::array<std::span<std::byte>, 1> into = {first};
+    ASSERT_EQ(RunTask(&executor_, disk_->Read(IoClass::kForeground, {SegmentId{0}, 4096}, into)),
+              absl::OkStatus());
+    EXPECT_TRUE(testing::HoldsBlock(testing::kDiskTenant, testing::TestEngineKey(1), first))
+        << "round " << round;
+  }
+  disk_.reset();
+  munmap(mapped, kBytes);
+  close(file);
+}
+
 // Each part of a split I/O can fail; the whole then has.
 TEST_P(RealDiskTest, AnIoOfWhichOnePartFailsFails) {
   SKIP_UNLESS(OpenFiles());
   PageBuffer region(kMinFixedBytes);
-  const std::array<std::span<std::byte>, 1> regions = {region.bytes()};
-  const absl::Status registered = disk_->RegisterBuffers(regions);
+  const absl::Status registered = RunTask(&executor_, disk_->AddMemory({region.bytes()}));
   if (!registered.ok()) GTEST_SKIP() << "SKIPPED, NOT PROVEN: " << registered;
   ASSERT_EQ(ftruncate(files_->descriptors()[0], 8192), 0);
   PageBuffer page(4096);

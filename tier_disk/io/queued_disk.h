@@ -32,6 +32,7 @@ class QueuedDisk : public Disk {
   QueuedDisk(Executor* executor, uint32_t segment_count, uint64_t segment_bytes)
       : executor_(executor), segment_count_(segment_count), segment_bytes_(segment_bytes) {}
   ~QueuedDisk() override;
+  Executor* executor() const { return executor_; }
   // Hands the I/O to another thread, which calls `io->done`.
   virtual void Submit(std::unique_ptr<DiskIo> io) = 0;
 

@@ -88,43 +88,50 @@ void UringDisk::Wake() {
   [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));
 }
 
-absl::Status UringDisk::RegisterBuffers(std::span<const std::span<std::byte>> regions) {
-  Registration registration;
-  for (std::span<std::byte> region : regions) {
-    while (!region.empty()) {
-      const std::span<std::byte> part = region.first(std::min(region.size(), kMaxRegionBytes));
-      registration.regions.push_back({.iov_base = part.data(), .iov_len = part.size()});
-      region = region.subspan(part.size());
-    }
-  }
-  {
-    absl::MutexLock lock(&mu_);
-    KVT_CHECK(registering_ == nullptr && regions_.empty());
-    registering_ = &registration;
-  }
-  Wake();
-  registration.done.WaitForNotification();
-  return registration.status;
+Task<absl::Status> UringDisk::Change(MemoryChange change) {
+  co_return co_await AwaitCallback<absl::Status>(
+      executor(), [this, &change](AwaitCallback<absl::Status>::Done done) {
+        change.done = std::move(done);
+        {
+          absl::MutexLock lock(&mu_);
+          changes_.push_back(std::move(change));
+        }
+        Wake();
+      });
+}
+
+Task<absl::Status> UringDisk::AddMemory(std::vector<std::span<std::byte>> regions) {
+  return Change({.add = std::move(regions)});
+}
+
+Task<void> UringDisk::RemoveMemory(std::span<std::byte> region) {
+  co_await Change({.remove = region});
 }
 
 std::optional<int> UringDisk::RegionOf(const iovec& buffer) const {
   const auto* const begin = static_cast<const char*>(buffer.iov_base);
-  for (size_t i = 0; i < regions_.size(); ++i) {
-    const auto* const region = static_cast<const char*>(regions_[i].iov_base);
-    if (begin >= region && begin + buffer.iov_len <= region + regions_[i].iov_len) {
-      return static_cast<int>(i);
-    }
+  auto region = regions_.upper_bound(begin);
+  if (region == regions_.begin()) return std::nullopt;
+  --region;
+  if (begin + buffer.iov_len > region->first + region->second.bytes) return std::nullopt;
+  return static_cast<int>(region->second.index);
+}
+
+bool UringDisk::HasPinnedPart(std::span<const iovec> buffers) const {
+  for (const iovec& buffer : buffers) {
+    if (buffer.iov_len >= kMinFixedBytes && RegionOf(buffer).has_value()) return true;
   }
-  return std::nullopt;
+  return false;
 }
 
 void UringDisk::Submit(std::unique_ptr<DiskIo> io) {
+  bool splits = false;
+  if (io->buffers().size() > 1) {
+    absl::MutexLock lock(&mu_);
+    splits = HasPinnedPart(io->buffers());
+  }
   std::vector<std::unique_ptr<DiskIo>> parts;
-  const std::span<const iovec> buffers = io->buffers();
-  const bool has_fixed = std::any_of(buffers.begin(), buffers.end(), [this](const iovec& buffer) {
-    return buffer.iov_len >= kMinFixedBytes && IsFixed(buffer);
-  });
-  if (has_fixed && buffers.size() > 1) {
+  if (splits) {
     parts = DiskIo::Split(std::move(io));
   } else {
     parts.push_back(std::move(io));
@@ -155,25 +162,66 @@ void UringDisk::Loop() {
     // stays in the ring and goes with the next submission.
     KVT_CHECK(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY);
     Reap();
-    RegisterPending();
+    ChangeMemory();
   }
 }
 
-void UringDisk::RegisterPending() {
-  Registration* registration = nullptr;
+void UringDisk::ChangeMemory() {
+  std::deque<MemoryChange> changes;
   {
     absl::MutexLock lock(&mu_);
-    registration = std::exchange(registering_, nullptr);
+    changes.swap(changes_);
   }
-  if (registration == nullptr) return;
-  const int result = io_uring_register_buffers(&ring_, registration->regions.data(),
-                                               static_cast<unsigned>(registration->regions.size()));
-  if (result < 0) {
-    registration->status = Refused("registering the arenas", -result);
-  } else {
-    regions_ = registration->regions;
+  for (MemoryChange& change : changes) {
+    absl::Status status;
+    if (!change.remove.empty()) Unpin(change.remove);
+    for (std::span<std::byte> region : change.add) {
+      while (status.ok() && !region.empty()) {
+        const std::span<std::byte> part = region.first(std::min(region.size(), kMaxRegionBytes));
+        status = Pin(part);
+        region = region.subspan(part.size());
+      }
+    }
+    change.done(std::move(status));
   }
-  registration->done.Notify();
+}
+
+absl::Status UringDisk::Pin(std::span<std::byte> region) {
+  if (!has_regions_) {
+    const int made = io_uring_register_buffers_sparse(&ring_, kMaxPinnedRegions);
+    if (made < 0) return Refused("making a table of memory", -made);
+    has_regions_ = true;
+    for (unsigned index = kMaxPinnedRegions; index > 0; --index) free_regions_.push_back(index - 1);
+  }
+  if (free_regions_.empty()) return Refused("registering memory", ENOSPC);
+  const unsigned index = free_regions_.back();
+  const iovec memory{.iov_base = region.data(), .iov_len = region.size()};
+  const __u64 tag = 0;
+  const int pinned = io_uring_register_buffers_update_tag(&ring_, index, &memory, &tag, 1);
+  if (pinned < 0) return Refused("registering memory", -pinned);
+  free_regions_.pop_back();
+  absl::MutexLock lock(&mu_);
+  regions_[reinterpret_cast<const char*>(region.data())] = {.bytes = region.size(), .index = index};
+  return absl::OkStatus();
+}
+
+void UringDisk::Unpin(std::span<std::byte> region) {
+  std::vector<unsigned> indices;
+  {
+    absl::MutexLock lock(&mu_);
+    const auto* const begin = reinterpret_cast<const char*>(region.data());
+    const auto first = regions_.lower_bound(begin);
+    const auto last = regions_.lower_bound(begin + region.size());
+    for (auto part = first; part != last; ++part) indices.push_back(part->second.index);
+    regions_.erase(first, last);
+  }
+  for (const unsigned index : indices) {
+    const iovec none{};
+    const __u64 tag = 0;
+    // It cannot fail for an index of the table; should it, the index is not used again.
+    if (io_uring_register_buffers_update_tag(&ring_, index, &none, &tag, 1) < 0) continue;
+    free_regions_.push_back(index);
+  }
 }
 
 bool UringDisk::FillRing() {
@@ -194,7 +242,11 @@ void UringDisk::Prepare(std::unique_ptr<IoBatch> batch) {
   const auto file = static_cast<int>(batch->segment());
   const std::span<const iovec> buffers = batch->buffers();
   const bool reads = batch->kind() == DiskIo::Kind::kRead;
-  const std::optional<int> region = buffers.size() == 1 ? RegionOf(buffers[0]) : std::nullopt;
+  std::optional<int> region;
+  if (buffers.size() == 1) {
+    absl::MutexLock lock(&mu_);
+    region = RegionOf(buffers[0]);
+  }
   const uint64_t at = batch->offset();
   if (region.has_value()) {
     void* const data = buffers[0].iov_base;

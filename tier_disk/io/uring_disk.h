@@ -1,12 +1,15 @@
 // UringDisk is the Disk seam over io_uring: one ring, one thread that submits in
-// batches and reaps; the segment files and the arenas are registered, so that no I/O
-// looks a file up or pins the pages of a block.
+// batches and reaps; the segment files and the slabs of the arenas are registered, so
+// that no I/O looks a file up or pins the pages of a block.
 #ifndef KVTIER_TIER_DISK_IO_URING_DISK_H_
 #define KVTIER_TIER_DISK_IO_URING_DISK_H_
 
 #include <liburing.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,7 +19,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
+#include "core/event.h"
+#include "core/task.h"
 #include "tier_disk/io/io_queue.h"
 #include "tier_disk/io/queued_disk.h"
 
@@ -29,6 +33,8 @@ inline constexpr unsigned kUringDepth = 128;
 // its pages are not pinned again. Below, pinning costs less than a second call would
 // (a record is header and payload).
 inline constexpr uint64_t kMinFixedBytes = 1 << 20;
+// Regions of pinned memory, the most that a ring has: beyond it memory is not pinned ahead.
+inline constexpr unsigned kMaxPinnedRegions = 1 << 14;
 
 class UringDisk final : public QueuedDisk {
  public:
@@ -38,48 +44,58 @@ class UringDisk final : public QueuedDisk {
                                                          std::span<const int> files,
                                                          uint64_t segment_bytes);
   ~UringDisk() override;  // REQUIRES: no call is in flight.
-  absl::Status RegisterBuffers(std::span<const std::span<std::byte>> regions) override
-      ABSL_LOCKS_EXCLUDED(mu_);
+  Task<absl::Status> AddMemory(std::vector<std::span<std::byte>> regions) override;
+  Task<void> RemoveMemory(std::span<std::byte> region) override;
   void Hasten(DiskAddress from, uint64_t bytes) override ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   UringDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes);
   absl::Status Start(std::span<const int> files);
   void Submit(std::unique_ptr<DiskIo> io) override ABSL_LOCKS_EXCLUDED(mu_);
-  // True for memory that the ring has pinned.
-  bool IsFixed(const iovec& buffer) const { return RegionOf(buffer).has_value(); }
-  std::optional<int> RegionOf(const iovec& buffer) const;
+  // Returns the index in the ring of the pinned region that has the buffer; nullopt: none has.
+  std::optional<int> RegionOf(const iovec& buffer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HasPinnedPart(std::span<const iovec> buffers) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Has the ring thread look at what changed.
   void Wake();
 
   // The ring thread, from here on.
   absl::Status MakeRing(std::span<const int> files);
   void Loop() ABSL_LOCKS_EXCLUDED(mu_);
-  void RegisterPending() ABSL_LOCKS_EXCLUDED(mu_);
+  void ChangeMemory() ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status Pin(std::span<std::byte> region) ABSL_LOCKS_EXCLUDED(mu_);
+  void Unpin(std::span<std::byte> region) ABSL_LOCKS_EXCLUDED(mu_);
   // Moves batches from the queue into the ring while it has room. False: stopped.
   bool FillRing() ABSL_LOCKS_EXCLUDED(mu_);
-  void Prepare(std::unique_ptr<IoBatch> batch);
+  void Prepare(std::unique_ptr<IoBatch> batch) ABSL_LOCKS_EXCLUDED(mu_);
   void ListenForWake();
   void Reap();
   void End(std::unique_ptr<IoBatch> batch) ABSL_LOCKS_EXCLUDED(mu_);
 
-  struct Registration {
-    std::vector<iovec> regions;
-    absl::Status status;
-    absl::Notification done;
+  // What one AddMemory() or RemoveMemory() asks of the ring thread.
+  struct MemoryChange {
+    std::vector<std::span<std::byte>> add;
+    std::span<std::byte> remove;
+    AwaitCallback<absl::Status>::Done done;
   };
+  // Pinned memory.
+  struct Region {
+    size_t bytes = 0;
+    unsigned index = 0;  // In the ring.
+  };
+  // Hands the change to the ring thread.
+  Task<absl::Status> Change(MemoryChange change);
 
   io_uring ring_{};
-  bool ring_ready_ = false;  // The ring exists.
-  int wake_ = -1;            // eventfd: something changed for the ring thread.
-  uint64_t wake_count_ = 0;  // Where the ring reads `wake_` into.
-  // Pinned memory, by index in the ring. Written by the ring thread while the caller of
-  // RegisterBuffers() waits, and never again.
-  std::vector<iovec> regions_;
+  bool ring_ready_ = false;             // The ring exists.
+  int wake_ = -1;                       // eventfd: something changed for the ring thread.
+  uint64_t wake_count_ = 0;             // Where the ring reads `wake_` into.
+  bool has_regions_ = false;            // The ring has a table of regions.
+  std::vector<unsigned> free_regions_;  // Indices that no region has; of the ring thread.
   absl::Mutex mu_;
   IoQueue queue_ ABSL_GUARDED_BY(mu_){kUringDepth - 1};  // One entry is the wake's.
   bool woken_ ABSL_GUARDED_BY(mu_) = false;              // `wake_` was written, not yet read.
-  Registration* registering_ ABSL_GUARDED_BY(mu_) = nullptr;
+  std::map<const char*, Region> regions_ ABSL_GUARDED_BY(mu_);  // By their first byte.
+  std::deque<MemoryChange> changes_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };

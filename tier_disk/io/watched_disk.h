@@ -48,8 +48,11 @@ class WatchedDisk final : public Disk {
 
   uint32_t segment_count() const override { return disk_->segment_count(); }
   uint64_t segment_bytes() const override { return disk_->segment_bytes(); }
-  absl::Status RegisterBuffers(std::span<const std::span<std::byte>> regions) override {
-    return disk_->RegisterBuffers(regions);
+  Task<absl::Status> AddMemory(std::vector<std::span<std::byte>> regions) override {
+    return disk_->AddMemory(std::move(regions));
+  }
+  Task<void> RemoveMemory(std::span<std::byte> region) override {
+    return disk_->RemoveMemory(region);
   }
   void Hasten(DiskAddress from, uint64_t bytes) override { disk_->Hasten(from, bytes); }
   // Errors: the disk's; kUnavailable at once, untried, while it is not healthy.
