@@ -100,6 +100,17 @@ inline constexpr absl::Duration kGpuResizeTimeout = absl::Seconds(60);
 inline constexpr absl::Duration kGpuResizeWait = absl::Seconds(1);
 // Blocks evicted for it in one turn of the executor.
 inline constexpr size_t kMaxEvictedForResize = 256;
+// How often host memory that should move is looked for, and what a slab that is to leave waits for;
+// slabs that move at a time.
+inline constexpr absl::Duration kMemoryMoveInterval = absl::Milliseconds(50);
+inline constexpr size_t kMaxSlabMoves = 8;
+// The longest that one slab is waited for: what was leased or reserved of it has ended by then.
+inline constexpr absl::Duration kSlabLeaveTimeout = absl::Seconds(45);
+static_assert(kSlabLeaveTimeout > kLeaseDuration + kLeaseGrace + kReservationDuration);
+// How long nothing grows after the system had no memory.
+inline constexpr absl::Duration kNoMemoryRetryInterval = absl::Minutes(1);
+// How often memory is looked for that workers took by touching what is not their tenant's.
+inline constexpr absl::Duration kStrayInterval = absl::Milliseconds(250);
 // How often deadlines of leases and reservations are looked at.
 inline constexpr absl::Duration kSweepInterval = absl::Milliseconds(100);
 

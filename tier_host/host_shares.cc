@@ -7,12 +7,6 @@
 namespace kvtier {
 namespace {
 
-// Returns how many slabs the domain could use.
-uint64_t WantedBy(const SlotPool& slots) {
-  if (slots.free_slabs() == 0) return UINT64_MAX;
-  return slots.present_slabs() - slots.free_slabs() + 1;
-}
-
 absl::Status Check(const TierShare& share) {
   if (share.guaranteed > share.maximum) {
     return absl::InvalidArgumentError(absl::StrCat("guaranteed: ", share.guaranteed,
@@ -27,6 +21,22 @@ absl::Status Check(const TierShare& share) {
 }
 
 }  // namespace
+
+uint64_t HostShares::IncomingOf(DomainId domain) const {
+  const auto incoming = incoming_.find(domain);
+  return incoming == incoming_.end() ? 0 : incoming->second;
+}
+
+uint64_t HostShares::HeldBy(DomainId domain, const HostTier& host) const {
+  const SlotPool& slots = host.slots(domain);
+  return slots.present_slabs() - slots.closed_slabs() + IncomingOf(domain);
+}
+
+uint64_t HostShares::WantedBy(DomainId domain, const HostTier& host) const {
+  const SlotPool& slots = host.slots(domain);
+  const uint64_t used = slots.present_slabs() - slots.closed_slabs() - slots.free_slabs();
+  return HeldBy(domain, host) == used ? UINT64_MAX : used + 1;
+}
 
 HostShares::Setting& HostShares::At(DomainId domain) {
   const auto at = static_cast<size_t>(domain);
@@ -96,22 +106,24 @@ std::vector<uint64_t> HostShares::Fair(const HostTier& host) const {
   const std::vector<TierShare> shares = Shares(host.domain_count());
   uint64_t capacity = slabs_;
   for (size_t i = 0; i < shares.size(); ++i) {
-    const uint64_t held = host.slots(static_cast<DomainId>(i)).present_slabs();
-    if (SettingOf(i).fixed) capacity -= std::min(capacity, held);
+    const auto domain = static_cast<DomainId>(i);
+    if (SettingOf(i).fixed) capacity -= std::min(capacity, HeldBy(domain, host));
   }
   std::vector<ShareClaim> claims;
   uint64_t unguaranteed = capacity;
   for (size_t i = 0; i < shares.size(); ++i) {
-    ShareClaim claim{.share = shares[i], .wanted = WantedBy(host.slots(static_cast<DomainId>(i)))};
-    if (SettingOf(i).fixed) claim.share.guaranteed = claim.wanted = 0;
+    const auto domain = static_cast<DomainId>(i);
+    ShareClaim claim{.share = shares[i]};
+    if (!SettingOf(i).fixed) claim.wanted = WantedBy(domain, host);
+    claim.share.maximum = std::min<uint64_t>(claim.share.maximum, host.slots(domain).slab_count());
     // Domains that are fixed may have what others are guaranteed.
-    claim.share.guaranteed = std::min(claim.share.guaranteed, unguaranteed);
+    claim.share.guaranteed = std::min({claim.share.guaranteed, claim.share.maximum, unguaranteed});
     unguaranteed -= claim.share.guaranteed;
     claims.push_back(claim);
   }
   std::vector<uint64_t> fair = FairShares(capacity, claims);
   for (size_t i = 0; i < shares.size(); ++i) {
-    if (SettingOf(i).fixed) fair[i] = host.slots(static_cast<DomainId>(i)).present_slabs();
+    if (SettingOf(i).fixed) fair[i] = HeldBy(static_cast<DomainId>(i), host);
   }
   return fair;
 }
@@ -119,16 +131,17 @@ std::vector<uint64_t> HostShares::Fair(const HostTier& host) const {
 std::optional<SlabMove> HostShares::Next(const HostTier& host) const {
   const std::vector<uint64_t> fair = Fair(host);
   const std::vector<TierShare> shares = Shares(fair.size());
-  // Of what is compared, the first of equal ones.
-  using Rank = std::pair<uint64_t, uint64_t>;
+  using Rank = std::pair<uint64_t, uint64_t>;  // The first of equal ones comes first.
   Rank most_short;
   Rank furthest_over;
   SlabMove move;
-  uint64_t all_held = 0;
+  uint64_t present = between_;
+  uint64_t held_by_all = 0;
   for (size_t i = 0; i < fair.size(); ++i) {
     const auto domain = static_cast<DomainId>(i);
-    const uint64_t held = host.slots(domain).present_slabs();
-    all_held += held;
+    const uint64_t held = HeldBy(domain, host);
+    held_by_all += held;
+    present += host.slots(domain).present_slabs();
     if (held < fair[i]) {
       const uint64_t guaranteed = std::min(fair[i], shares[i].guaranteed);
       const Rank rank{guaranteed - std::min(guaranteed, held), fair[i] - held};
@@ -136,7 +149,7 @@ std::optional<SlabMove> HostShares::Next(const HostTier& host) const {
         most_short = rank;
         move.to = domain;
       }
-    } else if (held > fair[i]) {
+    } else if (held > fair[i] && IncomingOf(domain) == 0) {
       const Rank rank{host.slots(domain).free_slabs() > 0 ? 1 : 0, held - fair[i]};
       if (!move.from.has_value() || rank > furthest_over) {
         furthest_over = rank;
@@ -144,11 +157,24 @@ std::optional<SlabMove> HostShares::Next(const HostTier& host) const {
       }
     }
   }
-  if (all_held > slabs_)
-    return move.from.has_value() ? std::optional(SlabMove{.from = move.from}) : std::nullopt;
-  if (!move.to.has_value()) return std::nullopt;
-  if (all_held < slabs_) return SlabMove{.to = move.to};
+  if (held_by_all > slabs_) {
+    move.to.reset();
+  } else if (!move.to.has_value()) {
+    return std::nullopt;
+  } else if (present < slabs_) {
+    return SlabMove{.to = move.to};
+  }
   return move.from.has_value() ? std::optional(move) : std::nullopt;
+}
+
+void HostShares::Begin(const SlabMove& move) {
+  if (move.to.has_value()) ++incoming_[*move.to];
+  if (!move.from.has_value()) ++between_;
+}
+
+void HostShares::End(const SlabMove& move, Outcome outcome) {
+  if (move.to.has_value()) --incoming_.at(*move.to);
+  if (outcome == Outcome::kMoved || !move.from.has_value()) --between_;
 }
 
 }  // namespace kvtier

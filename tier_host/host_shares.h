@@ -3,11 +3,13 @@
 // all that it can get. Of that it has its fair share (core/tier_share.h): so what a domain does not
 // use of its guarantee is lent, and is taken back when it has filled the rest.
 //
-// Counts, and moves nothing. Executor thread only.
+// Counts, and moves nothing; it is told of the slabs that are on their way, several at a time.
+// Executor thread only.
 #ifndef KVTIER_TIER_HOST_HOST_SHARES_H_
 #define KVTIER_TIER_HOST_HOST_SHARES_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -51,6 +53,14 @@ class HostShares {
   // and wants it comes first. The slab is taken from whoever has free ones beyond its fair share,
   // or else from whoever is furthest beyond it.
   std::optional<SlabMove> Next(const HostTier& host) const;
+  // Notes that the move has begun. It ends once, by End().
+  void Begin(const SlabMove& move);
+  // Notes that the slab of a move has been removed from its domain, and lies between two.
+  void NoteRemoved() { ++between_; }
+  // Notes that the move has ended: its slab has arrived, or has left the node, or stays where it
+  // was (kStayed), and then it was not removed.
+  enum class Outcome : uint8_t { kMoved, kStayed };
+  void End(const SlabMove& move, Outcome outcome);
 
  private:
   struct Setting {
@@ -61,10 +71,16 @@ class HostShares {
     return domain < settings_.size() ? settings_[domain] : Setting();
   }
   Setting& At(DomainId domain);
+  uint64_t IncomingOf(DomainId domain) const;
+  // Returns how many slabs the domain has or is about to have.
+  uint64_t HeldBy(DomainId domain, const HostTier& host) const;
+  uint64_t WantedBy(DomainId domain, const HostTier& host) const;
   uint64_t Guaranteed() const;  // Sum over the shares that were set.
 
   uint64_t slabs_;
-  std::vector<Setting> settings_;  // By domain, as far as any was set.
+  std::vector<Setting> settings_;          // By domain, as far as any was set.
+  std::map<DomainId, uint64_t> incoming_;  // Slabs on their way to a domain.
+  uint64_t between_ = 0;                   // Slabs that no domain has, and that are on their way.
 };
 
 }  // namespace kvtier

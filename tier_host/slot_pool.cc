@@ -30,11 +30,13 @@ void SlotPool::Close(uint32_t slab) {
   KVT_CHECK(slab < slabs_.size() && slabs_[slab].state == Slab::State::kPresent);
   Unlist(slab);
   slabs_[slab].state = Slab::State::kClosed;
+  ++closed_slabs_;
 }
 
 void SlotPool::Reopen(uint32_t slab) {
   KVT_CHECK(slab < slabs_.size() && slabs_[slab].state == Slab::State::kClosed);
   slabs_[slab].state = Slab::State::kPresent;
+  --closed_slabs_;
   List(slab);
 }
 
@@ -42,11 +44,8 @@ void SlotPool::Remove(uint32_t slab) {
   KVT_CHECK(slab < slabs_.size() && slabs_[slab].state == Slab::State::kClosed);
   KVT_CHECK(slabs_[slab].used == 0);
   slabs_[slab].state = Slab::State::kAbsent;
+  --closed_slabs_;
   absent_slabs_.insert(slab);
-}
-
-std::optional<uint32_t> SlotPool::FirstAbsent() const {
-  return absent_slabs_.empty() ? std::nullopt : std::optional(*absent_slabs_.begin());
 }
 
 std::optional<uint32_t> SlotPool::LastFree() const {
@@ -162,10 +161,12 @@ void SlotPool::AuditSlab(uint32_t number) const {
 void SlotPool::Audit() const {
   uint64_t used_bytes = 0;
   size_t open_count = 0;
+  uint32_t closed = 0;
   for (uint32_t number = 0; number < slabs_.size(); ++number) {
     AuditSlab(number);
     const Slab& slab = slabs_[number];
     used_bytes += slab.used * slab.slot_bytes;
+    if (slab.state == Slab::State::kClosed) ++closed;
     if (slab.state == Slab::State::kPresent && slab.used > 0 && !slab.free.empty()) ++open_count;
   }
   for (const auto& [slot_bytes, open] : open_slabs_) {
@@ -173,7 +174,7 @@ void SlotPool::Audit() const {
     KVT_CHECK(open.size() <= open_count);
     open_count -= open.size();
   }
-  KVT_CHECK(open_count == 0);
+  KVT_CHECK(open_count == 0 && closed == closed_slabs_);
   KVT_CHECK(used_bytes == used_bytes_);
 }
 

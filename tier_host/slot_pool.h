@@ -46,8 +46,8 @@ class SlotPool {
   void Remove(uint32_t slab);
   bool IsPresent(uint32_t slab) const { return slabs_[slab].state != Slab::State::kAbsent; }
   bool IsClosed(uint32_t slab) const { return slabs_[slab].state == Slab::State::kClosed; }
-  // Returns the lowest absent slab; nullopt: all are present.
-  std::optional<uint32_t> FirstAbsent() const;
+  // The absent slabs, lowest first.
+  const std::set<uint32_t>& absent_slabs() const { return absent_slabs_; }
   // Returns the highest free slab, which is the last one to be used; nullopt: none is free.
   std::optional<uint32_t> LastFree() const;
 
@@ -66,6 +66,7 @@ class SlotPool {
   uint32_t present_slabs() const {
     return static_cast<uint32_t>(slabs_.size() - absent_slabs_.size());
   }
+  uint32_t closed_slabs() const { return closed_slabs_; }  // Of those.
   uint32_t free_slabs() const { return static_cast<uint32_t>(free_slabs_.size()); }
   // Returns how a slab is used. REQUIRES: `slab` is one of slab_count().
   struct SlabUse {
@@ -105,6 +106,7 @@ class SlotPool {
   const uint64_t slab_bytes_;
   uint64_t used_bytes_ = 0;
   std::vector<Slab> slabs_;
+  uint32_t closed_slabs_ = 0;
   std::set<uint32_t> absent_slabs_;
   std::set<uint32_t> free_slabs_;                      // Present and without a slot: lowest first.
   std::map<uint64_t, std::set<uint32_t>> open_slabs_;  // By slot size: slabs with a free slot.

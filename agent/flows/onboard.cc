@@ -187,7 +187,7 @@ Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, 
   for (const size_t i : brought->absent) {
     if (SharedLoad load = flows_.host_loads->Find(keys[i])) {
       wanted[i] = Coming(std::move(load), urgency);
-    } else if (std::optional<Pin> pin = flows_.index->PinOf(keys[i])) {
+    } else if (std::optional<Pin> pin = flows_.index->PinToLease(keys[i])) {
       wanted[i].pin = *std::move(pin);  // It has come while we asked.
     }
   }
@@ -212,10 +212,11 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
       return Wanted{.pin = *std::move(pin), .from = Tier::kGpu};
     }
   }
-  if (std::optional<Pin> pin = flows_.index->PinOf(key)) {
+  if (std::optional<Pin> pin = flows_.index->PinToLease(key)) {
     return Wanted{.pin = *std::move(pin), .from = Tier::kHost};
   }
   ++flows_.stats->host.misses;
+  if (flows_.index->In(Tier::kHost, key)) return std::nullopt;  // It is about to leave.
   if (SharedLoad load = flows_.host_loads->Find(key)) {
     if (load->from == Tier::kDisk && urgency == Urgency::kForeground) flows_.disk->Hasten(key);
     return Coming(std::move(load), urgency);

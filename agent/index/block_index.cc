@@ -101,6 +101,12 @@ std::optional<Pin> BlockIndex::PinOf(const BlockKey& key) {
   return Take(block);
 }
 
+std::optional<Pin> BlockIndex::PinToLease(const BlockKey& key) {
+  HostBlock* const block = blocks_.Find(key);
+  if (block == nullptr || OrderOf(*block).IsLeaving(block->slot)) return std::nullopt;
+  return Take(block);
+}
+
 void BlockIndex::Hold(ResidentBlock* block) {
   auto* const held = static_cast<HostBlock*>(block);
   OrderOf(*held).Hold(held->place, held->slot);

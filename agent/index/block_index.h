@@ -77,6 +77,9 @@ class BlockIndex final : public PinHome {
 
   // Pins the block in host memory; nullopt: it is not there.
   std::optional<Pin> PinOf(const BlockKey& key) override;
+  // Does the same for a worker that is to lease the block; nullopt also: its slab is being emptied,
+  // which new leases would put off for ever.
+  std::optional<Pin> PinToLease(const BlockKey& key);
   bool IsPinned(const BlockKey& key) const;
   // Notes that a worker asked for the pinned block and this node's memory had it. Ignores one that
   // is not in host memory.

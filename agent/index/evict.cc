@@ -14,14 +14,18 @@ absl::StatusOr<HostSlot> Evictor::ReserveHost(DomainId domain, const BlockRoom& 
 
 absl::StatusOr<HostSlot> Evictor::ReserveByEviction(DomainId domain, const BlockRoom& room,
                                                     const absl::Status& full) {
-  const std::vector<BlockKey> victims =
-      index_->VictimsInHost(domain, room.slot_bytes, host_->slots(domain));
-  if (victims.empty()) {
-    ++stats_->declined;
-    return full;
+  // Once, but for blocks that were let go of in a slab that is about to leave: their room is no
+  // room, and they are few.
+  while (true) {
+    const std::vector<BlockKey> victims =
+        index_->VictimsInHost(domain, room.slot_bytes, host_->slots(domain));
+    if (victims.empty()) break;
+    for (const BlockKey& victim : victims) EvictFromHost(victim);
+    absl::StatusOr<HostSlot> slot = host_->Reserve(domain, room);
+    if (slot.ok() || host_->slots(domain).closed_slabs() == 0) return slot;
   }
-  for (const BlockKey& victim : victims) EvictFromHost(victim);
-  return host_->Reserve(domain, room);
+  ++stats_->declined;
+  return full;
 }
 
 absl::StatusOr<HostSlot> Evictor::ReserveHostFor(DomainId domain, const BlockRoom& room,
@@ -49,6 +53,16 @@ uint64_t Evictor::EvictAll() {
   uint64_t evicted = 0;
   for (size_t domain = 0; domain < host_->domain_count(); ++domain) {
     evicted += EvictDomain(static_cast<DomainId>(domain));
+  }
+  return evicted;
+}
+
+uint64_t Evictor::EvictSlab(DomainId domain, uint32_t slab) {
+  uint64_t evicted = 0;
+  for (const BlockKey& key : index_->host_order(domain).BlocksOf(slab)) {
+    if (index_->IsPinned(key)) continue;
+    EvictFromHost(key);
+    ++evicted;
   }
   return evicted;
 }

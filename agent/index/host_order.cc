@@ -109,7 +109,7 @@ std::optional<HostOrder::Choice> HostOrder::CheapestSlab(uint64_t slot_bytes,
   double least = 0;
   for (uint32_t number = 0; number < slabs_.size(); ++number) {
     const Slab& slab = slabs_[number];
-    if (slab.blocks == 0 || slab.held > 0) continue;
+    if (slab.blocks == 0 || slab.held > 0 || slots.IsClosed(number)) continue;
     const SlotPool::SlabUse use = slots.UseOf(number);
     // A used slot without a block is reserved, late or being filled.
     if (use.used != slab.blocks || use.slot_bytes == slot_bytes) continue;
@@ -123,8 +123,32 @@ std::optional<HostOrder::Choice> HostOrder::CheapestSlab(uint64_t slot_bytes,
   return cheapest;
 }
 
+std::optional<uint32_t> HostOrder::SlabToEmpty(const SlotPool& slots) const {
+  constexpr uint64_t kNoSize = 0;
+  if (const auto cheapest = CheapestSlab(kNoSize, slots)) return cheapest->slab;
+  std::optional<uint32_t> fewest;
+  uint32_t least = 0;
+  for (uint32_t number = 0; number < slots.slab_count(); ++number) {
+    const SlotPool::SlabUse use = slots.UseOf(number);
+    if (use.used == 0 || slots.IsClosed(number)) continue;
+    const bool has_blocks = number < slabs_.size() && slabs_[number].blocks > 0;
+    const uint32_t stuck =
+        has_blocks ? use.used - slabs_[number].blocks + slabs_[number].held : use.used;
+    if (fewest.has_value() && stuck >= least) continue;
+    least = stuck;
+    fewest = number;
+  }
+  return fewest;
+}
+
+void HostOrder::BeginLeaving(uint32_t slab) {
+  if (slab >= slabs_.size()) slabs_.resize(slab + 1);
+  slabs_[slab].leaving = true;
+}
+
 std::vector<BlockKey> HostOrder::BlocksOf(uint32_t slab) const {
   std::vector<BlockKey> blocks;
+  if (slab >= slabs_.size() || slabs_[slab].blocks == 0) return blocks;
   blocks.reserve(slabs_[slab].blocks);
   for (const std::optional<Place>& place : slabs_[slab].places) {
     if (place.has_value()) blocks.push_back(order_.KeyOf(*place));

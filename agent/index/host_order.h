@@ -91,6 +91,15 @@ class HostOrder {
   // Returns the blocks to drop so that `slots`, the domain's, has a slot of `slot_bytes`. Empty:
   // no choice makes room.
   std::vector<BlockKey> VictimsFor(uint64_t slot_bytes, const SlotPool& slots);
+  // Returns the slab that it costs least to empty of those in use: one whose blocks can leave now
+  // or, if there is none, the one with the fewest slots that are held. nullopt: none is in use.
+  std::optional<uint32_t> SlabToEmpty(const SlotPool& slots) const;
+  // Returns the blocks in the slab.
+  std::vector<BlockKey> BlocksOf(uint32_t slab) const;
+  // Marks a slab whose blocks get no new leases, because it is being emptied, or ends that.
+  void BeginLeaving(uint32_t slab);
+  void EndLeaving(uint32_t slab) { slabs_.at(slab).leaving = false; }
+  bool IsLeaving(const HostSlot& slot) const { return slabs_[slot.slab()].leaving; }
   // Sets the block that leaves next of those in slots of that size aside, as EvictionOrder does.
   std::optional<EvictionOrder::SetAside> SetNextAside(uint64_t slot_bytes);
   // Numbers of blocks in slots of one size, and of those among them that are set aside.
@@ -114,15 +123,16 @@ class HostOrder {
     std::vector<std::optional<Place>> places;
     uint32_t blocks = 0;
     uint32_t held = 0;     // Of those.
+    bool leaving = false;  // Its blocks get no new leases.
     Moment last_uses = 0;  // Sum over the blocks.
   };
   struct Choice {
     uint32_t slab = 0;
     double mean_age = 0;  // Of its blocks, in moments.
   };
-  // The slab that costs least of those of other sizes that can be emptied; nullopt: none.
+  // Returns the slab that costs least of those that can be emptied and whose slots are not of
+  // `slot_bytes`; nullopt: there is none.
   std::optional<Choice> CheapestSlab(uint64_t slot_bytes, const SlotPool& slots) const;
-  std::vector<BlockKey> BlocksOf(uint32_t slab) const;
   Size& SizeOf(uint64_t slot_bytes);
   EvictionOrder::Newcomer InOrder(const Newcomer& newcomer);
 

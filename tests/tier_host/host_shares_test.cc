@@ -62,7 +62,7 @@ class Node {
       host->CloseSlab(*move.from, slab);
       host->RemoveSlab(*move.from, slab);
     }
-    if (move.to.has_value()) host->AddSlab(*move.to, *host->slots(*move.to).FirstAbsent());
+    if (move.to.has_value()) host->AddSlab(*move.to, *host->slots(*move.to).absent_slabs().begin());
   }
   // Carries moves out until there is none, and returns how many there were.
   uint64_t Settle() {
@@ -172,6 +172,34 @@ TEST(HostSharesTest, ANodeThatIsToShrinkGivesSlabsBack) {
   node.Settle();
   EXPECT_EQ(node.held(kA) + node.held(kB), 6u);
   EXPECT_EQ(node.used(kB), 2u) << "within its part";
+}
+
+TEST(HostSharesTest, SlabsOnTheirWayCountForWhereTheyGo) {
+  Node node(10, {5, 5});
+  node.Use(kA, 5);
+  const SlabMove move = *node.shares.Next(*node.host);
+  node.shares.Begin(move);
+  node.host->CloseSlab(kB, *node.host->slots(kB).LastFree());
+  EXPECT_EQ(node.shares.Next(*node.host), std::nullopt) << "A is to have a free slab";
+  node.host->RemoveSlab(kB, 4);
+  node.shares.NoteRemoved();
+  EXPECT_EQ(node.shares.Next(*node.host), std::nullopt);
+  node.Use(kB, 4);
+  EXPECT_EQ(node.shares.Next(*node.host), std::nullopt) << "the slab between is no memory to spare";
+  node.host->AddSlab(kA, *node.host->slots(kA).absent_slabs().begin());
+  node.shares.End(move, HostShares::Outcome::kMoved);
+  EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kA, .to = kB}));
+}
+
+TEST(HostSharesTest, AMoveThatCouldNotBeIsAsIfItHadNotBegun) {
+  Node node(10, {5, 5});
+  node.Use(kA, 5);
+  const std::optional<SlabMove> move = node.shares.Next(*node.host);
+  node.shares.Begin(*move);
+  node.host->CloseSlab(kB, 4);
+  node.host->ReopenSlab(kB, 4);
+  node.shares.End(*move, HostShares::Outcome::kStayed);
+  EXPECT_EQ(node.shares.Next(*node.host), move);
 }
 
 TEST(HostSharesTest, AFixedDomainNeitherGivesNorTakes) {

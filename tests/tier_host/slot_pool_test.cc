@@ -89,12 +89,12 @@ TEST(SlotPoolTest, APoolOfAbsentSlabsHandsOutSlotsOfThoseThatWereAdded) {
   SlotPool pool(3 * kSlab, kSlab, SlotPool::Slabs::kAbsent);
   EXPECT_EQ(pool.Allocate(kPage).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(pool.capacity_bytes(), 0u);
-  EXPECT_EQ(pool.FirstAbsent(), 0u);
+  EXPECT_EQ(*pool.absent_slabs().begin(), 0u);
   pool.Add(1);
   EXPECT_EQ(pool.capacity_bytes(), kSlab);
   EXPECT_EQ(pool.free_slab_bytes(), kSlab);
   EXPECT_EQ(pool.SlabOf(*pool.Allocate(kPage)), 1u);
-  EXPECT_EQ(pool.FirstAbsent(), 0u);
+  EXPECT_EQ(*pool.absent_slabs().begin(), 0u);
   EXPECT_TRUE(pool.IsPresent(1));
   EXPECT_FALSE(pool.IsPresent(2));
   EXPECT_EQ(pool.slab_count(), 3u);

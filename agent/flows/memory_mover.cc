@@ -1,0 +1,134 @@
+#include "agent/flows/memory_mover.h"
+
+#include <span>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/event.h"
+#include "core/log.h"
+
+namespace kvtier {
+
+Task<void> MemoryMover::Run() {
+  while (!parts_.waits->ended()) {
+    co_await ReturnStrays();
+    while (running_ < kMaxSlabMoves && parts_.executor->Now() >= no_memory_until_) {
+      const std::optional<SlabMove> move = parts_.shares->Next(*parts_.host);
+      if (!move.has_value()) break;
+      ++running_;
+      parts_.shares->Begin(*move);
+      parts_.scope->Spawn(Carry(*move));
+    }
+    co_await SleepUntil(parts_.executor, parts_.executor->Now() + kMemoryMoveInterval);
+  }
+}
+
+Task<void> MemoryMover::Carry(SlabMove move) {
+  HostShares::Outcome outcome = HostShares::Outcome::kMoved;
+  if (move.from.has_value() && !co_await TakeFrom(move)) outcome = HostShares::Outcome::kStayed;
+  if (outcome == HostShares::Outcome::kMoved && move.to.has_value()) co_await GiveTo(*move.to);
+  parts_.shares->End(move, outcome);
+  --running_;
+}
+
+Task<bool> MemoryMover::TakeFrom(SlabMove move) {
+  const DomainId domain = *move.from;
+  const SlotPool& slots = parts_.host->slots(domain);
+  std::optional<uint32_t> chosen = slots.LastFree();
+  if (!chosen.has_value()) chosen = parts_.index->host_order(domain).SlabToEmpty(slots);
+  if (!chosen.has_value()) {
+    // All that it has is about to leave: nothing changes before one of those has.
+    co_await SleepUntil(parts_.executor, parts_.executor->Now() + kMemoryMoveInterval);
+    co_return false;
+  }
+  const Slab slab(domain, *chosen);
+  parts_.host->CloseSlab(domain, *chosen);
+  parts_.index->OrderNow(domain).BeginLeaving(*chosen);
+  const bool empty = co_await Drain(slab, move.to.value_or(domain));
+  parts_.index->OrderNow(domain).EndLeaving(*chosen);
+  if (!empty) {
+    parts_.host->ReopenSlab(domain, *chosen);
+    ++figures_.timed_out;
+    co_return false;
+  }
+  parts_.host->RemoveSlab(domain, *chosen);
+  parts_.shares->NoteRemoved();
+  between_.insert(slab);
+  const std::span<std::byte> bytes = parts_.host->BytesOf(domain, *chosen);
+  co_await parts_.disks->RemoveMemory(bytes);
+  ByteWorkers::Work empty_it = [arena = parts_.host->ArenaOf(domain),
+                                offset = *chosen * parts_.host->slab_bytes(),
+                                length = bytes.size()] { arena->Empty(offset, length); };
+  co_await parts_.memory->Run(std::move(empty_it));
+  between_.erase(slab);
+  co_return true;
+}
+
+Task<bool> MemoryMover::Drain(Slab slab, DomainId cause) {
+  const auto [domain, number] = slab;
+  const absl::Time deadline = parts_.executor->Now() + kSlabLeaveTimeout;
+  while (true) {
+    parts_.ledger->Count(domain, cause, parts_.evictor->EvictSlab(domain, number));
+    if (parts_.host->slots(domain).UseOf(number).used == 0) co_return true;
+    if (parts_.waits->ended() || parts_.executor->Now() >= deadline) co_return false;
+    co_await SleepUntil(parts_.executor, parts_.executor->Now() + kMemoryMoveInterval);
+  }
+}
+
+std::optional<uint32_t> MemoryMover::AbsentSlabOf(DomainId domain) const {
+  for (const uint32_t slab : parts_.host->slots(domain).absent_slabs()) {
+    if (!between_.contains({domain, slab})) return slab;
+  }
+  return std::nullopt;
+}
+
+Task<void> MemoryMover::GiveTo(DomainId domain) {
+  const std::optional<uint32_t> chosen = AbsentSlabOf(domain);
+  if (!chosen.has_value()) co_return;  // Its last ones are on their way out.
+  const Slab slab(domain, *chosen);
+  between_.insert(slab);
+  const std::span<std::byte> bytes = parts_.host->BytesOf(domain, *chosen);
+  absl::Status filled;
+  ByteWorkers::Work fill = [&filled, arena = parts_.host->ArenaOf(domain),
+                            offset = *chosen * parts_.host->slab_bytes(),
+                            length = bytes.size()] { filled = arena->Fill(offset, length); };
+  co_await parts_.memory->Run(std::move(fill));
+  if (filled.ok()) {
+    co_await parts_.disks->AddMemory(bytes);
+    parts_.host->AddSlab(domain, *chosen);
+    ++figures_.moved;
+  } else {
+    Log(LogLevel::kWarning, absl::StrCat("host memory does not grow: ", filled.message()));
+    no_memory_until_ = parts_.executor->Now() + kNoMemoryRetryInterval;
+  }
+  between_.erase(slab);
+}
+
+Task<void> MemoryMover::ReturnStrays() {
+  if (parts_.executor->Now() < next_look_) co_return;
+  next_look_ = parts_.executor->Now() + kStrayInterval;
+  for (size_t i = 0; i < parts_.host->domain_count(); ++i) {
+    const auto domain = static_cast<DomainId>(i);
+    const SlotPool& slots = parts_.host->slots(domain);
+    Arena* const arena = parts_.host->ArenaOf(domain);
+    const uint64_t held = arena->held_bytes();
+    uint64_t expected = slots.capacity_bytes();
+    for (const Slab& slab : between_) {
+      if (slab.first == domain) expected += parts_.host->slab_bytes();
+    }
+    if (held <= expected) continue;
+    std::vector<uint32_t> strays;
+    for (const uint32_t slab : slots.absent_slabs()) {
+      if (between_.insert({domain, slab}).second) strays.push_back(slab);
+    }
+    ByteWorkers::Work empty = [arena, &strays, slab_bytes = parts_.host->slab_bytes()] {
+      for (const uint32_t slab : strays) arena->Empty(slab * slab_bytes, slab_bytes);
+    };
+    co_await parts_.memory->Run(std::move(empty));
+    for (const uint32_t slab : strays) between_.erase({domain, slab});
+    figures_.stray_bytes += held - expected;
+  }
+}
+
+}  // namespace kvtier

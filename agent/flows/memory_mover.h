@@ -1,0 +1,84 @@
+// MemoryMover moves slabs of host memory to the domains that should have them (HostShares). A slab
+// that is to leave gets no new slots and its blocks no new leases, the blocks that nobody holds are
+// dropped, and when the last lease has ended disks let go of the memory and the system gets it
+// back. Then another slab is filled, pinned for the disks and handed to the other domain. So no
+// page is ever part of two domains' memory.
+//
+// A slab moves in some 0.2 s, and in no more than kSlabLeaveTimeout where leases and reservations
+// hold it; kMaxSlabMoves are under way at a time.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_FLOWS_MEMORY_MOVER_H_
+#define KVTIER_AGENT_FLOWS_MEMORY_MOVER_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "agent/disk/node_disks.h"
+#include "agent/index/block_index.h"
+#include "agent/index/evict.h"
+#include "agent/index/eviction_ledger.h"
+#include "core/byte_workers.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/waits.h"
+#include "tier_host/host_shares.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+class MemoryMover {
+ public:
+  struct Parts {  // Not owned.
+    Executor* executor = nullptr;
+    ByteWorkers* memory = nullptr;  // Its threads fill and empty memory, which takes long.
+    TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
+    HostTier* host = nullptr;
+    HostShares* shares = nullptr;
+    BlockIndex* index = nullptr;
+    Evictor* evictor = nullptr;
+    EvictionLedger* ledger = nullptr;
+    NodeDisks* disks = nullptr;
+  };
+  explicit MemoryMover(const Parts& parts) : parts_(parts) {}
+
+  // Moves slabs until the waits end.
+  Task<void> Run();
+  struct Figures {
+    uint64_t moved = 0;      // Slabs that a domain got.
+    uint64_t timed_out = 0;  // Slabs that were held for too long, and stayed.
+    // Bytes of memory that workers took by touching what is not their domain's (any more), and
+    // that were given back.
+    uint64_t stray_bytes = 0;
+  };
+  const Figures& figures() const { return figures_; }
+
+ private:
+  using Slab = std::pair<DomainId, uint32_t>;
+  Task<void> Carry(SlabMove move);
+  // Takes a slab from the domain of the move. False: its slabs are held.
+  Task<bool> TakeFrom(SlabMove move);
+  // Waits until no slot of a closed slab is used. False: some still are after kSlabLeaveTimeout.
+  Task<bool> Drain(Slab slab, DomainId cause);
+  Task<void> GiveTo(DomainId domain);
+  // Gives memory back that workers took beyond what their domains have.
+  Task<void> ReturnStrays();
+  std::optional<uint32_t> AbsentSlabOf(DomainId domain) const;
+
+  const Parts parts_;
+  Figures figures_;
+  size_t running_ = 0;  // Moves.
+  // Absent slabs whose memory is being filled or emptied.
+  std::set<Slab> between_;
+  absl::Time next_look_ = absl::InfinitePast();  // For strays.
+  absl::Time no_memory_until_ = absl::InfinitePast();
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_FLOWS_MEMORY_MOVER_H_
