@@ -9,9 +9,17 @@
 namespace kvtier {
 namespace {
 
-// Host memory of each tenant's domain.
+// Returns an equal part of host memory.
 uint64_t DomainBytes(const Agent::Options& options) {
   return options.host_bytes / options.tenants.tenants().size();
+}
+
+// Returns whether slabs come to the domain and leave it.
+bool Moves(const Agent::Options& options, const Tenant& tenant) {
+  if (options.host_memory == HostMemory::kFixed || options.staging_bytes > 0) return false;
+  if (options.gpu_bytes == 0) return true;
+  const bool is_first = options.gpu_tenant.empty() && tenant.domain == DomainId{};
+  return !is_first && tenant.name != options.gpu_tenant;
 }
 
 }  // namespace
@@ -22,13 +30,8 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seam
 }
 
 absl::StatusOr<Agent::Memory> Agent::TakeMemory(const Options& options, const Seams& seams) {
-  HostTier::Options host{.slab_bytes = options.slab_bytes};
-  if (options.staging_bytes > 0) host.writers = SealedMemory::Writers::kMakerOnly;
-  for (const Tenant& tenant : options.tenants.tenants()) {
-    host.domains.push_back({.name = "kvtier-" + tenant.name, .bytes = DomainBytes(options)});
-  }
   Memory memory;
-  KVT_ASSIGN_OR_RETURN(memory.host, HostTier::Create(host));
+  KVT_RETURN_IF_ERROR(TakeHostMemory(options, &memory));
   GpuTier::Options gpu{.bytes = options.gpu_bytes,
                        .max_bytes = options.gpu_max_bytes,
                        .block_bytes = options.gpu_block_bytes,
@@ -52,9 +55,27 @@ absl::StatusOr<Agent::Memory> Agent::TakeMemory(const Options& options, const Se
   return memory;
 }
 
+absl::Status Agent::TakeHostMemory(const Options& options, Memory* memory) {
+  HostTier::Options host{.slab_bytes = options.slab_bytes, .threads = kHostFillThreads};
+  if (options.staging_bytes > 0) host.writers = SealedMemory::Writers::kMakerOnly;
+  memory->shares = HostShares(options.host_bytes / options.slab_bytes);
+  const std::vector<Tenant>& tenants = options.tenants.tenants();
+  const std::vector<uint64_t> slabs = memory->shares.AtFirst(tenants.size());
+  for (const Tenant& tenant : tenants) {
+    const bool moves = Moves(options, tenant);
+    if (!moves) memory->shares.Fix(tenant.domain);
+    host.domains.push_back({.name = "kvtier-" + tenant.name,
+                            .bytes = slabs[static_cast<size_t>(tenant.domain)] * options.slab_bytes,
+                            .max_bytes = moves ? options.host_bytes : 0});
+  }
+  KVT_ASSIGN_OR_RETURN(memory->host, HostTier::Create(host));
+  return absl::OkStatus();
+}
+
 Agent::Agent(Options options, const Seams& seams, Memory memory)
     : options_(std::move(options)),
       executor_(seams.executor),
+      host_shares_(std::move(memory.shares)),
       host_(std::move(memory.host)),
       residency_({.executor = executor_,
                   .scope = &scope_,
@@ -109,6 +130,16 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
               .turns = &turns_,
               .reporter = reporter_.get(),
               .transport = seams.transport}),
+      mover_({.executor = executor_,
+              .memory = seams.memory == nullptr ? seams.workers : seams.memory,
+              .scope = &scope_,
+              .waits = &waits_,
+              .host = host_.get(),
+              .shares = &host_shares_,
+              .index = &index_,
+              .evictor = &evictor_,
+              .ledger = &ledger_,
+              .disks = &disks_}),
       waits_(executor_),
       scope_(executor_) {
   NameOrders();
@@ -144,6 +175,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> Agent::Start() {
   scope_.Spawn(SweepDeadlines());
   scope_.Spawn(flows_.host_scrub.Run());
   scope_.Spawn(lessons_.Run());
+  if (options_.host_memory == HostMemory::kMoving) scope_.Spawn(mover_.Run());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
   co_return recovery;
 }
@@ -181,6 +213,14 @@ bool Agent::CloseSession(SessionId id) {
   flows_.onboarder.SessionEnded(id);
   if (disks_.promises() != nullptr) disks_.promises()->EndSession(id);
   return may_write;
+}
+
+absl::Status Agent::SetHostShare(DomainId domain, std::optional<TierShare> share) {
+  if (share.has_value()) {
+    share->guaranteed /= options_.slab_bytes;
+    if (share->maximum != UINT64_MAX) share->maximum /= options_.slab_bytes;
+  }
+  return host_shares_.Set(domain, share);
 }
 
 std::vector<TierUsage> Agent::Usage() const {

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,13 @@
 #include "absl/time/time.h"
 #include "agent/agent_stats.h"
 #include "agent/disk/node_disks.h"
+#include "agent/flows/memory_mover.h"
 #include "agent/flows/node_flows.h"
 #include "agent/gpu/node_gpus.h"
 #include "agent/index/block_changes.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
+#include "agent/index/eviction_ledger.h"
 #include "agent/index/kept_lessons.h"
 #include "agent/index/lessons_store.h"
 #include "agent/index/residency.h"
@@ -44,8 +47,10 @@
 #include "core/node.h"
 #include "core/task.h"
 #include "core/task_scope.h"
+#include "core/tier_share.h"
 #include "core/waits.h"
 #include "tier_gpu/device/device.h"
+#include "tier_host/host_shares.h"
 #include "tier_host/host_tier.h"
 
 namespace kvtier {
@@ -58,8 +63,11 @@ class Agent {
     std::string address;                         // Of the peer service, as other nodes reach it.
     absl::Duration locate_grace = kLocateGrace;  // Shortest wait for a coordinator's answer.
     TenantTable tenants;
-    uint64_t host_bytes = 0;  // Of all arenas; each tenant's domain gets an equal part.
+    uint64_t host_bytes = 0;  // Host memory of all tenants.
     uint64_t slab_bytes = uint64_t{64} << 20;
+    // Whether host memory moves to the tenants that need it. Where workers stage, and for the
+    // tenant of GPU pools, it does not: the one has its memory sealed, the other pinned.
+    HostMemory host_memory = HostMemory::kFixed;
     uint64_t staging_bytes = 0;  // Size of each session's region; 0: workers write the arena.
     EvictionPolicies eviction;
     uint64_t attention_bytes = 0;  // AgentConfig.
@@ -77,9 +85,10 @@ class Agent {
   struct Seams {
     Executor* executor = nullptr;
     ByteWorkers* workers = nullptr;
-    std::vector<DiskSeam> disks;   // Empty: no disk tier.
-    std::vector<Device*> devices;  // Each gets a pool of its own, if gpu_bytes says so.
-    Executor* lanes = nullptr;     // Its thread calls the devices; null: `executor`.
+    ByteWorkers* memory = nullptr;  // Its threads fill and empty host memory; null: `workers`.
+    std::vector<DiskSeam> disks;    // Empty: no disk tier.
+    std::vector<Device*> devices;   // Each gets a pool of its own, if gpu_bytes says so.
+    Executor* lanes = nullptr;      // Its thread calls the devices; null: `executor`.
     MemoryBinder* binder = nullptr;
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
@@ -109,6 +118,13 @@ class Agent {
   TaskScope* scope() { return &scope_; }
   const AgentStats& stats() const { return stats_; }
   const HostTier& host() const { return *host_; }
+  const HostShares& host_shares() const { return host_shares_; }
+  // Sets what a tenant may have of host memory, in bytes, which are rounded down to slabs; nullopt:
+  // an equal part of what other guarantees leave. Memory moves to whom it belongs in the
+  // background. Errors: HostShares::Set()'s.
+  absl::Status SetHostShare(DomainId domain, std::optional<TierShare> share);
+  const EvictionLedger& ledger() const { return ledger_; }
+  const MemoryMover& mover() const { return mover_; }
   const Residency& residency() const { return residency_; }
   BlockIndex& index() { return index_; }
   Evictor& evictor() { return evictor_; }
@@ -129,12 +145,14 @@ class Agent {
  private:
   // Memory of the tiers, which is taken first: it may not be there.
   struct Memory {
+    HostShares shares{0};
     std::unique_ptr<HostTier> host;
     std::vector<GpuTier::Memory> gpus;
   };
   static absl::StatusOr<Memory> TakeMemory(const Options& options, const Seams& seams);
   Agent(Options options, const Seams& seams, Memory memory);
   std::unique_ptr<CoordinatorReporter> MakeReporter(CoordinatorLink* coordinator);
+  static absl::Status TakeHostMemory(const Options& options, Memory* memory);
   // Names each order of eviction to `lessons_`.
   void NameOrders();
   Task<void> SweepDeadlines();
@@ -143,18 +161,21 @@ class Agent {
   Executor* const executor_;
   AgentStats stats_;
   // Each part is destroyed before the parts that it uses; the running flows (scope_) first of all.
+  HostShares host_shares_;
   std::unique_ptr<HostTier> host_;
   BlockChanges changes_;
   Residency residency_;
   NodeDisks disks_;
   BlockIndex index_;
   Evictor evictor_;
+  EvictionLedger ledger_;
   NodeGpus gpus_;
   KeptLessons lessons_;
   std::unique_ptr<CoordinatorReporter> reporter_;
   WorkerSessions sessions_;
   FairTurns turns_;
   NodeFlows flows_;
+  MemoryMover mover_;
   Waits waits_;
   std::atomic<size_t> block_count_{0};  // A figure only, so relaxed.
   TaskScope scope_;

@@ -104,9 +104,10 @@ inline constexpr size_t kMaxEvictedForResize = 256;
 // slabs that move at a time.
 inline constexpr absl::Duration kMemoryMoveInterval = absl::Milliseconds(50);
 inline constexpr size_t kMaxSlabMoves = 8;
+// Threads that take host memory at the start.
+inline constexpr int kHostFillThreads = 4;
 // The longest that one slab is waited for: what was leased or reserved of it has ended by then.
 inline constexpr absl::Duration kSlabLeaveTimeout = absl::Seconds(45);
-static_assert(kSlabLeaveTimeout > kLeaseDuration + kLeaseGrace + kReservationDuration);
 // How long nothing grows after the system had no memory.
 inline constexpr absl::Duration kNoMemoryRetryInterval = absl::Minutes(1);
 // How often memory is looked for that workers took by touching what is not their tenant's.

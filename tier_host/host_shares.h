@@ -19,6 +19,9 @@
 
 namespace kvtier {
 
+// Whether slabs move between the domains of a node, or each domain keeps what it begins with.
+enum class HostMemory : uint8_t { kFixed, kMoving };
+
 // One slab that is to move.
 struct SlabMove {
   std::optional<DomainId> from;  // nullopt: from memory that no domain has.

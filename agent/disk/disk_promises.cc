@@ -169,6 +169,13 @@ void DiskPromises::EndWaits() {
   while (!waiting_.empty()) waiting_.begin()->second->Leave();
 }
 
+void DiskPromises::SetCapacity(DomainId id, uint64_t bytes) {
+  Domain& domain = DomainOf(id);
+  domain.max_bytes = bytes / kPromisedPart;
+  domain.bytes_at_change = domain.bytes;
+  Serve(id);
+}
+
 void DiskPromises::Refused(size_t blocks) {
   if (blocks == 0) return;
   stats_->declined_behind += blocks;
@@ -188,7 +195,8 @@ uint64_t DiskPromises::bytes() const {
 void DiskPromises::Audit() const {
   size_t in_line = 0;
   for (const Domain& domain : domains_) {
-    KVT_CHECK(domain.bytes <= domain.max_bytes || domain.blocks == 1);
+    KVT_CHECK(domain.bytes <= std::max(domain.max_bytes, domain.bytes_at_change) ||
+              domain.blocks == 1);
     KVT_CHECK((domain.bytes == 0) == (domain.blocks == 0));
     KVT_CHECK(domain.blocks <= std::max<size_t>(1, domain.max_blocks));
     in_line += domain.line.size();

@@ -9,8 +9,8 @@
 // turns, and while a put waits nobody who came later takes room of its domain.
 //
 // Executor thread only. REQUIRES: outlives its room, and the tasks that wait. Invariants,
-// checked by Audit(): a domain's bytes are those of its room, and within its part; whoever
-// is first in line does not fit.
+// checked by Audit(): a domain's bytes are those of its room, and within its part (or
+// were so while its part was larger); whoever is first in line does not fit.
 #ifndef KVTIER_AGENT_DISK_DISK_PROMISES_H_
 #define KVTIER_AGENT_DISK_DISK_PROMISES_H_
 
@@ -80,6 +80,9 @@ class DiskPromises {
   // Nobody waits any longer: no disk is in service.
   void EndWaits();
 
+  // Notes that a domain has as much host memory now. Of what is promised beyond its new part
+  // nothing is taken back.
+  void SetCapacity(DomainId domain, uint64_t bytes);
   // Counts blocks that were refused room.
   void Refused(size_t blocks);
   // Puts wait for room now, or blocks were refused it within kBehindShown.
@@ -95,6 +98,7 @@ class DiskPromises {
   using Turn = std::pair<uint64_t, uint64_t>;
   struct Domain {
     uint64_t max_bytes = 0;
+    uint64_t bytes_at_change = 0;  // Bytes when `max_bytes` was changed last.
     size_t max_blocks = 0;
     uint64_t bytes = 0;
     size_t blocks = 0;

@@ -92,10 +92,11 @@ Task<void> NodeDisks::PinHostMemory() {
 }
 
 Task<void> NodeDisks::AddMemory(std::span<std::byte> memory) {
+  const std::vector<std::span<std::byte>> regions(1, memory);
   for (size_t i = 0; i < members_.size(); ++i) {
     if (!recovery_.disks[i].ok()) continue;
     // The warning of PinHostMemory() holds for this, too.
-    (co_await members_[i].disk->AddMemory({memory})).IgnoreError();
+    (co_await members_[i].disk->AddMemory(regions)).IgnoreError();
   }
 }
 

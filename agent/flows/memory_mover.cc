@@ -53,6 +53,7 @@ Task<bool> MemoryMover::TakeFrom(SlabMove move) {
     co_return false;
   }
   parts_.host->RemoveSlab(domain, *chosen);
+  TellCapacity(domain);
   parts_.shares->NoteRemoved();
   between_.insert(slab);
   const std::span<std::byte> bytes = parts_.host->BytesOf(domain, *chosen);
@@ -97,12 +98,19 @@ Task<void> MemoryMover::GiveTo(DomainId domain) {
   if (filled.ok()) {
     co_await parts_.disks->AddMemory(bytes);
     parts_.host->AddSlab(domain, *chosen);
+    TellCapacity(domain);
     ++figures_.moved;
   } else {
     Log(LogLevel::kWarning, absl::StrCat("host memory does not grow: ", filled.message()));
     no_memory_until_ = parts_.executor->Now() + kNoMemoryRetryInterval;
   }
   between_.erase(slab);
+}
+
+void MemoryMover::TellCapacity(DomainId domain) {
+  DiskPromises* const promises = parts_.disks->promises();
+  if (promises == nullptr) return;
+  promises->SetCapacity(domain, parts_.host->slots(domain).capacity_bytes());
 }
 
 Task<void> MemoryMover::ReturnStrays() {

@@ -66,6 +66,8 @@ class MemoryMover {
   // Waits until no slot of a closed slab is used. False: some still are after kSlabLeaveTimeout.
   Task<bool> Drain(Slab slab, DomainId cause);
   Task<void> GiveTo(DomainId domain);
+  // Tells who goes by how much memory the domain has.
+  void TellCapacity(DomainId domain);
   // Gives memory back that workers took beyond what their domains have.
   Task<void> ReturnStrays();
   std::optional<uint32_t> AbsentSlabOf(DomainId domain) const;

@@ -55,7 +55,7 @@ absl::Status Tickets::Check(const TicketRequest& request) {
 absl::Status Tickets::CheckRoom(const Ticket& ticket) const {
   const auto found = use_.find(ticket.domain);
   const Use use = found == use_.end() ? Use() : found->second;
-  const uint64_t bytes = parts_.host->arena(ticket.domain).bytes().size() / kTicketPart;
+  const uint64_t bytes = parts_.host->slots(ticket.domain).capacity_bytes() / kTicketPart;
   if (use.tickets >= kMaxTicketsPerDomain) {
     return absl::ResourceExhaustedError(
         absl::StrCat("tickets: the tenant holds all of its ", kMaxTicketsPerDomain));

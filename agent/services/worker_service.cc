@@ -70,7 +70,7 @@ Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest
   const DomainId domain = agent_->sessions().table().DomainOf(session);
   const uint64_t slab_bytes = agent_->options().slab_bytes;
   response->set_slab_bytes(slab_bytes);
-  response->set_host_slots(agent_->host().arena(domain).bytes().size() / slab_bytes *
+  response->set_host_slots(agent_->host().slots(domain).present_slabs() *
                            (slab_bytes / slot_bytes));
   response->set_staging_slots(agent_->sessions().staging().SlotsOf(slot_bytes));
   const BlockRun any{.session = session, .domain = domain, .lengths = BlockLengths::Of(spec)};

@@ -43,6 +43,7 @@ class AgentRig {
     uint32_t segments = 64;    // Of the disk, seven blocks each.
     DiskWriteOptions disk_writes{};
     uint64_t host_scrub_bytes_per_second = 0;
+    HostMemory host_memory = HostMemory::kFixed;
     uint64_t staging_slots = 0;  // Of each session's region; 0: workers write the arena.
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
@@ -70,6 +71,7 @@ class AgentRig {
                            .tenants = *TenantTable::Create(tenants),
                            .host_bytes = 2 * shape.slots * kRigBlockBytes,
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
+                           .host_memory = shape.host_memory,
                            .staging_bytes = shape.staging_slots * kRigBlockBytes,
                            .eviction = shape.eviction,
                            .attention_bytes = shape.attention_bytes,

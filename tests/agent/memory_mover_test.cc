@@ -1,0 +1,182 @@
+// Host memory that moves between tenants: through an agent, on simulated seams.
+#include "agent/flows/memory_mover.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "agent/limits.h"
+#include "tests/agent/agent_rig.h"
+
+namespace kvtier {
+namespace {
+
+using testing::AgentRig;
+using testing::kRigBlockBytes;
+
+constexpr uint64_t kSlotsPerSlab = 4;
+constexpr DomainId kHog{0};
+constexpr DomainId kQuiet{1};
+
+class MemoryMoverTest : public ::testing::Test {
+ protected:
+  // Each tenant is guaranteed four slabs of four blocks.
+  MemoryMoverTest()
+      : rig_({.slots = 16,
+              .eviction = {.host = EvictionPolicy::kLru},
+              .disk = false,
+              .host_memory = HostMemory::kMoving}),
+        hog_(rig_.session),
+        quiet_(rig_.Open(1)) {}
+
+  // Puts blocks one by one, each of its own; returns how many got room.
+  size_t Put(SessionId of, uint64_t first, size_t count) {
+    size_t put = 0;
+    for (size_t i = 0; i < count; ++i) put += rig_.Put(of, first + i, 1);
+    return put;
+  }
+  size_t Found(SessionId of, uint64_t first, size_t count) {
+    size_t found = 0;
+    for (size_t i = 0; i < count; ++i) {
+      found += rig_.agent->index().In(Tier::kHost, rig_.NameRun(of, first + i, 1).keys[0]) ? 1 : 0;
+    }
+    return found;
+  }
+  uint64_t SlabsOf(DomainId domain) const {
+    return rig_.agent->host().slots(domain).present_slabs();
+  }
+  // Leases blocks, and returns how many.
+  size_t Lease(SessionId of, uint64_t first, size_t count) {
+    const auto onboarded = rig_.Run(rig_.Onboard(of, first, count, absl::Milliseconds(10)));
+    return onboarded.ok() ? onboarded->blocks.size() : 0;
+  }
+  // Lets memory move for as long as it does.
+  void Settle() { rig_.Pass(absl::Seconds(5)); }
+  // Puts blocks until the tenant has got all the memory that others do not use.
+  void Fill(SessionId of, uint64_t first, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      Put(of, first + i, 1);
+      Settle();
+    }
+  }
+
+  AgentRig rig_;
+  const SessionId hog_;
+  const SessionId quiet_;
+};
+
+TEST_F(MemoryMoverTest, ATenantBorrowsWhatAnotherDoesNotUse) {
+  EXPECT_EQ(SlabsOf(kHog), 4u);
+  Fill(hog_, 1000, 28);
+  EXPECT_EQ(SlabsOf(kHog), 7u);
+  EXPECT_EQ(SlabsOf(kQuiet), 1u);
+  EXPECT_EQ(Found(hog_, 1000, 28), 28u) << "none had to leave";
+  rig_.agent->Audit();
+}
+
+TEST_F(MemoryMoverTest, WhatWasBorrowedIsGivenBackAndTheOwnerKeepsAllItsBlocks) {
+  Fill(hog_, 1000, 28);
+  Fill(quiet_, 1, 16);
+  EXPECT_EQ(SlabsOf(kQuiet), 4u);
+  EXPECT_EQ(SlabsOf(kHog), 4u);
+  EXPECT_EQ(Found(quiet_, 1, 16), 16u);
+  EXPECT_EQ(Found(hog_, 1000, 28), 16u);
+  EXPECT_EQ(rig_.agent->ledger().Of(kHog, kQuiet), 12u);
+  EXPECT_EQ(rig_.agent->ledger().SufferedBy(kHog), 12u);
+  EXPECT_EQ(rig_.agent->ledger().CausedBy(kQuiet), 12u);
+  EXPECT_EQ(rig_.agent->ledger().SufferedBy(kQuiet), 0u);
+  rig_.agent->Audit();
+}
+
+TEST_F(MemoryMoverTest, NothingOfAGuaranteeLeavesForAnother) {
+  Fill(quiet_, 1, 16);
+  Put(hog_, 1000, 200);
+  Settle();
+  Put(hog_, 2000, 200);
+  EXPECT_EQ(Found(quiet_, 1, 16), 16u);
+  EXPECT_EQ(rig_.agent->ledger().SufferedBy(kQuiet), 0u);
+}
+
+TEST_F(MemoryMoverTest, ASlabThatIsLeasedIsWaitedForAndItsBlocksGetNoNewLeases) {
+  Fill(hog_, 1000, 28);
+  // One lease in each of the hog's slabs.
+  size_t leased = 0;
+  for (uint64_t i = 0; i < 28; i += kSlotsPerSlab) leased += Lease(hog_, 1000 + i, 1);
+  ASSERT_EQ(leased, 7u);
+  Put(quiet_, 1, 4);
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_EQ(SlabsOf(kQuiet), 1u) << "all of the hog's slabs are leased";
+  size_t refused = 0;
+  for (uint64_t i = 0; i < 28; i += kSlotsPerSlab) {
+    refused += Lease(hog_, 1000 + i, 1) == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(refused, 1u) << "the slab that is to leave";
+  // The leases end, and so does the wait, although the hog goes on leasing.
+  for (int i = 0; i < 20; ++i) {
+    rig_.Pass(absl::Seconds(1));
+    for (uint64_t block = 0; block < 28; ++block) Lease(hog_, 1000 + block, 1);
+  }
+  EXPECT_GE(SlabsOf(kQuiet), 2u);
+  rig_.agent->Audit();
+}
+
+TEST_F(MemoryMoverTest, AReservationIsWrittenAndCommittedInASlabThatIsToLeave) {
+  Fill(hog_, 1000, 24);
+  const std::vector<ReservationId> reserved = rig_.Reserve(hog_, 5000, 1);
+  ASSERT_EQ(reserved.size(), 1u);
+  Put(quiet_, 1, 12);
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig_.Commit(hog_, reserved), 1u);
+  Fill(quiet_, 1, 16);
+  Settle();
+  EXPECT_EQ(SlabsOf(kQuiet), 4u);
+  rig_.agent->Audit();
+}
+
+TEST_F(MemoryMoverTest, AShareThatIsSetMovesMemory) {
+  Fill(hog_, 1000, 28);
+  Put(quiet_, 1, 4);
+  ASSERT_TRUE(
+      rig_.agent->SetHostShare(kQuiet, TierShare{.guaranteed = 6 * kSlotsPerSlab * kRigBlockBytes})
+          .ok());
+  Fill(quiet_, 1, 24);
+  EXPECT_EQ(SlabsOf(kQuiet), 6u);
+  EXPECT_EQ(SlabsOf(kHog), 2u);
+  EXPECT_FALSE(
+      rig_.agent->SetHostShare(kHog, TierShare{.guaranteed = 3 * kSlotsPerSlab * kRigBlockBytes})
+          .ok());
+}
+
+// A worker maps its whole arena, and memory comes where it touches it.
+TEST_F(MemoryMoverTest, MemoryThatAWorkerTakesByTouchingItIsGivenBack) {
+  Settle();
+  const Arena& arena = rig_.agent->host().arena(kHog);
+  const uint64_t held = arena.held_bytes();
+  ASSERT_LT(held, arena.bytes().size());
+  for (uint64_t at = 0; at < arena.bytes().size(); at += 4096) {
+    static_cast<volatile std::byte*>(arena.bytes().data())[at];
+  }
+  EXPECT_GT(arena.held_bytes(), held);
+  Settle();
+  EXPECT_EQ(arena.held_bytes(), held);
+  EXPECT_GT(rig_.agent->mover().figures().stray_bytes, 0u);
+}
+
+TEST_F(MemoryMoverTest, BytesOfOneTenantAreNeverSeenInTheMemoryOfAnother) {
+  Fill(hog_, 1000, 28);
+  Fill(quiet_, 1, 12);
+  const Arena& arena = rig_.agent->host().arena(kQuiet);
+  for (uint64_t slab = 0; slab < rig_.agent->host().slots(kQuiet).slab_count(); ++slab) {
+    if (rig_.agent->host().slots(kQuiet).UseOf(static_cast<uint32_t>(slab)).used > 0) continue;
+    for (const std::byte byte : arena.bytes().subspan(slab * kSlotsPerSlab * kRigBlockBytes,
+                                                      kSlotsPerSlab * kRigBlockBytes)) {
+      ASSERT_EQ(byte, std::byte{0});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvtier
