@@ -215,6 +215,10 @@ bool Agent::CloseSession(SessionId id) {
   return may_write;
 }
 
+bool Agent::HostMemoryMoves(DomainId domain) const {
+  return Moves(options_, options_.tenants.OfDomain(domain));
+}
+
 absl::Status Agent::SetHostShare(DomainId domain, std::optional<TierShare> share) {
   if (share.has_value()) {
     share->guaranteed /= options_.slab_bytes;

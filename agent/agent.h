@@ -123,6 +123,8 @@ class Agent {
   // an equal part of what other guarantees leave. Memory moves to whom it belongs in the
   // background. Errors: HostShares::Set()'s.
   absl::Status SetHostShare(DomainId domain, std::optional<TierShare> share);
+  // Returns whether slabs come to the domain and leave it. Any thread.
+  bool HostMemoryMoves(DomainId domain) const;
   const EvictionLedger& ledger() const { return ledger_; }
   const MemoryMover& mover() const { return mover_; }
   const Residency& residency() const { return residency_; }

@@ -100,6 +100,10 @@ absl::Status AgentConfig::Validate() const {
 
 absl::Status AgentConfig::ValidateStaging() const {
   if (worker_memory != WorkerMemory::kStaged) return absl::OkStatus();
+  if (host_memory == HostMemoryChoice::kMoving) {
+    return Invalid("host_memory", HostMemoryName(host_memory),
+                   "is not for --worker_memory=staged: the kernel keeps sealed memory where it is");
+  }
   if (staging_bytes < slab_bytes || staging_bytes > kMaxStagingBytes ||
       staging_bytes % kBlockAlignment != 0) {
     return Invalid("staging_bytes", absl::StrCat(staging_bytes),
@@ -189,6 +193,35 @@ absl::Status AgentConfig::ValidateDisks() const {
     }
   }
   return absl::OkStatus();
+}
+
+HostMemory AgentConfig::MeantHostMemory() const {
+  if (host_memory == HostMemoryChoice::kFixed) return HostMemory::kFixed;
+  if (host_memory == HostMemoryChoice::kMoving) return HostMemory::kMoving;
+  const bool moves =
+      !tenants_dir.empty() && worker_memory == WorkerMemory::kDirect && gpu_bytes == 0;
+  return moves ? HostMemory::kMoving : HostMemory::kFixed;
+}
+
+const char* HostMemoryName(HostMemoryChoice choice) {
+  switch (choice) {
+    case HostMemoryChoice::kFixed:
+      return "fixed";
+    case HostMemoryChoice::kMoving:
+      return "moving";
+    case HostMemoryChoice::kAuto:
+      break;
+  }
+  return "auto";
+}
+
+absl::StatusOr<HostMemoryChoice> ParseHostMemory(absl::string_view text) {
+  for (const HostMemoryChoice choice :
+       {HostMemoryChoice::kFixed, HostMemoryChoice::kMoving, HostMemoryChoice::kAuto}) {
+    if (text == HostMemoryName(choice)) return choice;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is no way of host memory: fixed, moving or auto"));
 }
 
 const char* WorkerMemoryName(WorkerMemory memory) {

@@ -18,6 +18,7 @@
 #include "agent/tenants.h"
 #include "core/eviction_policy.h"
 #include "tier_disk/scrub.h"
+#include "tier_host/host_shares.h"
 
 namespace kvtier {
 
@@ -25,6 +26,13 @@ namespace kvtier {
 enum class WorkerMemory {
   kDirect,  // In the arena of their tenant.
   kStaged,  // In a region of their own, from which the agent copies.
+};
+
+// What --host_memory says.
+enum class HostMemoryChoice {
+  kFixed,   // Each tenant keeps the part that it begins with.
+  kMoving,  // Memory moves to the tenants that need it.
+  kAuto,    // kMoving where there are tenants, workers write the arena and no GPU pool is.
 };
 
 struct AgentConfig {
@@ -35,8 +43,9 @@ struct AgentConfig {
   std::string coordinator;                 // "host:port"; empty: the agent runs alone.
   // Shortest wait for the coordinator to say where blocks are; 1 ms to kMaxLocateGrace.
   absl::Duration locate_grace = kLocateGrace;
-  uint64_t host_bytes = uint64_t{1} << 30;   // Of all arenas; touched at start.
+  uint64_t host_bytes = uint64_t{1} << 30;   // Of all tenants; touched at start.
   uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; 4 KiB multiple, <= host_bytes.
+  HostMemoryChoice host_memory = HostMemoryChoice::kAuto;
   WorkerMemory worker_memory = WorkerMemory::kDirect;
   uint64_t staging_bytes = uint64_t{64} << 20;  // Of each session's region, when workers stage.
   std::vector<std::string> disk_dirs;           // One a disk; empty: no disk tier.
@@ -78,6 +87,8 @@ struct AgentConfig {
     if (!lessons_dir.empty()) return lessons_dir;
     return disk_dirs.empty() ? socket_dir : disk_dirs.front();
   }
+  // Returns what `host_memory` means.
+  HostMemory MeantHostMemory() const;
   // Of the n-th directory. REQUIRES: valid.
   uint64_t DiskBytesOf(size_t disk) const {
     return disk_bytes.size() == 1 ? disk_bytes[0] : disk_bytes.at(disk);
@@ -92,6 +103,10 @@ struct AgentConfig {
 // "direct" and "staged". Errors: kInvalidArgument.
 const char* WorkerMemoryName(WorkerMemory memory);
 absl::StatusOr<WorkerMemory> ParseWorkerMemory(absl::string_view text);
+
+// "fixed", "moving" and "auto". Errors: kInvalidArgument.
+const char* HostMemoryName(HostMemoryChoice choice);
+absl::StatusOr<HostMemoryChoice> ParseHostMemory(absl::string_view text);
 
 // What WritePolicyName() and WriteMomentName() say. Errors: kInvalidArgument.
 absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text);

@@ -81,6 +81,12 @@ std::string AbslUnparseFlag(EvictionPolicy policy) {
   return std::string(EvictionPolicyName(policy));
 }
 
+bool AbslParseFlag(absl::string_view text, HostMemoryChoice* choice, std::string* error) {
+  return Take(ParseHostMemory(text), choice, error);
+}
+
+std::string AbslUnparseFlag(HostMemoryChoice choice) { return HostMemoryName(choice); }
+
 bool AbslParseFlag(absl::string_view text, WorkerMemory* memory, std::string* error) {
   return Take(ParseWorkerMemory(text), memory, error);
 }
@@ -103,6 +109,7 @@ ABSL_FLAG(std::string, lessons_dir, "", "Directory of the file eviction_lessons:
 ABSL_FLAG(kvtier::ByteSize, attention_bytes, {0}, "KV of one worker in front of a block at which attention costs as much as all else that computes the block: --host_eviction=learnt keeps what costs more. 0: blocks cost the same wherever they are in a prompt.");
 ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
 ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
+ABSL_FLAG(kvtier::HostMemoryChoice, host_memory, kvtier::AgentConfig().host_memory, "Whether host memory moves between tenants: moving (what one does not use of its guarantee is lent to others, and taken back), fixed (each keeps the part that it begins with; GPU workers that copy to and from host memory need it) or auto (moving with --tenants_dir, --worker_memory=direct and without --gpu_bytes).");
 ABSL_FLAG(kvtier::WorkerMemory, worker_memory, kvtier::AgentConfig().worker_memory, "Where workers write host blocks: direct (in their tenant's arena) or staged (in a region of each session, which the agent copies at commit), for workers that are not trusted.");
 ABSL_FLAG(kvtier::ByteSize, staging_bytes, {kvtier::AgentConfig().staging_bytes}, "Size of each session's region with --worker_memory=staged; a tenant's regions together take at most as much as its part of --host_bytes.");
 ABSL_FLAG(std::vector<std::string>, disk_dir, {}, "Directories of the disk tier, one a disk, separated by commas; empty: none.");
@@ -138,6 +145,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .locate_grace = absl::GetFlag(FLAGS_locate_grace),
       .host_bytes = absl::GetFlag(FLAGS_host_bytes).bytes,
       .slab_bytes = absl::GetFlag(FLAGS_slab_bytes).bytes,
+      .host_memory = absl::GetFlag(FLAGS_host_memory),
       .worker_memory = absl::GetFlag(FLAGS_worker_memory),
       .staging_bytes = absl::GetFlag(FLAGS_staging_bytes).bytes,
       .disk_dirs = absl::GetFlag(FLAGS_disk_dir),

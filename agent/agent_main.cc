@@ -162,6 +162,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
     coordinator = std::make_unique<GrpcCoordinatorLink>(&executor, config.coordinator, kBuild);
   }
 
+  BytePool memory_threads(&executor, "host-memory", kHostMemoryThreads);
   BytePool lessons_thread(&executor, "lessons", 1);  // Its file may be on a drive that hangs.
   LessonsFile lessons(&lessons_thread, config.LessonsDir());
 
@@ -174,6 +175,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .tenants = std::move(tenants),
                      .host_bytes = config.host_bytes,
                      .slab_bytes = config.slab_bytes,
+                     .host_memory = config.MeantHostMemory(),
                      .staging_bytes =
                          config.worker_memory == WorkerMemory::kStaged ? config.staging_bytes : 0,
                      .eviction = config.eviction,
@@ -187,6 +189,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .gpu_tenant = config.gpu_tenant},
                     {.executor = &executor,
                      .workers = &workers,
+                     .memory = &memory_threads,
                      .disks = std::move(disk_seams),
                      .devices = std::move(device_seams),
                      .lanes = lanes.get(),

@@ -104,8 +104,9 @@ inline constexpr size_t kMaxEvictedForResize = 256;
 // slabs that move at a time.
 inline constexpr absl::Duration kMemoryMoveInterval = absl::Milliseconds(50);
 inline constexpr size_t kMaxSlabMoves = 8;
-// Threads that take host memory at the start.
+// Threads that take host memory at the start, and those that fill and empty slabs later.
 inline constexpr int kHostFillThreads = 4;
+inline constexpr int kHostMemoryThreads = 2;
 // The longest that one slab is waited for: what was leased or reserved of it has ended by then.
 inline constexpr absl::Duration kSlabLeaveTimeout = absl::Seconds(45);
 // How long nothing grows after the system had no memory.

@@ -234,7 +234,8 @@ HostMemory AgentLink::host_memory() const {
   const Session& session = *connection_->session();
   return {.read = session.arena_read(),
           .write = session.write_memory(),
-          .is_staged = session.is_staged()};
+          .is_staged = session.is_staged(),
+          .moves = session.arena_moves()};
 }
 
 ClientStats AgentLink::Stats() const {

@@ -17,6 +17,8 @@ struct HostMemory {
   std::shared_ptr<const Mapping> write;
   // True: `write` is a region of the session's own, whose offsets are none of `read`.
   bool is_staged = false;
+  // True: parts of the arena's memory come and go, so that no device may pin it.
+  bool moves = false;
 };
 
 }  // namespace kvtier

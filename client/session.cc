@@ -69,25 +69,30 @@ absl::StatusOr<std::optional<Handed>> Request(const Conversation& with,
   return Handed{.fd = std::move(reply.fd), .about = reply.packet};
 }
 
-// Null: the agent does not hand it out.
-absl::StatusOr<std::shared_ptr<const Mapping>> RequestMemory(const Conversation& with,
-                                                             wire::DescriptorKind kind,
-                                                             absl::Time deadline) {
+struct HandedMemory {
+  std::shared_ptr<const Mapping> mapping;  // Null: the agent does not hand it out.
+  bool moves = false;                      // As HostMemory has it.
+};
+
+absl::StatusOr<HandedMemory> RequestMemory(const Conversation& with, wire::DescriptorKind kind,
+                                           absl::Time deadline) {
   KVT_ASSIGN_OR_RETURN(const std::optional<Handed> handed, Request(with, {.kind = kind}, deadline));
-  if (!handed) return std::shared_ptr<const Mapping>();
+  if (!handed) return HandedMemory();
   const bool to_write =
       kind == wire::DescriptorKind::kArenaWrite || kind == wire::DescriptorKind::kStaging;
   const Mapping::Access access = to_write ? Mapping::Access::kReadWrite : Mapping::Access::kRead;
-  return Mapping::Map(handed->fd.get(), handed->about.bytes, access);
+  KVT_ASSIGN_OR_RETURN(std::shared_ptr<const Mapping> mapping,
+                       Mapping::Map(handed->fd.get(), handed->about.bytes, access));
+  return HandedMemory{.mapping = std::move(mapping), .moves = handed->about.moves != 0};
 }
 
 // Null: the agent does not hand it out.
 absl::StatusOr<std::shared_ptr<const ResidencyView>> RequestResidency(const Conversation& with,
                                                                       absl::Time deadline) {
-  KVT_ASSIGN_OR_RETURN(std::shared_ptr<const Mapping> mapping,
+  KVT_ASSIGN_OR_RETURN(HandedMemory table,
                        RequestMemory(with, wire::DescriptorKind::kResidency, deadline));
-  if (mapping == nullptr) return std::shared_ptr<const ResidencyView>();
-  return ResidencyView::Open(std::move(mapping));
+  if (table.mapping == nullptr) return std::shared_ptr<const ResidencyView>();
+  return ResidencyView::Open(std::move(table.mapping));
 }
 
 // Says that the writes of a session are over when nobody has the arena that they go to.
@@ -146,8 +151,10 @@ absl::StatusOr<std::shared_ptr<const Session>> Session::Open(const SessionOption
 
 absl::Status Session::MapMemory(absl::Time deadline) {
   const Conversation with{.socket = &socket_, .unanswered = &unanswered_};
-  KVT_ASSIGN_OR_RETURN(arena_read_,
+  KVT_ASSIGN_OR_RETURN(HandedMemory arena,
                        RequestMemory(with, wire::DescriptorKind::kArenaRead, deadline));
+  arena_read_ = std::move(arena.mapping);
+  arena_moves_ = arena.moves;
   if (arena_read_ == nullptr) {
     return absl::UnavailableError("the agent has no arena for this tenant yet");
   }
@@ -165,12 +172,13 @@ absl::Status Session::MapMemory(absl::Time deadline) {
 
 absl::Status Session::MapWriteMemory(absl::Time deadline) {
   const Conversation with{.socket = &socket_, .unanswered = &unanswered_};
-  KVT_ASSIGN_OR_RETURN(write_memory_,
+  KVT_ASSIGN_OR_RETURN(HandedMemory memory,
                        RequestMemory(with, wire::DescriptorKind::kArenaWrite, deadline));
+  write_memory_ = std::move(memory.mapping);
   if (write_memory_ == nullptr) {
     // A region of our own: what we write there late is nobody else's.
-    KVT_ASSIGN_OR_RETURN(write_memory_,
-                         RequestMemory(with, wire::DescriptorKind::kStaging, deadline));
+    KVT_ASSIGN_OR_RETURN(memory, RequestMemory(with, wire::DescriptorKind::kStaging, deadline));
+    write_memory_ = std::move(memory.mapping);
     staged_ = write_memory_ != nullptr;
     return absl::OkStatus();
   }

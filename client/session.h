@@ -60,6 +60,8 @@ class Session {
   const std::shared_ptr<const Mapping>& write_memory() const { return write_memory_; }
   // write_memory() is the session's own region.
   bool is_staged() const { return staged_; }
+  // Parts of the arena's memory come and go.
+  bool arena_moves() const { return arena_moves_; }
   // Null: the node has no pool for this tenant, or this is a forked child. As it was when it was
   // last looked at.
   std::shared_ptr<const GpuMemory> gpu() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -115,6 +117,7 @@ class Session {
   std::shared_ptr<const Mapping> arena_read_;
   std::shared_ptr<const Mapping> write_memory_;
   bool staged_ = false;
+  bool arena_moves_ = false;
   std::shared_ptr<Mapping> pool_mapping_;  // Its handles are changed by who has the turn.
   mutable absl::Mutex mu_;
   mutable bool looking_ ABSL_GUARDED_BY(mu_) = false;

@@ -95,8 +95,11 @@ struct DescriptorReply {
   uint64_t since = 0;  // The version that this handle came with: another one is other memory.
   // UUID of the GPU that the handle is memory of; all 0 for every other kind.
   std::array<uint8_t, 16> device{};
+  // 1: an arena parts of whose memory come and go, so that no device may pin it. 0 otherwise.
+  uint32_t moves = 0;
+  uint32_t reserved = 0;
 };
-static_assert(sizeof(DescriptorReply) == 56);
+static_assert(sizeof(DescriptorReply) == 64);
 
 // The lifeline: an end of a socket pair, of which the agent keeps the other. A worker holds
 // it for as long as anything in its process may write what the session reserved, and says

@@ -78,14 +78,17 @@ absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent,
 
 absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSocket::Wish& wish) {
   const Arena& arena = agent->host().arena(wish.domain);
+  const uint32_t moves = agent->HostMemoryMoves(wish.domain) ? 1 : 0;
   switch (wish.kind) {
     case wire::DescriptorKind::kArenaRead:
-      return DescriptorSocket::Shared{.fd = arena.read_only_fd(), .bytes = arena.bytes().size()};
+      return DescriptorSocket::Shared{
+          .fd = arena.read_only_fd(), .bytes = arena.bytes().size(), .moves = moves};
     case wire::DescriptorKind::kArenaWrite:
       if (agent->sessions().staging().enabled()) {
         return absl::NotFoundError("workers of this node stage");
       }
-      return DescriptorSocket::Shared{.fd = arena.read_write_fd(), .bytes = arena.bytes().size()};
+      return DescriptorSocket::Shared{
+          .fd = arena.read_write_fd(), .bytes = arena.bytes().size(), .moves = moves};
     case wire::DescriptorKind::kGpuPool:
       return CallOn(agent->executor(), [&] { return ShareGpuPool(agent, wish); });
     case wire::DescriptorKind::kResidency:

@@ -229,7 +229,8 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
                                     .max_handles = shared->max_handles,
                                     .version = shared->version,
                                     .since = shared->since,
-                                    .device = shared->device.bytes};
+                                    .device = shared->device.bytes,
+                                    .moves = shared->moves};
   const bool sent = SendWithDescriptor(fd, reply, shared->fd);
   if (shared->duplicated) close(shared->fd);
   return sent;

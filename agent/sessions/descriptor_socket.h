@@ -42,6 +42,7 @@ class DescriptorSocket {
     uint32_t max_handles = 1;
     uint64_t version = 0;  // As wire::DescriptorReply has them.
     uint64_t since = 0;
+    uint32_t moves = 0;
     DeviceUuid device;        // GPU that it is memory of; none: it is host memory.
     bool duplicated = false;  // For this answer: to be closed after it.
   };

@@ -11,10 +11,17 @@
 namespace kvtier {
 namespace {
 
-absl::Status CheckNotStaged(const HostMemory& memory) {
-  if (!memory.is_staged) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "the agent runs with --worker_memory=staged: a device copies to and from an arena alone");
+absl::Status CheckCanBePinned(const HostMemory& memory) {
+  if (memory.is_staged) {
+    return absl::FailedPreconditionError(
+        "the agent runs with --worker_memory=staged: a device copies to and from an arena alone");
+  }
+  if (memory.moves) {
+    return absl::FailedPreconditionError(
+        "the agent's host memory moves between tenants, and a device needs memory that stays: "
+        "start the agent with --host_memory=fixed");
+  }
+  return absl::OkStatus();
 }
 
 void LogNotPinned(const absl::Status& why) {
@@ -55,7 +62,7 @@ Task<ArenaPins::Arena> ArenaPins::Now() {
       pinned_.reset();
       co_return std::shared_ptr<const PinnedArena>();
     }
-    KVT_CO_RETURN_IF_ERROR(CheckNotStaged(memory));
+    KVT_CO_RETURN_IF_ERROR(CheckCanBePinned(memory));
     const std::shared_ptr<Pinning> pinning = Begin(memory);
     co_await pinning->done.WaitUntil(absl::InfiniteFuture());
     // Another session's, which it waited for, has to be followed by this one's.
@@ -103,7 +110,7 @@ void ArenaPins::Refresh() {
   tried_ = memory.write;
   const bool pinned = pinned_ != nullptr && pinned_->memory().write == memory.write;
   if (pinned || memory.read == nullptr) return;
-  if (const absl::Status staged = CheckNotStaged(memory); !staged.ok()) return LogNotPinned(staged);
+  if (const absl::Status can = CheckCanBePinned(memory); !can.ok()) return LogNotPinned(can);
   Begin(memory);
 }
 

@@ -54,7 +54,7 @@ class ArenaPins {
 
   // The memory of the current session, once it is pinned; null: there is none, or it hands out no
   // memory. Errors: Device::Pin()'s, tried again by the next call; kFailedPrecondition, the session
-  // stages.
+  // stages, or its memory moves.
   using Arena = absl::StatusOr<std::shared_ptr<const PinnedArena>>;
   Task<Arena> Now();
   // Begins to pin ahead of need, and lets go of what no session has any more. Tries each

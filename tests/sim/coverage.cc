@@ -44,6 +44,8 @@ void Coverage::Add(const AgentStats& agent, uint64_t gpu_offloads, const TierSta
 }
 
 void Coverage::Add(const Coverage& other) {
+  moved_slabs += other.moved_slabs;
+  blocks_for_others += other.blocks_for_others;
   crashes += other.crashes;
   host_hits += other.host_hits;
   gpu_hits += other.gpu_hits;
@@ -128,7 +130,9 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"agents without disks", agents_without_disks},
           {"newcomers refused", refused_newcomers},
           {"orders that followed what they learnt", learnt_orders},
-          {"blocks advised of", advised_blocks}};
+          {"blocks advised of", advised_blocks},
+          {"slabs moved between tenants", moved_slabs},
+          {"blocks that left for another tenant", blocks_for_others}};
 }
 
 void Coverage::Print(std::FILE* out) const {

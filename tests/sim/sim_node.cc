@@ -108,6 +108,7 @@ void SimNode::Boot() {
                          .tenants = Tenants(),
                          .host_bytes = options_.host_bytes,
                          .slab_bytes = kSlabBytes,
+                         .host_memory = options_.host_memory,
                          .staging_bytes = options_.staging_bytes,
                          .eviction = options_.eviction,
                          .disk_writes = WritesOf(options_.seed),
@@ -133,6 +134,8 @@ void SimNode::Boot() {
                                          .coordinator = link_.get()});
   KVT_CHECK(agent.ok());
   agent_ = *std::move(agent);
+  share_watch_ =
+      std::make_unique<ShareWatch>(agent_.get(), world_.oracle, absl::StrCat("node ", number()));
   agent_->scope()->Spawn(Start());
 }
 
@@ -181,6 +184,7 @@ void SimNode::Crash() {
   world_.network->Listen(address_, nullptr);
   const auto calls = std::exchange(calls_, {});
   for (const auto& [order, call] : calls) call->Break();
+  share_watch_.reset();
   agent_.reset();
   link_.reset();
   transport_.reset();
@@ -231,6 +235,8 @@ void SimNode::AskForRoom(size_t tenant, size_t space) {
     const HostSlot& slot = index.Find(held.key)->slot;
     if (slot.domain() == domain) slabs[held.key] = slot.slab();
   }
+  // What was let go of in a slab that is about to leave goes on the way, and makes no room.
+  const bool is_moving = agent_->host().slots(domain).closed_slabs() > 0;
   const bool room = agent_->evictor().ReserveHost(domain, Space(space).block_bytes).ok();
   const size_t before = slabs.size();
   std::set<uint32_t> dropped_from;
@@ -242,17 +248,30 @@ void SimNode::AskForRoom(size_t tenant, size_t space) {
   }
   world_.trace->Add("room", {number(), tenant, space, room ? 1ULL : 0ULL, dropped});
   world_.oracle->Expect(
-      dropped_from.size() <= 1 && (room || dropped == 0),
+      is_moving || (dropped_from.size() <= 1 && (room || dropped == 0)),
       absl::StrCat("node ", number(), ", tenant ", tenant, ": for one slot of ",
                    SlotBytes(Space(space).block_bytes), " bytes ", dropped, " of ", before,
                    " blocks were evicted, from ", dropped_from.size(),
                    room ? " slabs" : " slabs, and there is no room"));
 }
 
+void SimNode::DrawShare(size_t tenant) {
+  std::optional<TierShare> share;
+  if (random_.Draw(0.7)) {
+    const uint64_t guaranteed = random_.Below(options_.host_bytes / kTenants);
+    share = {.guaranteed = guaranteed,
+             .maximum = random_.Draw(0.5) ? UINT64_MAX : guaranteed + (128 << 10),
+             .weight = static_cast<uint32_t>(1 + random_.Below(5))};
+  }
+  const absl::Status set = agent_->SetHostShare(static_cast<DomainId>(tenant), share);
+  world_.trace->Add("share", {number(), tenant, set.ok() ? 1ULL : 0ULL});
+}
+
 void SimNode::Audit() {
   if (!running()) return;
   ExpectOrdered();
   agent_->Audit();
+  share_watch_->Look(executor_->Now());
   const BlockIndex& index = agent_->index();
   world_.oracle->Expect(index.SummaryOf(Tier::kGpu).refused == 0 &&
                             (may_refuse() || index.SummaryOf(Tier::kHost).refused == 0),
@@ -286,6 +305,10 @@ void SimNode::Count(Coverage* coverage) const {
     if (orders.policy == EvictionPolicy::kLearnt) {
       coverage->learnt_orders += orders.orders - orders.following_lru;
     }
+  }
+  coverage->moved_slabs += agent_->mover().figures().moved;
+  for (size_t tenant = 0; tenant < kTenants; ++tenant) {
+    coverage->blocks_for_others += agent_->ledger().SufferedBy(static_cast<DomainId>(tenant));
   }
   ++coverage->host_policies.at(static_cast<size_t>(options_.eviction.host));
   if (HasGpu()) {

@@ -15,6 +15,7 @@
 #include "core/eviction_policy.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/share_watch.h"
 #include "tests/sim/trace.h"
 #include "tests/sim/worker_order.h"
 #include "tests/testing/faulty_device.h"
@@ -48,6 +49,7 @@ class SimNode {
   struct Options {
     size_t number = 0;
     uint64_t host_bytes = 0;
+    HostMemory host_memory = HostMemory::kFixed;
     uint64_t staging_bytes = 0;           // Of each session; 0: workers write the arena.
     uint64_t gpu_bytes = 0;               // 0: no device.
     size_t gpu_tenant = 0;                // Whose pool it is.
@@ -125,6 +127,8 @@ class SimNode {
   // of one slab at most, and nothing where the answer is that there is no room. REQUIRES: the
   // node serves.
   void AskForRoom(size_t tenant, size_t space);
+  // Gives the tenant another share of host memory, as drawn.
+  void DrawShare(size_t tenant);
   // Every part's Audit(), and what only the world can know.
   void Audit();
   // Adds what the running agent counted.
@@ -158,6 +162,7 @@ class SimNode {
   std::unique_ptr<testing::SimByteWorkers> workers_;
   std::shared_ptr<AccessChecker> checker_;  // Workers keep it, too. Null: no device.
   std::unique_ptr<testing::FaultyDevice> device_;
+  std::unique_ptr<ShareWatch> share_watch_;  // Of the agent below.
   std::unique_ptr<testing::SimPeerTransport> transport_;
   std::unique_ptr<testing::SimCoordinatorLink> link_;
   std::unique_ptr<Agent> agent_;

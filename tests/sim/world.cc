@@ -16,6 +16,7 @@ namespace {
 constexpr double kThreeNodes = 0.25;
 // So many nodes have no disk: there host memory may refuse newcomers.
 constexpr double kNoDisk = 0.15;
+constexpr double kNewShare = 0.05;  // Of one tenant, each time that room is asked for.
 // Of a whole world and of one of GPU pools, together.
 constexpr size_t kWorkers = 16, kPoolWorkers = 6;
 constexpr absl::Duration kFaultyTime = absl::Seconds(40), kFaultyPoolTime = absl::Seconds(3);
@@ -64,6 +65,7 @@ SimNode::Options World::DrawNode(size_t number) {
                         .seed = random_.Next()};
   // Workers of every second node without a device are not trusted with the arena.
   if (node.gpu_bytes == 0 && node.seed / 8 % 2 == 0) node.staging_bytes = 128 << 10;
+  if (node.seed / 16 % 4 != 0) node.host_memory = HostMemory::kMoving;
   return node;
 }
 
@@ -117,6 +119,7 @@ Task<void> World::AskForRoom(absl::Time until) {
     const size_t tenant = random_.Below(kTenants);
     const size_t space = random_.Below(kSpaces);
     if (node.serves()) node.AskForRoom(tenant, space);
+    if (node.serves() && random_.Draw(kNewShare)) node.DrawShare(tenant);
   }
 }
 

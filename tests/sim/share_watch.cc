@@ -1,0 +1,49 @@
+#include "tests/sim/share_watch.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+
+namespace kvtier::sim {
+namespace {
+
+// A slab is waited for no longer than kSlabLeaveTimeout; another one is tried then.
+constexpr absl::Duration kBound = 2 * kSlabLeaveTimeout + absl::Seconds(10);
+
+}  // namespace
+
+bool ShareWatch::IsShort(DomainId domain, const TierShare& share) const {
+  const SlotPool& slots = agent_->host().slots(domain);
+  const uint64_t held = slots.present_slabs() - slots.closed_slabs();
+  const uint64_t wanted =
+      slots.free_slabs() == 0 ? share.guaranteed : held - slots.free_slabs() + 1;
+  return held < std::min(share.guaranteed, wanted);
+}
+
+void ShareWatch::Look(absl::Time now) {
+  const size_t domains = agent_->host().domain_count();
+  const std::vector<TierShare> shares = agent_->host_shares().Shares(domains);
+  uint64_t present = 0;
+  for (size_t i = 0; i < domains; ++i) {
+    const auto domain = static_cast<DomainId>(i);
+    present += agent_->host().slots(domain).present_slabs();
+    if (!agent_->HostMemoryMoves(domain)) continue;
+    if (!IsShort(domain, shares[i])) {
+      short_since_.erase(domain);
+      continue;
+    }
+    const absl::Time since = short_since_.try_emplace(domain, now).first->second;
+    oracle_->Expect(
+        now - since <= kBound,
+        absl::StrCat(name_, ": tenant ", i, " has lacked some of its ", shares[i].guaranteed,
+                     " guaranteed slabs for ", absl::FormatDuration(now - since)));
+  }
+  oracle_->Expect(present <= agent_->host_shares().slabs(),
+                  absl::StrCat(name_, " has ", present, " slabs of host memory, and may have ",
+                               agent_->host_shares().slabs()));
+}
+
+}  // namespace kvtier::sim

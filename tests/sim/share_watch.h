@@ -1,0 +1,38 @@
+// ShareWatch holds an agent against what it promises its tenants of host memory: a tenant that
+// wants its guarantee has it within a stated time, and all together never take more than the node
+// has.
+#ifndef KVTIER_TESTS_SIM_SHARE_WATCH_H_
+#define KVTIER_TESTS_SIM_SHARE_WATCH_H_
+
+#include <map>
+#include <string>
+
+#include "absl/time/time.h"
+#include "agent/agent.h"
+#include "tests/sim/oracle.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier::sim {
+
+class ShareWatch {
+ public:
+  // `name` is the node's, for what the oracle is told. Owns neither.
+  ShareWatch(const Agent* agent, Oracle* oracle, std::string name)
+      : agent_(agent), oracle_(oracle), name_(std::move(name)) {}
+
+  // Looks at the agent as it is at `now`.
+  void Look(absl::Time now);
+
+ private:
+  // Returns whether the domain lacks some of its guarantee.
+  bool IsShort(DomainId domain, const TierShare& share) const;
+
+  const Agent* const agent_;
+  Oracle* const oracle_;
+  const std::string name_;
+  std::map<DomainId, absl::Time> short_since_;
+};
+
+}  // namespace kvtier::sim
+
+#endif  // KVTIER_TESTS_SIM_SHARE_WATCH_H_
