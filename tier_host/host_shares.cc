@@ -113,8 +113,11 @@ std::vector<uint64_t> HostShares::Fair(const HostTier& host) const {
   uint64_t unguaranteed = capacity;
   for (size_t i = 0; i < shares.size(); ++i) {
     const auto domain = static_cast<DomainId>(i);
-    ShareClaim claim{.share = shares[i]};
-    if (!SettingOf(i).fixed) claim.wanted = WantedBy(domain, host);
+    if (SettingOf(i).fixed) {
+      claims.push_back({});
+      continue;
+    }
+    ShareClaim claim{.share = shares[i], .wanted = WantedBy(domain, host)};
     claim.share.maximum = std::min<uint64_t>(claim.share.maximum, host.slots(domain).slab_count());
     // Domains that are fixed may have what others are guaranteed.
     claim.share.guaranteed = std::min({claim.share.guaranteed, claim.share.maximum, unguaranteed});

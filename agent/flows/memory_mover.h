@@ -57,6 +57,7 @@ class MemoryMover {
     uint64_t stray_bytes = 0;
   };
   const Figures& figures() const { return figures_; }
+  size_t running() const { return running_; }  // Slabs on their way.
 
  private:
   using Slab = std::pair<DomainId, uint32_t>;

@@ -1,5 +1,7 @@
 #include "tests/sim/recovery_proof.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
 #include "core/event.h"
@@ -20,6 +22,8 @@ constexpr absl::Duration kOffloadBound = absl::Seconds(2);
 const absl::Duration kLostBound = kHeartbeatInterval + kReportTimeout + absl::Milliseconds(100);
 constexpr absl::Duration kRestartBound = absl::Seconds(1);
 constexpr absl::Duration kProofPoll = absl::Milliseconds(10);
+// Until a tenant has the memory back that it lent.
+constexpr absl::Duration kMemoryBound = absl::Seconds(2);
 
 }  // namespace
 
@@ -126,7 +130,11 @@ Task<void> RecoveryProof::ProveSpace(SimNode* node, SimNode* other, Identity ide
   const bool connected = co_await worker.Connect();
   world_.oracle->Expect(connected, "after the faults, no session opens");
   if (node->may_refuse()) MakeRoomOn(node);
-  const size_t put = co_await worker.Put(keys, 0);
+  size_t put = co_await worker.Put(keys, 0);
+  if (put < kBlocks && node->memory_moves()) {
+    co_await SleepUntil(world_.executor, world_.executor->Now() + kMemoryBound);
+    put += co_await worker.Put(keys, put);
+  }
   world_.oracle->Expect(put == kBlocks, absl::StrCat("after the faults, of ", kBlocks,
                                                      " fresh blocks ", put, " were committed"));
   co_await ExpectHits("from the tier they were put in", &worker, keys, absl::ZeroDuration());
@@ -158,7 +166,9 @@ Task<void> RecoveryProof::ProveSpace(SimNode* node, SimNode* other, Identity ide
 
 Task<void> RecoveryProof::ExpectHits(const char* where, SimWorker* worker,
                                      std::vector<EngineKey> keys, absl::Duration allowed) {
-  const absl::Time until = world_.executor->Now() + allowed;
+  const absl::Duration for_memory =
+      worker->node()->memory_moves() ? kMemoryBound : absl::ZeroDuration();
+  const absl::Time until = world_.executor->Now() + std::max(allowed, for_memory);
   size_t hits = 0;
   while (true) {
     hits = co_await worker->Get(keys, kGetTimeout, absl::Milliseconds(1));

@@ -35,7 +35,7 @@ class RecoveryProof {
   static void MakeRoomOn(SimNode* node);
   Task<void> ProveSpace(SimNode* node, SimNode* other, Identity identity);
   // Gets until all is hit, for as long as is allowed; the first try only, if that
-  // is zero.
+  // is zero and the tenant's memory does not have to come back first.
   Task<void> ExpectHits(const char* where, SimWorker* worker, std::vector<EngineKey> keys,
                         absl::Duration allowed);
   // Of two holders one stops to serve its peers, while its heartbeats go on: the third node

@@ -267,6 +267,12 @@ void SimNode::DrawShare(size_t tenant) {
   world_.trace->Add("share", {number(), tenant, set.ok() ? 1ULL : 0ULL});
 }
 
+void SimNode::ResetShares() {
+  for (size_t tenant = 0; running() && tenant < kTenants; ++tenant) {
+    agent_->SetHostShare(static_cast<DomainId>(tenant), std::nullopt).IgnoreError();  // It cannot.
+  }
+}
+
 void SimNode::Audit() {
   if (!running()) return;
   ExpectOrdered();
@@ -355,7 +361,9 @@ void SimNode::ExpectQuiet() {
   expect("sessions", agent_->sessions().table().size(), 0);
   expect("leases", agent_->sessions().leases().size(), 0);
   expect("reservations", agent_->sessions().reservations().size(), 0);
-  expect("flows", agent_->scope()->running(), kIdleFlows + disks_.size());
+  const size_t movers = memory_moves() ? 1 : 0;
+  expect("flows", agent_->scope()->running(),
+         kIdleFlows + disks_.size() + movers + agent_->mover().running());
   expect("fetches", transport_->running(), 0);
   const Abandoned abandoned = WhatIsAbandoned(*agent_);
   expect("pinned host bytes", index.pinned_bytes(), abandoned.pinned_in_host);

@@ -96,6 +96,8 @@ class SimNode {
     return options_.eviction.host == EvictionPolicy::kLru ||
            options_.eviction.host == EvictionPolicy::kFifo;
   }
+  // Returns whether tenants lend each other host memory.
+  bool memory_moves() const { return options_.host_memory == HostMemory::kMoving; }
   // A disk's manifest could not be read at the start: it stays out until the next one.
   bool MissesADisk() const;
   // What survives the process, and its hold on it, which does not.
@@ -129,6 +131,8 @@ class SimNode {
   void AskForRoom(size_t tenant, size_t space);
   // Gives the tenant another share of host memory, as drawn.
   void DrawShare(size_t tenant);
+  // Gives all tenants equal shares again.
+  void ResetShares();
   // Every part's Audit(), and what only the world can know.
   void Audit();
   // Adds what the running agent counted.

@@ -164,6 +164,7 @@ Outcome World::Run() {
 
   if (!failed()) {
     faults_->Heal();
+    for (const auto& node : nodes_) node->ResetShares();
     for (const auto& worker : workers_) worker->Die(absl::Milliseconds(100));
     RunUntil(time_.Now() + kQuietTime);
     AwaitDisks();

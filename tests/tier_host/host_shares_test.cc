@@ -211,6 +211,16 @@ TEST(HostSharesTest, AFixedDomainNeitherGivesNorTakes) {
   EXPECT_THAT(node.shares.Fair(*node.host), ElementsAre(8, 2));
 }
 
+TEST(HostSharesTest, AFixedDomainLeavesOthersTheirGuarantees) {
+  Node node(9, {5, 3, 1});
+  node.shares.Fix(kB);
+  node.Use(kA, 5);
+  node.Use(kB, 3);
+  node.Use(kC, 1);
+  EXPECT_THAT(node.shares.Fair(*node.host), ElementsAre(3, 3, 3));
+  EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kA, .to = kC}));
+}
+
 TEST(HostSharesTest, ASharesErrorNamesTheFieldAndTheValue) {
   HostShares shares(10);
   EXPECT_THAT(std::string(shares.Set(kA, TierShare{.guaranteed = 11}).message()),
