@@ -22,7 +22,7 @@ constexpr absl::Duration kOffloadBound = absl::Seconds(2);
 const absl::Duration kLostBound = kHeartbeatInterval + kReportTimeout + absl::Milliseconds(100);
 constexpr absl::Duration kRestartBound = absl::Seconds(1);
 constexpr absl::Duration kProofPoll = absl::Milliseconds(10);
-// Until a tenant has the memory back that it lent.
+// Until a tenant has the memory back that it lent, or has given back what was lent to it.
 constexpr absl::Duration kMemoryBound = absl::Seconds(2);
 
 }  // namespace
@@ -130,6 +130,8 @@ Task<void> RecoveryProof::ProveSpace(SimNode* node, SimNode* other, Identity ide
   const bool connected = co_await worker.Connect();
   world_.oracle->Expect(connected, "after the faults, no session opens");
   if (node->may_refuse()) MakeRoomOn(node);
+  co_await AwaitMemory(node);
+  co_await AwaitMemory(other);
   size_t put = co_await worker.Put(keys, 0);
   if (put < kBlocks && node->memory_moves()) {
     co_await SleepUntil(world_.executor, world_.executor->Now() + kMemoryBound);
@@ -182,6 +184,13 @@ Task<void> RecoveryProof::ExpectHits(const char* where, SimWorker* worker,
       absl::StrCat("after the faults, of ", keys.size(), " blocks ", hits, " are hit ", where,
                    ", node ", worker->node()->number(), ", tenant ", worker->identity().tenant,
                    ", space ", worker->identity().space));
+}
+
+Task<void> RecoveryProof::AwaitMemory(SimNode* node) {
+  const absl::Time until = world_.executor->Now() + kMemoryBound;
+  while (node->serves() && !node->memory_rests() && world_.executor->Now() < until) {
+    co_await SleepUntil(world_.executor, world_.executor->Now() + kProofPoll);
+  }
 }
 
 Task<void> RecoveryProof::AwaitOffload(SimNode* node) {

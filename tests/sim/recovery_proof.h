@@ -47,6 +47,8 @@ class RecoveryProof {
   Task<void> ProveWithoutCoordinator();
   // Gets what nobody has; returns how long that took beside the way to the agent and back.
   Task<absl::Duration> TimeOfAMiss(SimWorker* worker);
+  // Waits until no memory of the node is to move: what was lent goes back with its blocks.
+  Task<void> AwaitMemory(SimNode* node);
   Task<void> AwaitOffload(SimNode* node);
   Task<void> AwaitService(SimNode* node);
 

@@ -267,6 +267,11 @@ void SimNode::DrawShare(size_t tenant) {
   world_.trace->Add("share", {number(), tenant, set.ok() ? 1ULL : 0ULL});
 }
 
+bool SimNode::memory_rests() const {
+  return agent_->mover().running() == 0 &&
+         (!memory_moves() || !agent_->host_shares().Next(agent_->host()).has_value());
+}
+
 void SimNode::ResetShares() {
   for (size_t tenant = 0; running() && tenant < kTenants; ++tenant) {
     agent_->SetHostShare(static_cast<DomainId>(tenant), std::nullopt).IgnoreError();  // It cannot.

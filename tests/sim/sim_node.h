@@ -98,6 +98,8 @@ class SimNode {
   }
   // Returns whether tenants lend each other host memory.
   bool memory_moves() const { return options_.host_memory == HostMemory::kMoving; }
+  // Returns whether none of it is on its way, nor should be.
+  bool memory_rests() const;
   // A disk's manifest could not be read at the start: it stays out until the next one.
   bool MissesADisk() const;
   // What survives the process, and its hold on it, which does not.
