@@ -35,7 +35,8 @@ uint64_t HostShares::HeldBy(DomainId domain, const HostTier& host) const {
 uint64_t HostShares::WantedBy(DomainId domain, const HostTier& host) const {
   const SlotPool& slots = host.slots(domain);
   const uint64_t used = slots.present_slabs() - slots.closed_slabs() - slots.free_slabs();
-  return HeldBy(domain, host) == used ? UINT64_MAX : used + 1;
+  if (HeldBy(domain, host) == used) return UINT64_MAX;
+  return used + std::max<uint64_t>(1, used / kHeadroomDivisor);
 }
 
 HostShares::Setting& HostShares::At(DomainId domain) {

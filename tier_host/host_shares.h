@@ -1,6 +1,6 @@
 // HostShares says how many slabs of host memory each domain should have, and which one is to move
-// next so that it has. A domain wants what it uses and one slab more; one without a free slab wants
-// all that it can get. Of that it has its fair share (core/tier_share.h): so what a domain does not
+// next so that it has. A domain wants what it uses and an eighth more, for what
+// comes next (kHeadroomDivisor); one without a free slab wants all that it can get. Of that it has its fair share (core/tier_share.h): so what a domain does not
 // use of its guarantee is lent, and is taken back when it has filled the rest.
 //
 // Counts, and moves nothing; it is told of the slabs that are on their way, several at a time.
@@ -18,6 +18,10 @@
 #include "tier_host/host_tier.h"
 
 namespace kvtier {
+
+// A domain wants this part of what it uses on top, and one slab at least: room for a burst, while
+// more is on its way.
+inline constexpr uint64_t kHeadroomDivisor = 8;
 
 // Whether slabs move between the domains of a node, or each domain keeps what it begins with.
 enum class HostMemory : uint8_t { kFixed, kMoving };
@@ -50,6 +54,8 @@ class HostShares {
   // Returns how many slabs each of so many domains begins with: its fair share while all of them
   // want all that they can get.
   std::vector<uint64_t> AtFirst(size_t domains) const;
+  // Returns how many slabs the domain could use; UINT64_MAX: all that it can get.
+  uint64_t WantedBy(DomainId domain, const HostTier& host) const;
   // Returns the fair share of each domain now, in slabs.
   std::vector<uint64_t> Fair(const HostTier& host) const;
   // Returns the slab to move next; nullopt: none should. A domain that has less than its guarantee
@@ -77,7 +83,6 @@ class HostShares {
   uint64_t IncomingOf(DomainId domain) const;
   // Returns how many slabs the domain has or is about to have.
   uint64_t HeldBy(DomainId domain, const HostTier& host) const;
-  uint64_t WantedBy(DomainId domain, const HostTier& host) const;
   uint64_t Guaranteed() const;  // Sum over the shares that were set.
 
   uint64_t slabs_;

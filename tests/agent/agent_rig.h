@@ -1,5 +1,5 @@
-// AgentRig is one agent on simulated seams, in virtual time, with a session of each
-// of two tenants: what the tests of flows start from.
+// AgentRig is one agent on simulated seams, in virtual time, with two tenants or three: what
+// the tests of flows start from.
 #ifndef KVTIER_TESTS_AGENT_AGENT_RIG_H_
 #define KVTIER_TESTS_AGENT_AGENT_RIG_H_
 
@@ -29,7 +29,8 @@ inline constexpr uint64_t kRigBlockBytes = 4096;
 class AgentRig {
  public:
   struct Shape {
-    uint64_t slots = 16;     // Of each of the two tenants, in host memory.
+    uint64_t slots = 16;  // Of each tenant, in host memory.
+    bool third_tenant = false;
     uint64_t gpu_slots = 0;  // 0: no device.
     uint64_t gpu_max_slots = 0;
     bool second_gpu = false;         // A pool as large as the first, on NUMA node 1.
@@ -62,14 +63,15 @@ class AgentRig {
         second_manifest(&executor, &second_manifest_media),
         device(&executor, {.numa_node = 0}),
         second_device(&executor, {.ordinal = 1, .numa_node = 1}) {
-    const std::vector<TenantTable::Entry> tenants = {
-        {.name = "default"}, {.name = "acme", .secret = "sixteen bytes or more"}};
+    std::vector<TenantTable::Entry> tenants = {{.name = "default"},
+                                               {.name = "acme", .secret = "sixteen bytes or more"}};
+    if (shape.third_tenant) tenants.push_back({.name = "third", .secret = "sixteen more bytes"});
     const uint64_t slots_per_slab = 4;
     Agent::Options options{.node = *NodeId::FromString("rig"),
                            .epoch = {7},
                            .address = "rig:7400",
                            .tenants = *TenantTable::Create(tenants),
-                           .host_bytes = 2 * shape.slots * kRigBlockBytes,
+                           .host_bytes = tenants.size() * shape.slots * kRigBlockBytes,
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
                            .host_memory = shape.host_memory,
                            .staging_bytes = shape.staging_slots * kRigBlockBytes,

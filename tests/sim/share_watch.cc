@@ -18,9 +18,8 @@ constexpr absl::Duration kBound = absl::Seconds(100);
 bool ShareWatch::IsShort(DomainId domain, const TierShare& share) const {
   const SlotPool& slots = agent_->host().slots(domain);
   const uint64_t held = slots.present_slabs() - slots.closed_slabs();
-  const uint64_t wanted =
-      slots.free_slabs() == 0 ? share.guaranteed : held - slots.free_slabs() + 1;
-  return held < std::min(share.guaranteed, wanted);
+  return held < std::min(share.guaranteed,
+                         agent_->host_shares().WantedBy(domain, agent_->host()));
 }
 
 void ShareWatch::Look(absl::Time now) {

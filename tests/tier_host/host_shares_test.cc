@@ -246,7 +246,8 @@ TEST(HostSharesModelTest, AMillionOperationsBreakNoGuarantee) {
   constexpr size_t kDomains = 5;
   Node node(kSlabs, {8, 8, 8, 8, 8});
   const auto wanted = [&](DomainId domain) {
-    return node.host->slots(domain).free_slabs() == 0 ? kSlabs : node.used(domain) + 1;
+    if (node.host->slots(domain).free_slabs() == 0) return kSlabs;
+    return node.used(domain) + std::max<uint64_t>(1, node.used(domain) / kHeadroomDivisor);
   };
   for (int step = 0; step < 1'000'000; ++step) {
     const auto domain = static_cast<DomainId>(random() % kDomains);
