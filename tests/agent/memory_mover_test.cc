@@ -88,6 +88,7 @@ TEST_F(MemoryMoverTest, WhatWasBorrowedIsGivenBackAndTheOwnerKeepsAllItsBlocks) 
   EXPECT_EQ(rig_.agent->ledger().SufferedBy(kHog), 12u);
   EXPECT_EQ(rig_.agent->ledger().CausedBy(kQuiet), 12u);
   EXPECT_EQ(rig_.agent->ledger().SufferedBy(kQuiet), 0u);
+  EXPECT_EQ(rig_.agent->mover().figures().stray_bytes, 0u) << "what left was given back at once";
   rig_.agent->Audit();
 }
 
