@@ -6,9 +6,13 @@ calls of 8,192 keys under way: matches, onboards, puts, prefetches, and for --st
 from --sessions sessions. Then the blocks of the first are counted.
 
     scripts/bench tenants [--outstanding 16] [--seconds 5] [--starve_seconds 60] [--sessions 64]
+                          [--turn_seconds 0.2] [--night_json NIGHT.json] [--only calls|night]
 
 The reference of each figure is a control in the same run, in which the threads of the other worker spin without
 calling, so that it takes as much of the processor.
+
+Then one night of three tenants (bench/tenants_night.py): what two of them keep of their hits while a conversation of
+the third grows to 76,000 tokens, beside a night in which it stays small. bench/plot_night.py draws it.
 """
 
 import argparse
@@ -23,6 +27,7 @@ from pathlib import Path
 import kvtier
 from engines_medians import percentile_of, print_figure
 from engines_node import Node
+from tenants_night import measure_night, secret_of
 
 _KEYS = 8192
 _PAUSE_S = 0.002  # Between two calls that are measured.
@@ -33,11 +38,6 @@ _TENANTS = ("quiet", "hostile")
 _KINDS = ("match", "onboard", "put", "prefetch")
 _KEPT_BLOCKS = 4096  # Of the tenant that is measured.
 _WRITTEN_BLOCKS = 64  # Of a put; the others are reserved and given back.
-
-
-def secret_of(tenant: str) -> bytes:
-    """Returns the secret of a tenant, which has 16 bytes or more."""
-    return f"the secret of {tenant}".encode()
 
 
 class Worker:
@@ -156,16 +156,8 @@ def measure(quiet: Worker, hostile: Hostile, seconds: float, starve_seconds: flo
     print_figure("tenants.kept_blocks", kept, "blocks", kept / _KEPT_BLOCKS, "blocks_put_before")
 
 
-def main() -> None:
-    """Runs it, with an agent of its own."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--outstanding", type=int, default=16, help="calls that the hostile worker keeps under way")
-    parser.add_argument("--seconds", type=float, default=5, help="of each measurement")
-    parser.add_argument("--starve_seconds", type=float, default=60, help="of the measurement beside all kinds of calls")
-    parser.add_argument("--sessions", type=int, default=64, help="of the hostile tenant")
-    options = parser.parse_args()
-    if min(options.outstanding, options.sessions) < 1 or min(options.seconds, options.starve_seconds) <= 0:
-        parser.error("--outstanding and --sessions are 1 or more, --seconds and --starve_seconds above 0")
+def measure_calls(options: argparse.Namespace) -> None:
+    """Runs an agent for the quiet tenant and the hostile one."""
     with tempfile.TemporaryDirectory(prefix="bench-tenants-") as folder:
         secrets = Path(folder) / "tenants"
         secrets.mkdir()
@@ -177,6 +169,25 @@ def main() -> None:
             measure(Worker(str(node.socket_dir), "quiet", _KEPT_BLOCKS), hostile, options.seconds,
                     options.starve_seconds)
             hostile.end()
+
+
+def main() -> None:
+    """Runs it, with an agent of its own."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--outstanding", type=int, default=16, help="calls that the hostile worker keeps under way")
+    parser.add_argument("--seconds", type=float, default=5, help="of each measurement")
+    parser.add_argument("--starve_seconds", type=float, default=60, help="of the measurement beside all kinds of calls")
+    parser.add_argument("--sessions", type=int, default=64, help="of the hostile tenant")
+    parser.add_argument("--turn_seconds", type=float, default=0.2, help="length of each of the 190 turns of a night")
+    parser.add_argument("--night_json", default="", help="file that the nights are written to; empty: none")
+    parser.add_argument("--only", choices=("calls", "night"), default="", help="measures only this")
+    options = parser.parse_args()
+    if min(options.outstanding, options.sessions) < 1 or min(options.seconds, options.starve_seconds) <= 0:
+        parser.error("--outstanding and --sessions are 1 or more, --seconds and --starve_seconds above 0")
+    if options.only != "night":
+        measure_calls(options)
+    if options.only != "calls":
+        measure_night(options.turn_seconds, options.night_json)
 
 
 if __name__ == "__main__":
