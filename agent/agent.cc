@@ -169,7 +169,7 @@ Task<void> Agent::SweepDeadlines() {
     const absl::Time now = executor_->Now();
     gpus_.ObserveSteps();
     sessions_.Sweep(now, &stats_);
-    flows_.Sweep();
+    flows_.Sweep(now);
     gpus_.Pump();
     block_count_.store(index_.copies(), std::memory_order_relaxed);
     co_await SleepUntil(executor_, now + kSweepInterval);

@@ -42,6 +42,7 @@ struct OnboardRequest {
   absl::Time deadline;
   bool local_only = false;
   GpuTier* gpu = nullptr;  // Set by the Onboarder: where a target of kGpu is.
+  Urgency urgency = Urgency::kForeground;  // Of what is loaded from a disk.
 };
 
 struct LeasedBlock {

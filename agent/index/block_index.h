@@ -4,8 +4,8 @@
 // eviction (law 2); both are told through BlockChanges.
 //
 // Executor thread only; no I/O. Invariants, checked by Audit(): the orders of the domains have
-// exactly the blocks of host memory, each in its own; the sums of what is pinned are those of the
-// blocks.
+// exactly the blocks of host memory, each in its own, and hold those that are pinned or kept; the
+// sums of what is pinned are those of the blocks.
 #ifndef KVTIER_AGENT_INDEX_BLOCK_INDEX_H_
 #define KVTIER_AGENT_INDEX_BLOCK_INDEX_H_
 
@@ -62,7 +62,7 @@ class BlockIndex final : public PinHome {
   // for many blocks in a row: the memory is waited for once.
   void WarmFor(DomainId domain, const BlockKey& key) const;
   // Takes the block out of host memory; the caller frees what it held by letting the returned slot
-  // go. REQUIRES: it is there and not pinned.
+  // go. REQUIRES: it is there and not pinned. That it is kept ends, and is told (BlockChange).
   HostSlot UnpublishHost(const BlockKey& key);
 
   // Returns the block in host memory; nullptr: it is not there. Valid until the next change.
@@ -77,7 +77,15 @@ class BlockIndex final : public PinHome {
 
   // Pins the block in host memory; nullopt: it is not there.
   std::optional<Pin> PinOf(const BlockKey& key) override;
+  // Returns whether somebody needs the block where it lies: a lease, a ticket, a copy. One that is
+  // kept and not pinned may be moved to another slot of its domain.
   bool IsPinned(const BlockKey& key) const;
+  // Keeps the block from being evicted, wherever it lies, under the caller's number for it, until
+  // Unkeep() or until it leaves host memory for another reason. REQUIRES: it is there, and not
+  // kept; `number` is not 0.
+  void Keep(const BlockKey& key, KeptNumber number);
+  // REQUIRES: the block is in host memory and kept.
+  void Unkeep(const BlockKey& key);
   // Notes that a worker asked for the pinned block and this node's memory had it. Ignores one that
   // is not in host memory.
   void CountHit(const Pin& pin);
