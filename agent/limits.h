@@ -36,6 +36,12 @@ inline constexpr absl::Duration kMinKeptTtl = absl::Seconds(1);
 inline constexpr absl::Duration kMaxKeptTtl = absl::Hours(1);
 // Blocks whose time is over and that may leave after one look at the deadlines: under 1 ms.
 inline constexpr size_t kMaxKeptEndedPerSweep = 2048;
+// A drop of a prefix with all that descends from it: blocks on the way down that it remembers (it
+// begins again from there), and blocks that stay because somebody holds them; and how long it goes
+// on. Beyond these it ends, and says so. One runs for each domain.
+inline constexpr size_t kMaxDropDepth = 4096;
+inline constexpr size_t kMaxDropHeld = 4096;
+inline constexpr absl::Duration kDropTimeout = absl::Seconds(30);
 // Blocks that left host memory to make room and are remembered for what a miss says: 3 MiB.
 inline constexpr size_t kMaxEvictedKeys = 65536;
 // Blocks in host memory that workers said are damaged and that wait to be looked at.

@@ -1,6 +1,7 @@
 #include "agent/flows/keep_prefix.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -123,10 +124,10 @@ Task<bool> PrefixKeeper::Fill(KeptPrefixes::Handle handle, std::vector<Onboarder
   co_return true;
 }
 
-Task<size_t> PrefixKeeper::End(DomainId domain, std::optional<KeptId> id) {
+Task<size_t> PrefixKeeper::End(DomainId domain, KeptId id) {
   std::vector<KeptId> ids;
-  if (id.has_value()) {
-    ids.push_back(*id);
+  if (id != KeptId{}) {
+    ids.push_back(id);
   } else {
     for (const auto& listed : parts_.kept->List(domain, absl::InfinitePast())) {
       ids.push_back(listed.id);

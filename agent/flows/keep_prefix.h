@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -58,8 +57,8 @@ class PrefixKeeper {
   // Keeps the leading blocks of the sequences that are here and that fit into the tenant's quota.
   // Ends by the deadline, but for microseconds of work. Errors: kInvalidArgument, the ttl.
   Task<absl::StatusOr<Kept>> Keep(KeepRequest request);
-  // Ends the domain's prefix of that id, or all of them; returns how many there were.
-  Task<size_t> End(DomainId domain, std::optional<KeptId> id);
+  // Ends the domain's prefix of that id, 0: all of them; returns how many there were.
+  Task<size_t> End(DomainId domain, KeptId id);
 
  private:
   // Gives the prefix its blocks in place of those that it has. False: it was ended meanwhile.

@@ -116,8 +116,12 @@ NodeFlows::NodeFlows(const Options& options, const NodeRooms& rooms)
                      .gpus = rooms.gpus,
                      .offloader = offloader.get(),
                      .disks = rooms.disks->set()}),
-      block_deleter({.index = rooms.index,
+      block_deleter({.executor = rooms.executor,
+                     .turns = rooms.turns,
+                     .waits = rooms.waits,
+                     .index = rooms.index,
                      .evictor = rooms.evictor,
+                     .kept = &kept_prefixes,
                      .gpus = rooms.gpus,
                      .disks = rooms.disks->set()}) {}
 

@@ -98,6 +98,17 @@ std::optional<Tier> BlockIndex::NearestTier(const BlockKey& key) const {
   return std::nullopt;
 }
 
+void BlockIndex::ForEachChildOf(DomainId domain, const BlockKey& parent,
+                                absl::FunctionRef<bool(const BlockKey&)> visit) const {
+  bool goes_on = true;
+  const auto next = [&](const BlockKey& child) { return goes_on = visit(child); };
+  host_order(domain).order().ForEachChildOf(parent, next);
+  for (const GpuBlocks* const pool : pools_) {
+    if (goes_on) pool->order().ForEachChildOf(parent, next);
+  }
+  if (goes_on && parts_.disks != nullptr) parts_.disks->ForEachChildOf(parent, next);
+}
+
 std::optional<Pin> BlockIndex::PinOf(const BlockKey& key) {
   HostBlock* const block = blocks_.Find(key);
   if (block == nullptr) return std::nullopt;

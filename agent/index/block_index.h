@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "agent/index/block_changes.h"
 #include "agent/index/host_blocks.h"
@@ -74,6 +75,12 @@ class BlockIndex final : public PinHome {
   }
   // Returns the tier nearest to the GPU that has the block; nullopt: none on this node.
   std::optional<Tier> NearestTier(const BlockKey& key) const;
+
+  // Calls `visit` with each block of the domain that names `parent` as its parent, in any tier of
+  // this node, until it returns false; a block of several tiers may come more than once. Nothing
+  // may change meanwhile.
+  void ForEachChildOf(DomainId domain, const BlockKey& parent,
+                      absl::FunctionRef<bool(const BlockKey&)> visit) const;
 
   // Pins the block in host memory; nullopt: it is not there.
   std::optional<Pin> PinOf(const BlockKey& key) override;

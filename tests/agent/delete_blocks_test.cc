@@ -14,7 +14,8 @@ namespace {
 class DeleteBlocksTest : public ::testing::Test {
  protected:
   Deleted Delete(SessionId by, uint64_t first, size_t count) {
-    return rig_.Run(rig_.agent->flows().block_deleter.Delete({rig_.NameRun(by, first, count)}));
+    return rig_.Run(rig_.agent->flows().block_deleter.Delete({rig_.NameRun(by, first, count)},
+                                                             DeleteScope::kNamed));
   }
 
   AgentRig rig_;
@@ -57,7 +58,7 @@ TEST(DeleteBlocksWithoutDiskTest, FromMemory) {
   ASSERT_EQ(rig.Put(rig.session, 1, 2), 2);
   BlockRun set = rig.NameRun(rig.session, 1, 2);
   set.is_set = true;
-  EXPECT_EQ(rig.Run(rig.agent->flows().block_deleter.Delete({set})).blocks, 2);
+  EXPECT_EQ(rig.Run(rig.agent->flows().block_deleter.Delete({set}, DeleteScope::kNamed)).blocks, 2);
   EXPECT_EQ(rig.agent->index().copies(), 0);
 }
 
