@@ -29,6 +29,7 @@
 #include "agent/sessions/deadline_slots.h"
 #include "core/block_key.h"
 #include "core/checksum.h"
+#include "core/keep_limit.h"
 #include "core/steady_vector.h"
 #include "tier_host/host_tier.h"
 
@@ -36,16 +37,6 @@ namespace kvtier {
 
 // Number of a kept prefix among those of its domain, from 1 on, never used again; 0: none.
 enum class KeptId : uint64_t {};
-
-// Why no more is kept.
-enum class KeepLimit : uint8_t {
-  kNone,            // Nothing was refused.
-  kTenantBytes,     // The part of the tenant's host memory that may be kept is used up.
-  kTenantBlocks,    // As many blocks are kept as of one tenant may be.
-  kTenantPrefixes,  // The same of prefixes.
-  kNodeBlocks,      // All tenants together keep as many blocks as the node may.
-  kNodePrefixes,
-};
 
 class KeptPrefixes final : public BlockFollower {
  public:
