@@ -17,10 +17,11 @@ Task<absl::Status> WorkerService::DoKeep(Context* context, const v1::KeepRequest
                                          v1::KeepResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, co_await namer_.NameRuns(*request));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
-  KVT_CO_ASSIGN_OR_RETURN(const Kept kept, co_await agent_->flows().prefix_keeper.Keep(
-                                               {.sequences = std::move(runs),
-                                                .deadline = deadline,
-                                                .ttl = absl::Milliseconds(request->ttl_ms())}));
+  KeepRequest wanted{.sequences = std::move(runs),
+                     .deadline = deadline,
+                     .ttl = absl::Milliseconds(request->ttl_ms())};
+  KVT_CO_ASSIGN_OR_RETURN(const Kept kept,
+                          co_await agent_->flows().prefix_keeper.Keep(std::move(wanted)));
   FillKept(kept, response);
   response->set_ttl_left_ms(MillisLeft(kept.deadline, agent_->executor()->Now()));
   co_return absl::OkStatus();

@@ -1,5 +1,6 @@
 // Kept prefixes of real agents and workers: what is kept survives what empties memory, within its
-// tenant's quota, until it is ended; and prefixes that are dropped with all that descends from them.
+// tenant's quota, until it is ended; and prefixes that are dropped with all that descends from
+// them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,14 +44,13 @@ class KeptPrefixesTest : public ::testing::Test {
 
   ProcessCluster cluster_;
   AgentProcess& agent_ = cluster_.StartAgent(
-      "node", {{"host_bytes", "16MiB"},
-               {"slab_bytes", "1MiB"},
-               {"tenants_dir",
-                cluster_.WriteTenants({{"alpha", kAlphaSecret}, {"beta", kBetaSecret}})}});
+      "node",
+      {{"host_bytes", "16MiB"},
+       {"slab_bytes", "1MiB"},
+       {"tenants_dir", cluster_.WriteTenants({{"alpha", kAlphaSecret}, {"beta", kBetaSecret}})}});
   const std::unique_ptr<v1::AgentAdmin::Stub> admin_ = v1::AgentAdmin::NewStub(
       grpc::CreateChannel(agent_.admin_address(), grpc::InsecureChannelCredentials()));
-  TestWorker alpha_{
-      {.socket_dir = agent_.socket_dir(), .tenant = "alpha", .secret = kAlphaSecret}};
+  TestWorker alpha_{{.socket_dir = agent_.socket_dir(), .tenant = "alpha", .secret = kAlphaSecret}};
   TestWorker beta_{{.socket_dir = agent_.socket_dir(),
                     .tenant = "beta",
                     .secret = kBetaSecret,
@@ -119,8 +119,7 @@ TEST_F(KeptPrefixesTest, OperatorsListAndEndThem) {
   end.set_tenant("gamma");
   v1::EndTenantKeptResponse ended;
   grpc::ClientContext of_none;
-  EXPECT_EQ(Admin().EndTenantKept(&of_none, end, &ended).error_code(),
-            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Admin().EndTenantKept(&of_none, end, &ended).error_code(), grpc::StatusCode::NOT_FOUND);
   end.set_tenant("alpha");
   grpc::ClientContext ending;
   ASSERT_TRUE(Admin().EndTenantKept(&ending, end, &ended).ok());
@@ -180,8 +179,7 @@ TEST_F(KeptPrefixesTest, WhatCannotBeIsRefusedByName) {
   const std::vector<EngineKey> keys = alpha_.KeysOf(kPrefix);
   const KeySequence run{.space = alpha_.space(), .keys = keys};
   const auto refusal = [&](absl::Duration ttl) {
-    return std::string(
-        alpha_.client().Keep(std::span(&run, 1), {.ttl = ttl}).status().message());
+    return std::string(alpha_.client().Keep(std::span(&run, 1), {.ttl = ttl}).status().message());
   };
   EXPECT_EQ(refusal(absl::Milliseconds(999)), "ttl is 999ms; must be 1s to 1h");
   EXPECT_EQ(refusal(absl::Hours(1) + absl::Seconds(1)), "ttl is 1h0m1s; must be 1s to 1h");
@@ -189,9 +187,8 @@ TEST_F(KeptPrefixesTest, WhatCannotBeIsRefusedByName) {
 
 TEST(KeptPrefixesByCTest, ACProgramKeepsAndDrops) {
   ProcessCluster cluster;
-  AgentProcess& agent = cluster.StartAgent("node", {{"host_bytes", "16MiB"},
-                                                    {"slab_bytes", "1MiB"},
-                                                    {"disk_dir", ""}});
+  AgentProcess& agent = cluster.StartAgent(
+      "node", {{"host_bytes", "16MiB"}, {"slab_bytes", "1MiB"}, {"disk_dir", ""}});
   const std::string log = absl::StrCat(cluster.run_dir(), "/c.log");
   const auto program = *ChildProcess::Start({ProgramPath("c_kept"), agent.socket_dir()}, log);
   EXPECT_EQ(program->Wait(Patience(absl::Seconds(30))), 0) << FileTail(log, 400);

@@ -80,6 +80,8 @@ void Coverage::Add(const Coverage& other) {
   refused_newcomers += other.refused_newcomers;
   learnt_orders += other.learnt_orders;
   advised_blocks += other.advised_blocks;
+  kept_blocks += other.kept_blocks;
+  dropped_blocks += other.dropped_blocks;
 }
 
 std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
@@ -128,7 +130,9 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"agents without disks", agents_without_disks},
           {"newcomers refused", refused_newcomers},
           {"orders that followed what they learnt", learnt_orders},
-          {"blocks advised of", advised_blocks}};
+          {"blocks advised of", advised_blocks},
+          {"blocks kept", kept_blocks},
+          {"blocks dropped with a prefix", dropped_blocks}};
 }
 
 void Coverage::Print(std::FILE* out) const {

@@ -55,6 +55,8 @@ struct Coverage {
   uint64_t refused_newcomers = 0;  // Blocks that were worth less than all that were there.
   uint64_t learnt_orders = 0;      // Of agents that ended while the order followed what it learnt.
   uint64_t advised_blocks = 0;
+  uint64_t kept_blocks = 0;
+  uint64_t dropped_blocks = 0;  // With what descends from a prefix.
 
   void Add(const Coverage& other);
   void Add(const AgentStats& agent, uint64_t gpu_offloads, const TierStats& disk);
