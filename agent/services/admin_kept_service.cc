@@ -58,7 +58,9 @@ Task<absl::Status> AdminService::DoDropPrefix(const v1::DropPrefixRequest* reque
                                               v1::DropPrefixResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const Tenant* const tenant, TenantNamed(request->tenant()));
   KVT_CO_ASSIGN_OR_RETURN(const BlockKey key, NameOf(*tenant, *request));
-  std::vector<BlockRun> runs = {{.domain = tenant->domain, .keys = {key}}};
+  std::vector<BlockRun> runs(1);
+  runs[0].domain = tenant->domain;
+  runs[0].keys.push_back(key);
   FillDeleted(
       co_await agent_->flows().block_deleter.Delete(std::move(runs), DeleteScope::kDescendants),
       response);

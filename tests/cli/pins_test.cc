@@ -70,7 +70,7 @@ TEST(PinsJson, IsAStableSchema) {
               "id": 3,
               "blocks": 300,
               "bytes": 314572800,
-              "left_seconds": 303
+              "left_seconds": 303.0
             }
           ],
           "used": {
