@@ -92,9 +92,12 @@ Task<absl::StatusOr<Kept>> PrefixKeeper::Keep(KeepRequest request) {
     co_return kept;
   }
   const KeptId id = parts_.kept->IdOf(begun.handle);
-  kept.deadline = parts_.kept->DeadlineOf(begun.handle);
+  const absl::Time deadline = parts_.kept->DeadlineOf(begun.handle);
   parts_.kept->Filled(begun.handle);
-  if (parts_.kept->Has(begun.handle)) kept.id = id;
+  if (parts_.kept->Has(begun.handle)) {
+    kept.id = id;
+    kept.deadline = deadline;
+  }
   if (is_cut && kept.limit == KeepLimit::kNone) kept.limit = KeepLimit::kTenantBytes;
   co_return kept;
 }

@@ -81,7 +81,7 @@ PyDropped Drop(const KeptCalls& calls, const std::vector<PySequence>& asked, Sec
 void BindKept(py::module_& module) {
   py::class_<KeptCalls>(module, "KeptCalls")
       .def("keep", &Keep)
-      .def("list", &List)
+      .def("list_kept", &List)
       .def("end", &End)
       .def("drop", &Drop);
 }

@@ -123,6 +123,42 @@ TEST(DeleteBlocksDeepTest, AChainDeeperThanWhatIsRememberedGoesWhole) {
   EXPECT_EQ(rig.agent->index().copies(), 0u);
 }
 
+TEST(DeleteBlocksDeepTest, WhereTooMuchIsHeldItEndsAndSaysSo) {
+  constexpr size_t kChildren = kMaxDropHeld + kMaxDropDepth + 10;
+  AgentRig rig({.slots = kChildren + 1, .disk = false});
+  ASSERT_EQ(rig.Put(rig.session, 0, 1), 1);
+  std::vector<Pin> pins;
+  for (size_t i = 1; i <= kChildren; ++i) {
+    ASSERT_EQ(rig.Put(rig.session, i, 1, TestEngineKey(0)), 1);
+    pins.push_back(*rig.agent->index().PinOf(rig.NameRun(rig.session, i, 1).keys[0]));
+  }
+  const auto drop = [&] {
+    return rig.Run(rig.agent->flows().block_deleter.Delete({rig.NameRun(rig.session, 0, 1)},
+                                                           DeleteScope::kDescendants));
+  };
+  const Deleted held = drop();
+  EXPECT_FALSE(held.is_whole);
+  EXPECT_EQ(held.blocks, 0u);
+  EXPECT_GE(held.held, kMaxDropHeld);
+  pins.clear();
+  EXPECT_EQ(drop().blocks, kChildren + 1);
+}
+
+TEST_F(DeleteBlocksTest, TwoDropsOfATenantTakeTurns) {
+  ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4);
+  const auto drop = [&] {
+    return rig_.Spawn(rig_.agent->flows().block_deleter.Delete({rig_.NameRun(rig_.session, 1, 1)},
+                                                               DeleteScope::kDescendants));
+  };
+  const auto first = drop();
+  const auto second = drop();
+  ASSERT_FALSE(first->has_value()) << "it waits for the disk";
+  while (!first->has_value() || !second->has_value()) ASSERT_TRUE(rig_.time.Step());
+  EXPECT_EQ((*first)->blocks, 4u);
+  EXPECT_EQ((*second)->blocks, 0u);
+  EXPECT_TRUE((*first)->is_whole && (*second)->is_whole);
+}
+
 TEST(DeleteBlocksWithoutDiskTest, FromMemory) {
   AgentRig rig({.disk = false});
   ASSERT_EQ(rig.Put(rig.session, 1, 2), 2);

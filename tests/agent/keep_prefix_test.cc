@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <optional>
+#include <cstddef>
 #include <span>
 #include <utility>
 #include <vector>
@@ -218,6 +218,18 @@ TEST_F(KeepPrefixTest, ALeaseOfABlockThatIsKeptEndsAndItIsKeptStill) {
   EXPECT_EQ(Crowd(rig_.session), 15) << "the lease holds it";
   rig_.agent->sessions().leases().Release(rig_.session, std::span(&during.blocks[0].lease, 1));
   EXPECT_EQ(Crowd(rig_.session), 16);
+}
+
+TEST_F(KeepPrefixTest, ADamagedBlockLeavesThoughItIsKept) {
+  ASSERT_EQ(rig_.Put(rig_.session, 1, 2), 2);
+  Keep(rig_.session, 1, 2);
+  const BlockKey key = rig_.NameRun(rig_.session, 2, 1).keys[0];
+  rig_.Host(rig_.session, rig_.agent->index().Find(key)->offset)[7] ^= std::byte{1};
+  rig_.agent->flows().host_prover.Suspect(key);
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_FALSE(rig_.agent->index().In(Tier::kHost, key));
+  EXPECT_EQ(List(rig_.session)[0].blocks, 1u);
+  EXPECT_EQ(UseOf(rig_.session).bytes, kRigBlockBytes);
 }
 
 TEST_F(KeepPrefixTest, ATtlIsASecondToAnHour) {

@@ -57,7 +57,7 @@ class KeptTest(unittest.TestCase):
 
     def test_what_cannot_be_is_named(self):
         for options, what in (({"ttl_s": 0.5}, "ttl is 500ms; must be 1s to 1h"),
-                              ({"ttl_s": 3601.0}, "ttl is 1h0m1s; must be 1s to 1h"),
+                              ({"ttl_s": 3601.0}, "ttl is 1h1s; must be 1s to 1h"),
                               ({"ttl_s": -1.0}, "ttl_s is -1"),
                               ({"timeout_s": -1.0}, "timeout_s is -1")):
             with self.assertRaisesRegex(ValueError, what):

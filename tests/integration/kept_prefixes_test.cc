@@ -182,7 +182,7 @@ TEST_F(KeptPrefixesTest, WhatCannotBeIsRefusedByName) {
     return std::string(alpha_.client().Keep(std::span(&run, 1), {.ttl = ttl}).status().message());
   };
   EXPECT_EQ(refusal(absl::Milliseconds(999)), "ttl is 999ms; must be 1s to 1h");
-  EXPECT_EQ(refusal(absl::Hours(1) + absl::Seconds(1)), "ttl is 1h0m1s; must be 1s to 1h");
+  EXPECT_EQ(refusal(absl::Hours(1) + absl::Seconds(1)), "ttl is 1h1s; must be 1s to 1h");
 }
 
 TEST(KeptPrefixesByCTest, ACProgramKeepsAndDrops) {

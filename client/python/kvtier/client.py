@@ -182,7 +182,7 @@ class Client:
 
     def list_kept(self, timeout_s: float | None = None) -> KeptList | None:
         """What the tenant keeps on this node; None: no agent answered in time."""
-        native = self._native.kept().list(timeout_s)
+        native = self._native.kept().list_kept(timeout_s)
         if native is None:
             return None
         prefixes, used, quota = native
