@@ -54,7 +54,7 @@ Task<bool> BlockDeleter::DropFamily(BlockKey root, Dropping* dropping) {
   passed_over.insert(root);
   while (!way.empty()) {
     if (parts_.executor->Now() >= dropping->deadline) co_return false;
-    if (passed_over.size() > kMaxDropHeld + kMaxDropDepth) co_return false;
+    if (passed_over.size() > kMaxDropHeld + way.size()) co_return false;
     const BlockKey key = way.back();
     const std::optional<BlockKey> child = ChildOf(key, dropping);
     if (child.has_value()) {
