@@ -56,6 +56,7 @@ KeptPrefix KeepCall::Finish(const std::shared_ptr<AgentLink>& /*link*/, CallOutc
     }
     sequence.missed = MissReasonFrom(wire.missed());
   }
+  kept.answered = answered;
   if (!answered) return kept;
   kept.id = messages.response.kept_id();
   kept.limit = LimitFrom(messages.response.limit());

@@ -29,7 +29,8 @@ struct KeptPrefix {
     // Why the first block that the node does not have did not come.
     MissReason missed = MissReason::kUnreachable;
   };
-  uint64_t id = 0;  // Of the tenant's on the node while its agent runs; 0: nothing is kept.
+  bool answered = false;  // False: no agent, or not in time; nothing is known.
+  uint64_t id = 0;        // Of the tenant's on the node while its agent runs; 0: nothing is kept.
   std::vector<Sequence> sequences;     // As asked.
   KeepLimit limit = KeepLimit::kNone;  // Why blocks that the node has are not kept.
   absl::Duration ttl_left;

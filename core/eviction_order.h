@@ -92,8 +92,8 @@ class EvictionOrder {
   void Advise(Place place, const ReuseHint& hint);
   // Notes whether the tier below has the member. That moves no block that is set aside.
   void NoteBelow(Place place, bool is_below);
-  // Held members (pinned, leased, in flight) never leave. Holds do not nest. REQUIRES: Unhold()
-  // pairs with Hold().
+  // Held members (pinned, leased, kept, in flight) never leave. Holds do not nest. REQUIRES:
+  // Unhold() pairs with Hold().
   void Hold(Place place);
   void Unhold(Place place);
   // Takes the member out; it is remembered. REQUIRES: it is not held.

@@ -27,12 +27,6 @@ void FillUse(const KeptUse& use, kvtier_kept_use* to) {
   *to = {.prefixes = use.prefixes, .blocks = use.blocks, .bytes = use.bytes};
 }
 
-bool IsAnswered(const KeptPrefix& kept) {
-  return std::ranges::none_of(kept.sequences, [](const KeptPrefix::Sequence& sequence) {
-    return sequence.missed == MissReason::kUnreachable;
-  });
-}
-
 }  // namespace
 }  // namespace kvtier::c
 
@@ -54,7 +48,7 @@ int64_t kvtier_keep(kvtier_client* client, const kvtier_sequence* sequences, siz
     const auto keeps = client->client->Keep(
         asked->sequences(), {.ttl = absl::Milliseconds(ttl_ms), .timeout = asked->match().timeout});
     if (!keeps.ok()) return Fail(keeps.status());
-    if (!IsAnswered(*keeps)) return NoAnswer();
+    if (!keeps->answered) return NoAnswer();
     for (size_t i = 0; i < keeps->sequences.size(); ++i) {
       const uint64_t of_it = keeps->sequences[i].key_indices.size();
       if (blocks != nullptr) blocks[i] = of_it;

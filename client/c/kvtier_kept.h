@@ -1,6 +1,6 @@
-/* kvtier_kept.h: blocks that stay in the node's host memory for a time to live, as sellers of prompt
- * caches promise it, and prefixes that go with all that continues them. The conventions are those of
- * kvtier.h. */
+/* kvtier_kept.h: blocks that stay in the node's host memory for a time to live, as sellers of
+ * prompt caches promise it, and prefixes that go with all that continues them. The conventions are
+ * those of kvtier.h. */
 #ifndef KVTIER_KEPT_H_
 #define KVTIER_KEPT_H_
 
@@ -43,9 +43,9 @@ typedef struct {
   uint64_t bytes;  /* Of host memory; once for all. */
 } kvtier_kept_use;
 
-/* Keeps what the node has of the sequences, loaded from its disks within the timeout if need be, for
- * `ttl_ms` (KVTIER_MIN_TTL_MS to KVTIER_MAX_TTL_MS): as much as fits into the tenant's quota. The
- * same sequences again renew it; a shorter time takes nothing away. Fills *kept, and blocks[i],
+/* Keeps what the node has of the sequences, loaded from its disks within the timeout if need be,
+ * for `ttl_ms` (KVTIER_MIN_TTL_MS to KVTIER_MAX_TTL_MS): as much as fits into the tenant's quota.
+ * The same sequences again renew it; a shorter time takes nothing away. Fills *kept, and blocks[i],
  * where `blocks` is not NULL, with how many blocks of sequence i are kept; *limit, where it is not
  * NULL, gets KVTIER_KEEP_*. Returns how many all are; 0: nothing is kept. KVTIER_INVALID names the
  * argument; KVTIER_ABSENT: no agent answered in time. */
@@ -54,8 +54,8 @@ int64_t kvtier_keep(kvtier_client* client, const kvtier_sequence* sequences, siz
                     int* limit);
 
 /* Fills `prefixes` with what the tenant keeps on the node, by id, as far as there is `room`, and
- * *used and *quota, where these are not NULL. Returns how many prefixes there are; KVTIER_ABSENT: no
- * agent answered in time. */
+ * *used and *quota, where these are not NULL. Returns how many prefixes there are; KVTIER_ABSENT:
+ * no agent answered in time. */
 int64_t kvtier_list_kept(kvtier_client* client, int32_t timeout_ms, kvtier_kept* prefixes,
                          size_t room, kvtier_kept_use* used, kvtier_kept_use* quota);
 

@@ -19,8 +19,9 @@ namespace kvtier::python {
 namespace {
 
 // Id, places of the keys whose blocks are kept of each sequence, the limit and the seconds left.
-using PyKept = std::tuple<std::optional<uint64_t>, std::vector<std::vector<size_t>>,
-                          std::optional<std::string>, double>;
+// None: no agent answered.
+using PyKept = std::optional<std::tuple<std::optional<uint64_t>, std::vector<std::vector<size_t>>,
+                                        std::optional<std::string>, double>>;
 // Id, blocks, bytes and the seconds left of each prefix; prefixes, blocks and bytes used, and of
 // the quota. None: no agent answered.
 using PyUse = std::tuple<uint64_t, uint64_t, uint64_t>;
@@ -35,14 +36,15 @@ PyKept Keep(const KeptCalls& calls, const std::vector<PySequence>& asked, double
   const KeepOptions options{.ttl = DurationFrom(ttl_s, "ttl_s"), .timeout = TimeoutFrom(timeout_s)};
   const KeptPrefix kept = ValueOrRaise(Unlocked(
       calls.open(), [&](OpenClient& open) { return open.client->Keep(sequences.all(), options); }));
+  if (!kept.answered) return std::nullopt;
   std::vector<std::vector<size_t>> places;
   for (const KeptPrefix::Sequence& sequence : kept.sequences) {
     places.push_back(sequence.key_indices);
   }
-  return {kept.id == 0 ? std::nullopt : std::optional(kept.id), std::move(places),
-          kept.limit == KeepLimit::kNone ? std::nullopt
-                                         : std::optional<std::string>(KeepLimitName(kept.limit)),
-          absl::ToDoubleSeconds(kept.ttl_left)};
+  const std::optional<uint64_t> id = kept.id == 0 ? std::nullopt : std::optional(kept.id);
+  std::optional<std::string> limit;
+  if (kept.limit != KeepLimit::kNone) limit = KeepLimitName(kept.limit);
+  return std::tuple(id, std::move(places), std::move(limit), absl::ToDoubleSeconds(kept.ttl_left));
 }
 
 PyUse UseOf(const KeptUse& use) { return {use.prefixes, use.blocks, use.bytes}; }

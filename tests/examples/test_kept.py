@@ -66,7 +66,7 @@ class KeptTest(unittest.TestCase):
     def test_without_an_agent_nothing_is_known(self):
         self.agent._process.kill()
         self.agent._process.wait()
-        self.assertIsNone(self.client.keep(self.run_of_keys).id)
+        self.assertIsNone(self.client.keep(self.run_of_keys))
         self.assertIsNone(self.client.list_kept())
         self.assertIsNone(self.client.end_kept(0))
         self.assertIsNone(self.client.drop_prefix(self.run_of_keys))

@@ -166,6 +166,7 @@ TEST_F(KeptPrefixesTest, AnAgentThatWasRestartedKeepsNothing) {
   Keep(alpha_, kPrefix);
   agent_.Kill();
   const KeptPrefix away = Keep(alpha_, kPrefix);
+  EXPECT_FALSE(away.answered);
   EXPECT_EQ(away.id, 0u);
   EXPECT_EQ(away.sequences[0].missed, MissReason::kUnreachable);
   EXPECT_FALSE(alpha_.client().ListKept()->answered);

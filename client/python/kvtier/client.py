@@ -170,15 +170,16 @@ class Client:
         return None if native is None else Dropped(*native)
 
     def keep(self, sequences: Iterable[Sequence], ttl_s: float = 300.0,
-             timeout_s: float | None = None) -> Kept:
+             timeout_s: float | None = None) -> Kept | None:
         """Keeps what the node has of the sequences in its host memory: a prompt cache for `ttl_s`.
 
         A second to an hour. What only a disk of the node has is loaded within `timeout_s`. As much
         is kept as fits into the tenant's quota, leading blocks first. It is the tenant's, not this
-        client's, and the same sequences again renew it; a shorter time takes nothing away. Raises
-        ValueError, naming the argument.
+        client's, and the same sequences again renew it; a shorter time takes nothing away. None: no
+        agent answered in time. Raises ValueError, naming the argument.
         """
-        return Kept(*self._native.kept().keep(_natives(sequences), ttl_s, timeout_s))
+        native = self._native.kept().keep(_natives(sequences), ttl_s, timeout_s)
+        return None if native is None else Kept(*native)
 
     def list_kept(self, timeout_s: float | None = None) -> KeptList | None:
         """What the tenant keeps on this node; None: no agent answered in time."""
