@@ -9,9 +9,10 @@
 // Bounded by the limits of agent/limits.h: a block counts once for each prefix that it is of, and
 // its bytes once for all prefixes of the domain.
 //
-// Executor thread only. Memory: 36 bytes a block, in each prefix 4 of them. Invariants, checked by
-// Audit(): a block is kept in the index exactly as long as a prefix has it and it is there; the
-// use of a domain is that of its prefixes, and within its quota.
+// Executor thread only. Memory: 32 bytes a block, and 4 to 8 for each prefix that has it.
+// Invariants, checked by Audit(): a block is kept in the index exactly as long as a prefix has it
+// and it is there; the use of a domain is that of its prefixes. (A quota of bytes may shrink below
+// what is kept already.)
 #ifndef KVTIER_AGENT_SESSIONS_KEPT_PREFIXES_H_
 #define KVTIER_AGENT_SESSIONS_KEPT_PREFIXES_H_
 
