@@ -121,6 +121,7 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
               .stats = &stats_,
               .tenants = &options_.tenants,
               .host = host_.get(),
+              .shares = &host_shares_,
               .changes = &changes_,
               .index = &index_,
               .evictor = &evictor_,
@@ -132,6 +133,7 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
               .transport = seams.transport}),
       mover_({.executor = executor_,
               .memory = seams.memory == nullptr ? seams.workers : seams.memory,
+              .workers = seams.workers,
               .scope = &scope_,
               .waits = &waits_,
               .host = host_.get(),
@@ -201,7 +203,7 @@ Task<void> Agent::SweepDeadlines() {
     const absl::Time now = executor_->Now();
     gpus_.ObserveSteps();
     sessions_.Sweep(now, &stats_);
-    flows_.Sweep();
+    flows_.Sweep(now);
     gpus_.Pump();
     block_count_.store(index_.copies(), std::memory_order_relaxed);
     co_await SleepUntil(executor_, now + kSweepInterval);

@@ -25,6 +25,23 @@ inline constexpr uint64_t kTicketPart = 2;
 // Ranks that redeem one ticket, and the longest that it waits for them.
 inline constexpr uint32_t kMaxRedemptions = 64;
 inline constexpr absl::Duration kMaxTicketLifetime = absl::Seconds(60);
+// Prefixes that are kept, and blocks of them: a block counts once for each prefix that it is of.
+// The part of a domain's host memory that they take is one in so many bytes.
+inline constexpr size_t kMaxKeptPrefixesPerDomain = 256;
+inline constexpr size_t kMaxKeptPrefixes = 4096;  // Of all domains together, as the next.
+inline constexpr size_t kMaxKeptBlocksPerDomain = 32768;
+inline constexpr size_t kMaxKeptBlocks = 131072;
+inline constexpr uint64_t kKeptPart = 4;
+inline constexpr absl::Duration kMinKeptTtl = absl::Seconds(1);
+inline constexpr absl::Duration kMaxKeptTtl = absl::Hours(1);
+// Blocks whose time is over and that may leave after one look at the deadlines: under 1 ms.
+inline constexpr size_t kMaxKeptEndedPerSweep = 2048;
+// A drop of a prefix with all that descends from it: blocks on the way down that it remembers (it
+// begins again from there), and blocks that stay because somebody holds them; and how long it goes
+// on. Beyond these it ends, and says so. One runs for each domain.
+inline constexpr size_t kMaxDropDepth = 4096;
+inline constexpr size_t kMaxDropHeld = 4096;
+inline constexpr absl::Duration kDropTimeout = absl::Seconds(30);
 // Blocks that left host memory to make room and are remembered for what a miss says: 3 MiB.
 inline constexpr size_t kMaxEvictedKeys = 65536;
 // Blocks in host memory that workers said are damaged and that wait to be looked at.
@@ -178,6 +195,7 @@ inline constexpr size_t kMaxIndexBytesPerBlock = 1024;         // On top, for ea
 inline constexpr size_t kBytesPerLease = 256;
 inline constexpr size_t kBytesPerReservation = 512;
 inline constexpr size_t kBytesPerSession = 16384;
+inline constexpr size_t kBytesPerKeptBlock = 48;
 inline constexpr size_t kBytesPerDescribedSpace = 4096;  // Six texts of 256 bytes at most.
 inline constexpr size_t kBytesPerQueuedBlock = 512;
 inline constexpr size_t kBytesPerDelta = 64;
@@ -187,6 +205,7 @@ static_assert(kMaxWorkerCallBytes + 2 * kMaxAdminCallBytes + kWorkerIntakeBytes 
                   kRemoteIntakeBytes + kAdminIntakeBytes + kMaxLeases * kBytesPerLease +
                   kMaxReservations * kBytesPerReservation + kMaxSessions * kBytesPerSession +
                   kMaxSpacesDescribed * kBytesPerDescribedSpace +
+                  kMaxKeptBlocks * kBytesPerKeptBlock +
                   (kMaxLoadsQueued + kMaxOffloadQueued) * kBytesPerQueuedBlock +
                   kMaxPendingDeltas * kBytesPerDelta + kMaxPeerReadBytes +
                   (kMaxFetchesRunning + kMaxPeerStreamsServed) * kBytesPerPeerStream <=

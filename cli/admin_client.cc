@@ -87,6 +87,24 @@ absl::StatusOr<v1::ListTenantsResponse> AgentAdmin::ListTenants() const {
                                       v1::ListTenantsRequest(), timeout_);
 }
 
+absl::StatusOr<v1::ListTenantsKeptResponse> AgentAdmin::ListTenantsKept(
+    const v1::ListTenantsKeptRequest& request) const {
+  return Ask<v1::ListTenantsKeptResponse>(stub_.get(), &v1::AgentAdmin::Stub::ListTenantsKept,
+                                          request, timeout_);
+}
+
+absl::StatusOr<v1::EndTenantKeptResponse> AgentAdmin::EndTenantKept(
+    const v1::EndTenantKeptRequest& request) const {
+  return Ask<v1::EndTenantKeptResponse>(stub_.get(), &v1::AgentAdmin::Stub::EndTenantKept, request,
+                                        timeout_);
+}
+
+absl::StatusOr<v1::DropPrefixResponse> AgentAdmin::DropPrefix(
+    const v1::DropPrefixRequest& request) const {
+  return Ask<v1::DropPrefixResponse>(stub_.get(), &v1::AgentAdmin::Stub::DropPrefix, request,
+                                     timeout_);
+}
+
 CoordinatorAdmin::CoordinatorAdmin(const std::string& address, absl::Duration timeout)
     : stub_(v1::CoordinatorAdmin::NewStub(Connect(address))), timeout_(timeout) {}
 

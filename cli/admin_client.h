@@ -30,6 +30,11 @@ class AgentAdmin {
   absl::StatusOr<v1::DiskVerifyStatusResponse> DiskVerifyStatus() const;
   absl::StatusOr<v1::DescribeSharingResponse> DescribeSharing() const;
   absl::StatusOr<v1::ListTenantsResponse> ListTenants() const;
+  absl::StatusOr<v1::ListTenantsKeptResponse> ListTenantsKept(
+      const v1::ListTenantsKeptRequest& request) const;
+  absl::StatusOr<v1::EndTenantKeptResponse> EndTenantKept(
+      const v1::EndTenantKeptRequest& request) const;
+  absl::StatusOr<v1::DropPrefixResponse> DropPrefix(const v1::DropPrefixRequest& request) const;
 
  private:
   const std::unique_ptr<v1::AgentAdmin::Stub> stub_;

@@ -26,7 +26,7 @@ struct VerbWord {
   absl::string_view options;  // Separated by spaces, beside the ones every verb takes.
 };
 constexpr absl::string_view kEveryVerb = "--output";
-constexpr std::array<VerbWord, 15> kVerbs = {{
+constexpr std::array<VerbWord, 18> kVerbs = {{
     {"status", Verb::kStatus, "--agent --coordinator --timeout"},
     {"nodes", Verb::kNodes, "--agent --coordinator --timeout"},
     {"tiers", Verb::kTiers, "--agent --timeout"},
@@ -38,6 +38,10 @@ constexpr std::array<VerbWord, 15> kVerbs = {{
      "--agent --coordinator --timeout --block-key --tenant --space-digest --engine-key"},
     {"evict", Verb::kEvict, "--agent --timeout --tier --yes"},
     {"tenant erase", Verb::kTenantErase, "--agent --timeout --yes"},
+    {"pins list", Verb::kPinsList, "--agent --timeout --tenant"},
+    {"pins drop", Verb::kPinsDrop, "--agent --timeout --tenant --pin"},
+    {"prefix drop", Verb::kPrefixDrop,
+     "--agent --timeout --tenant --space-digest --engine-key --yes"},
     {"gpu resize", Verb::kGpuResize, "--agent --timeout --device"},
     {"settings", Verb::kSettings, "--agent --coordinator --timeout"},
     {"size", Verb::kSize, kSizeOptions},
@@ -48,7 +52,7 @@ constexpr std::array<VerbWord, 15> kVerbs = {{
 // Every option there is; those in kNoValue stand alone.
 constexpr absl::string_view kOptions =
     "--agent --coordinator --output --timeout --block-key --tenant --space-digest --engine-key "
-    "--tier --yes --rate --device --socket-dir --disk-dir --uid";
+    "--tier --yes --pin --rate --device --socket-dir --disk-dir --uid";
 constexpr absl::string_view kNoValue = "--yes";
 constexpr absl::string_view kRepeatable = "--agent --disk-dir";
 
@@ -113,7 +117,11 @@ absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
   if (pieces.words.empty()) return Wrong("a verb is missing; see kvtier help");
   // Some words are families: their second word belongs to the verb.
   static constexpr std::pair<absl::string_view, absl::string_view> kFamilies[] = {
-      {"disk", "info or verify"}, {"gpu", "resize"}, {"tenant", "erase"}};
+      {"disk", "info or verify"},
+      {"gpu", "resize"},
+      {"pins", "list or drop"},
+      {"prefix", "drop"},
+      {"tenant", "erase"}};
   const std::string& family = pieces.words[0];
   bool has_family = false;
   for (const auto& [name, second_words] : kFamilies) {
@@ -185,12 +193,13 @@ absl::StatusOr<std::string> BytesFromHex(const char* option, const std::string& 
   return absl::HexStringToBytes(hex);
 }
 
-absl::StatusOr<EngineName> ReadEngineName(const Pieces& pieces) {
+// Of a command that cannot do without. `needs` says so: "lookup needs ".
+absl::StatusOr<EngineName> ReadEngineName(const Pieces& pieces, absl::string_view needs) {
   const auto tenant = ValueOf(pieces, "--tenant");
   const auto space = ValueOf(pieces, "--space-digest");
   const auto key = ValueOf(pieces, "--engine-key");
   if (!tenant || !space || !key) {
-    return Wrong("lookup needs --block-key, or all of --tenant, --space-digest and --engine-key");
+    return Wrong(absl::StrCat(needs, "all of --tenant, --space-digest and --engine-key"));
   }
   KVT_ASSIGN_OR_RETURN(const std::string space_bytes, BytesFromHex("--space-digest", *space));
   KVT_ASSIGN_OR_RETURN(const SpaceDigest digest,
@@ -206,7 +215,8 @@ absl::StatusOr<EngineName> ReadEngineName(const Pieces& pieces) {
 absl::Status ReadLookup(const Pieces& pieces, Arguments* arguments) {
   const auto hex = ValueOf(pieces, "--block-key");
   if (!hex) {
-    KVT_ASSIGN_OR_RETURN(arguments->engine_name, ReadEngineName(pieces));
+    KVT_ASSIGN_OR_RETURN(arguments->engine_name,
+                         ReadEngineName(pieces, "lookup needs --block-key, or "));
     // Only an agent knows the tenants' keys.
     if (arguments->agents.empty()) return Wrong("lookup by --engine-key needs --agent, too");
     return absl::OkStatus();
@@ -244,6 +254,28 @@ absl::Status ReadTenantErase(const Pieces& pieces, Arguments* arguments) {
                               ", and with it all its blocks on disk; add --yes to mean it"));
   }
   // It rewrites a part of each disk's manifest.
+  if (!ValueOf(pieces, "--timeout")) arguments->timeout = convert::kMaxTimeout;
+  return absl::OkStatus();
+}
+
+absl::Status ReadPins(const Pieces& pieces, Arguments* arguments) {
+  arguments->tenant = ValueOf(pieces, "--tenant").value_or("");
+  if (arguments->verb == Verb::kPinsDrop && arguments->tenant.empty()) {
+    return Wrong("pins drop needs --tenant");
+  }
+  const auto pin = ValueOf(pieces, "--pin");
+  if (pin && (!absl::SimpleAtoi(*pin, &arguments->pin) || arguments->pin == 0)) {
+    return Wrong(absl::StrCat("--pin is a number as kvtier pins list shows it, not '", *pin, "'"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadPrefixDrop(const Pieces& pieces, Arguments* arguments) {
+  KVT_ASSIGN_OR_RETURN(arguments->engine_name, ReadEngineName(pieces, "prefix drop needs "));
+  arguments->yes = ValueOf(pieces, "--yes").has_value();
+  if (!arguments->yes) {
+    return Wrong("prefix drop drops the block and all that descends from it; add --yes to mean it");
+  }
   if (!ValueOf(pieces, "--timeout")) arguments->timeout = convert::kMaxTimeout;
   return absl::OkStatus();
 }
@@ -336,6 +368,10 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
   if (arguments.verb == Verb::kTenantErase) {
     KVT_RETURN_IF_ERROR(ReadTenantErase(pieces, &arguments));
   }
+  if (arguments.verb == Verb::kPinsList || arguments.verb == Verb::kPinsDrop) {
+    KVT_RETURN_IF_ERROR(ReadPins(pieces, &arguments));
+  }
+  if (arguments.verb == Verb::kPrefixDrop) KVT_RETURN_IF_ERROR(ReadPrefixDrop(pieces, &arguments));
   if (arguments.verb == Verb::kGpuResize) KVT_RETURN_IF_ERROR(ReadGpuResize(pieces, &arguments));
   if (arguments.verb == Verb::kDiskVerify) {
     KVT_RETURN_IF_ERROR(ReadDiskVerify(pieces, &arguments));
@@ -366,6 +402,10 @@ std::string HelpText() {
   kvtier evict --tier host --yes     drops a tier's blocks that nobody holds
   kvtier tenant erase NAME --yes     destroys a tenant's key on the agents' encrypted disks,
                                      and drops its blocks
+  kvtier pins list [--tenant T]      the prefixes that tenants keep, for how long, of what quota
+  kvtier pins drop --tenant T        ends a tenant's pins before their time, or [--pin N] of them
+  kvtier prefix drop --tenant T --space-digest HEX --engine-key HEX --yes
+                                     drops a block and all that descends from it, from all tiers
   kvtier gpu resize BYTES            brings the agents' GPU pools to that size (40GiB), in whole
                                      handles and up to --gpu_max_bytes; on a node with several
                                      GPUs --device UUID names one, as kvtier tiers shows it
@@ -388,7 +428,7 @@ Options
                          all else is asked on the program's own machine, as root or as its user,
                          at kvtier-admin.sock or kvtier-coordinator.sock in its --socket_dir
   -o, --output FORMAT    table or json
-  --timeout DURATION     of each question: 1ms to 60s (2s; tenant erase 60s)
+  --timeout DURATION     of each question: 1ms to 60s (2s; tenant erase and prefix drop 60s)
 
 Exit codes: 0 done, 1 failed or only partly answered, 2 unreachable, 3 not found, 4 damage found,
 5 not answered at that address, which names the one that does, 64 wrong usage.

@@ -32,6 +32,9 @@ enum class Verb {
   kLookup,
   kEvict,
   kTenantErase,
+  kPinsList,
+  kPinsDrop,
+  kPrefixDrop,
   kGpuResize,
   kSettings,
   kSize,
@@ -54,16 +57,20 @@ struct Arguments {
   Format format = Format::kTable;
   absl::Duration timeout = kDefaultTimeout;  // 1 ms to 60 s, for the whole of one RPC.
 
-  // lookup: exactly one of the two.
+  // lookup: exactly one of the two. prefix drop: the second.
   std::optional<BlockKey> block_key;
   std::optional<EngineName> engine_name;
 
   // evict: always both.
   std::optional<Tier> tier;
-  bool yes = false;  // tenant erase, too.
+  bool yes = false;  // tenant erase and prefix drop, too.
 
   // tenant erase: never empty.
   std::string erased_tenant;
+
+  // pins.
+  std::string tenant;  // Of pins drop never empty; of pins list empty: all.
+  uint64_t pin = 0;    // Of pins drop; 0: all of the tenant's.
 
   // gpu resize.
   uint64_t gpu_bytes = 0;  // Never 0.

@@ -11,6 +11,7 @@
 #include "cli/gpu_resize.h"
 #include "cli/lookup.h"
 #include "cli/nodes.h"
+#include "cli/pins.h"
 #include "cli/settings.h"
 #include "cli/size.h"
 #include "cli/status.h"
@@ -41,6 +42,12 @@ Outcome Run(const Arguments& arguments, const Progress& progress) {
       return RunEvict(arguments);
     case Verb::kTenantErase:
       return RunEraseTenant(arguments);
+    case Verb::kPinsList:
+      return RunPinsList(arguments);
+    case Verb::kPinsDrop:
+      return RunPinsDrop(arguments);
+    case Verb::kPrefixDrop:
+      return RunPrefixDrop(arguments);
     case Verb::kGpuResize:
       return RunGpuResize(arguments);
     case Verb::kDiskVerify:

@@ -24,14 +24,17 @@ std::string TenantLines(const v1::ListTenantsResponse& response) {
                {"HOST MEMORY", Align::kRight},
                {"USED", Align::kRight},
                {"FULL", Align::kRight},
-               {"BLOCKS", Align::kRight}},
+               {"BLOCKS", Align::kRight},
+               {"PINS", Align::kRight},
+               {"KEPT", Align::kRight}},
               /*indent=*/2);
   for (const v1::TenantReport& tenant : response.tenants()) {
     table.AddRow({tenant.name(), ShareOf(tenant.sessions()), ShareOf(tenant.leases()),
                   ShareOf(tenant.reservations()), BytesText(tenant.host_capacity_bytes()),
                   BytesText(tenant.host_used_bytes()),
                   ShareText(tenant.host_used_bytes(), tenant.host_capacity_bytes()),
-                  CountText(tenant.host_blocks())});
+                  CountText(tenant.host_blocks()), CountText(tenant.kept().prefixes()),
+                  BytesText(tenant.kept().bytes())});
   }
   return table.ToString();
 }
@@ -85,6 +88,10 @@ std::string TenantsJson(const TenantAnswers& answers) {
       json->Count("capacity_bytes", tenant.host_capacity_bytes());
       json->Count("used_bytes", tenant.host_used_bytes());
       json->Count("blocks", tenant.host_blocks());
+      json->Close();
+      json->OpenObject("pins");
+      json->Count("count", tenant.kept().prefixes());
+      json->Count("bytes", tenant.kept().bytes());
       json->Close();
       json->Close();
     }

@@ -32,6 +32,7 @@
 #include "client/gpu_memory.h"
 #include "client/granted_slots.h"
 #include "client/host_memory.h"
+#include "client/kept_prefix.h"
 #include "client/key_sequence.h"
 #include "client/onboarded_blocks.h"
 #include "client/onboarded_part.h"
@@ -105,6 +106,8 @@ class Client {
   static constexpr size_t kMaxSequences = 256;     // Of one call.
   static constexpr uint32_t kMaxRedemptions = 64;  // Of one ticket.
   static constexpr absl::Duration kMaxTicketLifetime = absl::Minutes(1);
+  static constexpr absl::Duration kMinTtl = absl::Seconds(1);  // Of what is kept.
+  static constexpr absl::Duration kMaxTtl = absl::Hours(1);
   static constexpr size_t kMaxSubmitted = 256;                      // Submitted calls under way.
   static constexpr absl::Duration kMaxTimeout = absl::Seconds(60);  // Longer ones are cut.
 
@@ -182,6 +185,17 @@ class Client {
       const std::optional<absl::Duration>& timeout = {});
   // Ends a ticket before its time. Never blocks.
   void ReleaseTicket(const TicketId& id);
+  // Keeps what the node has of the sequences in its host memory for options.ttl, as much as fits
+  // into the tenant's quota there: a prompt cache that is not evicted. Errors: kInvalidArgument,
+  // naming the field.
+  absl::StatusOr<KeptPrefix> Keep(std::span<const KeySequence> sequences,
+                                  const KeepOptions& options = {});
+  // Returns what the tenant keeps on the node, whoever of it asked for it.
+  absl::StatusOr<KeptList> ListKept(const std::optional<absl::Duration>& timeout = {});
+  // Ends the kept prefix of that id before its time, 0: all of the tenant's on the node. Returns
+  // how many that were; nullopt: no agent answered.
+  absl::StatusOr<std::optional<size_t>> EndKept(uint64_t id,
+                                                const std::optional<absl::Duration>& timeout = {});
   // Slots of the GPU pool as KV memory of the caller's own, `slots` of them or fewer, for
   // blocks of this space; PagedKv keeps sequences in them. None: no agent, no pool for this
   // space that the host reaches, or no room. Errors also: kInvalidArgument, `slots` is 0.
@@ -201,9 +215,12 @@ class Client {
   // after the next restart either. Other nodes keep theirs.
   absl::StatusOr<DeletedBlocks> Delete(std::span<const KeySequence> sequences,
                                        const std::optional<absl::Duration>& timeout = {});
+  // The same with all that descends from the named blocks: whatever continues them on this node.
+  absl::StatusOr<DeletedBlocks> DropPrefix(std::span<const KeySequence> sequences,
+                                           const std::optional<absl::Duration>& timeout = {});
 
-  // The calls above without waiting. `done` is called exactly once, by the client's own thread
-  // or before the function returns; it must not block and must not destroy the client.
+  // Most of the calls above without waiting. `done` is called exactly once, by the client's own
+  // thread or before the function returns; it must not block and must not destroy the client.
   // Errors, and then `done` is not called: kInvalidArgument; kResourceExhausted,
   // kMaxSubmitted are under way (retry when one is done).
   absl::Status SubmitOnboard(SpaceHandle space, std::span<const EngineKey> keys,

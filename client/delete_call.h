@@ -35,7 +35,8 @@ class DeleteCall {
     if (outcome != CallOutcome::kAnswered) return {};
     return {.answered = true,
             .deleted = messages.response.deleted_blocks(),
-            .held = messages.response.held_blocks()};
+            .held = messages.response.held_blocks(),
+            .more = messages.response.more()};
   }
 
   Messages<v1::DeleteRequest, v1::DeleteResponse> messages;

@@ -53,6 +53,7 @@ struct DeletedBlocks {
   bool answered = false;  // False: no agent, or not in time; nothing is known.
   size_t deleted = 0;     // In no tier of the node any more.
   size_t held = 0;        // Leased or being copied: they stay, and a later call may drop them.
+  bool more = false;      // Not all that descends was looked at in time: ask again.
 };
 
 }  // namespace kvtier

@@ -172,14 +172,27 @@ void EvictionOrder::GoOn(uint64_t conversation, uint32_t number) {
 void EvictionOrder::Follow(uint32_t number, uint32_t parent) {
   // Only a block that already has children can close a cycle; the rest skip the walk.
   if (places_[number].children > 0 && Descends(parent, number)) return;
-  places_[number].parent = parent;
-  ++places_[parent].children;
+  Node& child = places_[number];
+  Node& above = places_[parent];
+  child.parent = parent;
+  child.previous = kNone;
+  child.next = std::exchange(above.first_child, number);
+  if (child.next != kNone) places_[child.next].previous = number;
+  ++above.children;
   TakeOut(parent);
   uint32_t height = 1;
   for (uint32_t up = parent; up != kNone && height <= ReuseState::kMaxHeight;
        up = places_[up].parent) {
     places_[up].state.height = std::max<uint32_t>(places_[up].state.height, height++);
   }
+}
+
+void EvictionOrder::LeaveSiblings(uint32_t number) {
+  const Node& node = places_[number];
+  if (node.parent == kNone) return;
+  if (node.next != kNone) places_[node.next].previous = node.previous;
+  (node.previous == kNone ? places_[node.parent].first_child : places_[node.previous].next) =
+      node.next;
 }
 
 EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
@@ -301,6 +314,7 @@ void EvictionOrder::Erase(Place place) {
   }
   --size_;
   --members_[node.group];
+  LeaveSiblings(number);
   const uint32_t parent = std::exchange(node.parent, kNone);
   node.children > 0 ? absent_.Insert(number) : FreePlace(number);
   if (parent == kNone) return;
@@ -367,32 +381,6 @@ std::optional<EvictionOrder::SetAside> EvictionOrder::SetNextAside(uint32_t grou
   return SetAside{.key = node.key, .again = again};
 }
 
-std::optional<uint32_t> EvictionOrder::Leaving::Next() {
-  if (!std::exchange(looked_, true)) next_ = walk_.Next();
-  const auto bared = std::ranges::min_element(
-      bared_, [](const auto& a, const auto& b) { return a.LeavesBefore(b); });
-  if (bared != bared_.end() && (!next_.has_value() || bared->LeavesBefore(*next_))) {
-    const uint32_t number = bared->item;
-    bared_.erase(bared);
-    return number;
-  }
-  if (!next_.has_value()) return std::nullopt;
-  looked_ = false;
-  return next_->item;
-}
-
-void EvictionOrder::Leaving::Left(uint32_t number) {
-  const uint32_t parent = order_->places_[number].parent;
-  if (parent == kNone) return;
-  const Node& node = order_->places_[parent];
-  if (node.is_member == 0 || node.is_held != 0 || ++left_[parent] < node.children) return;
-  // It ranks as if it were a candidate now.
-  WorthQueues::Choice choice = order_->queues_.RankOf(order_->ranked(), order_->QueueFor(node),
-                                                      node.last, order_->clock_.now());
-  choice.item = parent;
-  bared_.push_back(choice);
-}
-
 void EvictionOrder::Audit() const {
   absl::flat_hash_map<uint32_t, uint32_t> children;
   absl::flat_hash_set<Moment> moments;
@@ -424,6 +412,14 @@ void EvictionOrder::Audit() const {
     if (is_free(node)) continue;
     const auto of_it = children.find(number);
     KVT_CHECK(node.children == (of_it == children.end() ? 0 : of_it->second));
+    uint32_t listed = 0;
+    uint32_t previous = kNone;
+    for (uint32_t child = node.first_child; child != kNone; child = places_[child].next) {
+      KVT_CHECK(places_[child].parent == number && places_[child].previous == previous);
+      previous = child;
+      ++listed;
+    }
+    KVT_CHECK(listed == node.children);
     candidates += IsCandidate(node) ? 1 : 0;
     const uint32_t aside_children = aside_.ChildrenOf(number);
     KVT_CHECK((node.is_queued != 0) == (node.is_member != 0 && node.is_held == 0 &&

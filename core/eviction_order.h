@@ -15,8 +15,8 @@
 // Pure bookkeeping: no I/O, no threads; AdvanceTo() brings the time. Executor thread only.
 // Invariants, checked by Audit(): what is in the queues are exactly the members that are not held,
 // have no member child and are not set aside; last uses are unique; a block that is no member is
-// known only while it is the parent of one.
-// Memory: 40 bytes a block, 16 for four that left, and 20 to 40 for each block without a child or
+// known only while it is the parent of one; the list of a parent's children has exactly these.
+// Memory: 48 bytes a block, 16 for four that left, and 20 to 40 for each block without a child or
 // set aside; ReuseSample and ReuseHazards are of fixed size. All of it grows in small steps, so
 // that no operation is a long turn of the executor.
 #ifndef KVTIER_CORE_EVICTION_ORDER_H_
@@ -92,8 +92,8 @@ class EvictionOrder {
   void Advise(Place place, const ReuseHint& hint);
   // Notes whether the tier below has the member. That moves no block that is set aside.
   void NoteBelow(Place place, bool is_below);
-  // Held members (pinned, leased, in flight) never leave. Holds do not nest. REQUIRES: Unhold()
-  // pairs with Hold().
+  // Held members (pinned, leased, kept, in flight) never leave. Holds do not nest. REQUIRES:
+  // Unhold() pairs with Hold().
   void Hold(Place place);
   void Unhold(Place place);
   // Takes the member out; it is remembered. REQUIRES: it is not held.
@@ -106,6 +106,16 @@ class EvictionOrder {
     if (learning_ == nullptr) return;
     learning_->departed.Prefetch(key);
     learning_->sample.WarmFor(key);
+  }
+  // Calls `visit` with each member whose parent is `key`, itself a member or not, until it returns
+  // false. No block may come or leave meanwhile.
+  template <typename Visit>
+  void ForEachChildOf(const BlockKey& key, Visit visit) const {
+    const std::optional<Place> place = find_(key);
+    const uint32_t parent = place.has_value() ? static_cast<uint32_t>(*place) : absent_.Find(key);
+    if (parent == kNone) return;
+    uint32_t child = places_[parent].first_child;
+    while (child != kNone && visit(places_[child].key)) child = places_[child].next;
   }
   // REQUIRES of these: a member.
   const BlockKey& KeyOf(Place place) const { return At(place).key; }
@@ -175,7 +185,7 @@ class EvictionOrder {
 
  private:
   static constexpr uint32_t kNone = AsideBlocks::kNoBlock;
-  // All that is known of one block: 40 bytes.
+  // All that is known of one block: 48 bytes.
   struct Node {
     BlockKey key;
     uint64_t last : 48 = 0;  // Moment of its last use.
@@ -188,10 +198,13 @@ class EvictionOrder {
     uint32_t is_bared : 1 = 0;  // Its queue is one of `bared_`: its children are all aside.
     uint32_t is_aside : 1 = 0;
     uint32_t was_aside : 1 = 0;  // Since its last use.
-    uint32_t next = kNone;       // Link of NumbersByKey, or of the list of free places.
+    // Of a member its next sibling; else a link of NumbersByKey, or of the list of free places.
+    uint32_t next = kNone;
+    uint32_t previous = kNone;     // Sibling; kNone: the first child of its parent.
+    uint32_t first_child = kNone;  // Of the members that have it as their parent.
     ReuseState state;
   };
-  static_assert(sizeof(Node) == 40 && NumbersByKey<Node>::kNone == kNone);
+  static_assert(sizeof(Node) == 48 && NumbersByKey<Node>::kNone == kNone);
   // Parts that only the learnt order has.
   struct Learning {
     ReuseHazards hazards;
@@ -232,6 +245,8 @@ class EvictionOrder {
   void Restate(uint32_t number, const ReuseState& state);
   // Notes that a conversation went on with the new member, which may leave others behind.
   void GoOn(uint64_t conversation, uint32_t number);
+  // Takes the member out of the list of its parent's children.
+  void LeaveSiblings(uint32_t number);
   // Makes the new member a child of `parent`, member or not, unless that closes a cycle.
   void Follow(uint32_t number, uint32_t parent);
   WorthQueues::QueueId QueueFor(const Node& node) const;

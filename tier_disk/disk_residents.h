@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "core/block_key.h"
 #include "core/reuse_hint.h"
 
@@ -20,6 +21,9 @@ class DiskResidents {
   // A block here names `key` as its parent; `key` itself need not be here. (A copy that is
   // about to be erased may still count.)
   virtual bool HasChildOf(const BlockKey& key) const = 0;
+  // Calls `visit` with the blocks here that name `key` as their parent, until it returns false.
+  virtual void ForEachChildOf(const BlockKey& key,
+                              absl::FunctionRef<bool(const BlockKey&)> visit) const = 0;
   virtual size_t block_count() const = 0;
   // Every block, in an order that depends only on what the disks hold.
   virtual std::vector<BlockKey> Keys() const = 0;

@@ -142,6 +142,8 @@ class DiskSet final : public DiskResidents {
   std::optional<TenantTag> OwnerOf(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const override { return Holder(key) != nullptr; }
   bool HasChildOf(const BlockKey& key) const override;
+  void ForEachChildOf(const BlockKey& key,
+                      absl::FunctionRef<bool(const BlockKey&)> visit) const override;
   std::vector<BlockKey> Keys() const override;
   size_t block_count() const override;
   // Follows a prefix from disk to disk.

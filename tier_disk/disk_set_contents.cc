@@ -37,6 +37,17 @@ bool DiskSet::HasChildOf(const BlockKey& key) const {
   });
 }
 
+void DiskSet::ForEachChildOf(const BlockKey& key,
+                             absl::FunctionRef<bool(const BlockKey&)> visit) const {
+  bool goes_on = true;
+  for (const auto& disk : disks_) {
+    if (!disk->serving || !goes_on) continue;
+    disk->tier->ForEachChildOf(key, [&](const BlockKey& child) {
+      return goes_on = disk->forgotten.contains(child) || visit(child);
+    });
+  }
+}
+
 const DiskTier& DiskSet::tier(size_t member) const { return *disks_.at(member)->tier; }
 
 std::optional<size_t> DiskSet::DiskFor(const BlockKey& key) const {

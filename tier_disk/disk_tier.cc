@@ -111,6 +111,11 @@ bool DiskTier::Contains(const BlockKey& key) const { return state_->index.Contai
 
 bool DiskTier::HasChildOf(const BlockKey& key) const { return state_->index.HasChildOf(key); }
 
+void DiskTier::ForEachChildOf(const BlockKey& key,
+                              absl::FunctionRef<bool(const BlockKey&)> visit) const {
+  state_->index.ForEachChildOf(key, visit);
+}
+
 std::vector<BlockKey> DiskTier::Keys() const { return state_->index.Keys(); }
 
 void DiskTier::Touch(const BlockKey& key, const ReuseHint& hint) {

@@ -144,6 +144,8 @@ class DiskTier final : public DiskResidents {
   std::optional<TenantTag> OwnerOf(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const override;
   bool HasChildOf(const BlockKey& key) const override;
+  void ForEachChildOf(const BlockKey& key,
+                      absl::FunctionRef<bool(const BlockKey&)> visit) const override;
   std::vector<BlockKey> Keys() const override;
   size_t block_count() const override;
   void Touch(const BlockKey& key, const ReuseHint& hint) override;

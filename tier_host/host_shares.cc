@@ -80,12 +80,21 @@ absl::Status HostShares::Resize(uint64_t slabs) {
   return absl::OkStatus();
 }
 
-std::vector<TierShare> HostShares::Shares(size_t domains) const {
+uint64_t HostShares::EqualPart(size_t domains) const {
   size_t unset = 0;
   for (size_t i = 0; i < domains; ++i) {
     if (!SettingOf(i).share.has_value()) ++unset;
   }
-  const uint64_t part = unset == 0 ? 0 : (slabs_ - Guaranteed()) / unset;
+  return unset == 0 ? 0 : (slabs_ - Guaranteed()) / unset;
+}
+
+uint64_t HostShares::GuaranteedTo(DomainId domain, size_t domains) const {
+  const std::optional<TierShare> share = SettingOf(static_cast<size_t>(domain)).share;
+  return share.has_value() ? share->guaranteed : EqualPart(domains);
+}
+
+std::vector<TierShare> HostShares::Shares(size_t domains) const {
+  const uint64_t part = EqualPart(domains);
   std::vector<TierShare> shares;
   shares.reserve(domains);
   for (size_t i = 0; i < domains; ++i) {

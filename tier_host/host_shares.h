@@ -1,7 +1,8 @@
 // HostShares says how many slabs of host memory each domain should have, and which one is to move
 // next so that it has. A domain wants what it uses and an eighth more, for what
-// comes next (kHeadroomDivisor); one without a free slab wants all that it can get. Of that it has its fair share (core/tier_share.h): so what a domain does not
-// use of its guarantee is lent, and is taken back when it has filled the rest.
+// comes next (kHeadroomDivisor); one without a free slab wants all that it can get. Of that it has
+// its fair share (core/tier_share.h): so what a domain does not use of its guarantee is lent, and
+// is taken back when it has filled the rest.
 //
 // Counts, and moves nothing; it is told of the slabs that are on their way, several at a time.
 // Executor thread only.
@@ -51,6 +52,8 @@ class HostShares {
   uint64_t slabs() const { return slabs_; }
   // Returns what each of so many domains may have, in slabs.
   std::vector<TierShare> Shares(size_t domains) const;
+  // Returns how many slabs one of so many domains is guaranteed.
+  uint64_t GuaranteedTo(DomainId domain, size_t domains) const;
   // Returns how many slabs each of so many domains begins with: its fair share while all of them
   // want all that they can get.
   std::vector<uint64_t> AtFirst(size_t domains) const;
@@ -83,6 +86,8 @@ class HostShares {
   uint64_t IncomingOf(DomainId domain) const;
   // Returns how many slabs the domain has or is about to have.
   uint64_t HeldBy(DomainId domain, const HostTier& host) const;
+  // Returns the guarantee of each of so many domains whose share was not set.
+  uint64_t EqualPart(size_t domains) const;
   uint64_t Guaranteed() const;  // Sum over the shares that were set.
 
   uint64_t slabs_;

@@ -1,47 +1,83 @@
-// BlockDeleter drops blocks that their own tenant names from every tier of this node: what an
-// engine knows to be of no use any more, or must not be kept. Other nodes learn of it by the usual
-// reports, and keep copies of their own.
+// BlockDeleter drops blocks that their own tenant or an operator names from every tier of this
+// node, alone or with all that descends from them: what is of no use any more, or must not be kept.
+// Other nodes learn of it by the usual reports, and keep copies of their own.
 //
-// Executor thread only.
+// Executor thread only. Long calls give way to other tenants.
 #ifndef KVTIER_AGENT_FLOWS_DELETE_BLOCKS_H_
 #define KVTIER_AGENT_FLOWS_DELETE_BLOCKS_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/time/time.h"
 #include "agent/block_run.h"
 #include "agent/gpu/node_gpus.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
+#include "agent/sessions/fair_turns.h"
+#include "agent/sessions/kept_prefixes.h"
+#include "core/block_key.h"
+#include "core/event.h"
+#include "core/executor.h"
 #include "core/task.h"
+#include "core/waits.h"
 #include "tier_disk/disk_set.h"
 
 namespace kvtier {
 
-// What became of the named blocks that this node had.
+// What became of the named blocks that this node had, and of what descends from them if that was
+// to go, too.
 struct Deleted {
   size_t blocks = 0;  // In no tier any more.
   // Leased, being copied, or not erased by their disk: they stay in some tier, and are found again.
   size_t held = 0;
+  bool is_whole = true;  // False: time ran out, or too much is held; more is here.
+};
+
+enum class DeleteScope : uint8_t {
+  kNamed,
+  kDescendants,  // The named blocks and all that descends from them.
 };
 
 class BlockDeleter {
  public:
   struct Parts {  // Not owned.
+    Executor* executor = nullptr;
+    FairTurns* turns = nullptr;
+    Waits* waits = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
+    KeptPrefixes* kept = nullptr;
     NodeGpus* gpus = nullptr;
     DiskSet* disks = nullptr;  // nullptr: no disk tier.
   };
   explicit BlockDeleter(const Parts& parts) : parts_(parts) {}
 
-  // Ends when the disks have forgotten the blocks for good.
-  Task<Deleted> Delete(std::vector<BlockRun> runs);
+  // Ends when the disks have forgotten the blocks for good, with kDescendants by kDropTimeout. No
+  // prefix keeps the blocks any more, and one of which nothing is left ends. REQUIRES: the runs are
+  // of one domain.
+  Task<Deleted> Delete(std::vector<BlockRun> runs, DeleteScope scope);
 
  private:
+  struct Dropping;  // One call of Delete().
+  // Returns when the domain has no drop of descendants under way; false: its time is over.
+  Task<bool> AwaitTurn(DomainId domain, absl::Time deadline);
+  // Drops `root` behind all that descends from it. False: more is here than may be dropped.
+  Task<bool> DropFamily(BlockKey root, Dropping* dropping);
+  // Returns whether no tier has the block now, and counts it.
+  Task<bool> DropOne(BlockKey key, Dropping* dropping);
   void DropFromMemory(const BlockKey& key);
+  // Returns a child of the block that is not passed over; nullopt: it has none.
+  std::optional<BlockKey> ChildOf(const BlockKey& key, Dropping* dropping) const;
 
   const Parts parts_;
+  // Set at the end of the domain's drop of descendants; of those under way.
+  absl::flat_hash_map<DomainId, std::shared_ptr<Event>> dropping_;
 };
 
 }  // namespace kvtier

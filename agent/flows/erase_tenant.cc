@@ -28,6 +28,7 @@ uint64_t TenantEraser::EvictFromMemory(const Tenant& tenant) {
   parts_.index->CountErasure(tenant.domain);
   // Ends what the disks were promised: it is not written any more, nor held for them.
   if (parts_.offloader != nullptr) parts_.offloader->Forget(tenant.domain);
+  parts_.kept->EndAll(tenant.domain);
   const uint64_t from_host = parts_.evictor->EvictDomain(tenant.domain);
   return from_host + parts_.gpus->EvictDomain(tenant.domain);
 }

@@ -18,6 +18,7 @@
 #include "agent/gpu/node_gpus.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
+#include "agent/sessions/kept_prefixes.h"
 #include "agent/tenants.h"
 #include "core/executor.h"
 #include "core/task.h"
@@ -44,6 +45,7 @@ class TenantEraser {
     const TenantTable* tenants = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
+    KeptPrefixes* kept = nullptr;
     NodeGpus* gpus = nullptr;
     Offloader* offloader = nullptr;  // Null: no disk tier.
     DiskSet* disks = nullptr;        // Null: no disk tier.

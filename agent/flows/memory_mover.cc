@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "agent/index/slot_sum.h"
 #include "agent/limits.h"
 #include "core/event.h"
 #include "core/log.h"
@@ -71,10 +72,46 @@ Task<bool> MemoryMover::Drain(Slab slab, DomainId cause) {
   const absl::Time deadline = parts_.executor->Now() + kSlabLeaveTimeout;
   while (true) {
     parts_.ledger->Count(domain, cause, parts_.evictor->EvictSlab(domain, number));
+    co_await MoveKept(slab);
     if (parts_.host->slots(domain).UseOf(number).used == 0) co_return true;
     if (parts_.waits->ended() || parts_.executor->Now() >= deadline) co_return false;
     co_await SleepUntil(parts_.executor, parts_.executor->Now() + kMemoryMoveInterval);
   }
+}
+
+Task<void> MemoryMover::MoveKept(Slab slab) {
+  const auto [domain, number] = slab;
+  for (const BlockKey& key : parts_.index->host_order(domain).BlocksOf(number)) {
+    const HostBlock* const block = parts_.index->Find(key);
+    // It may have left, or be read, since the list was made.
+    if (block == nullptr || block->slot.slab() != number || block->pins > 0) continue;
+    const BlockRoom room{.length = block->meta.length, .slot_bytes = block->slot.slot_bytes()};
+    absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHost(domain, room);
+    if (!slot.ok()) co_return;  // All that the domain has is held.
+    co_await MoveOne(key, *std::move(slot));
+  }
+}
+
+Task<void> MemoryMover::MoveOne(BlockKey key, HostSlot slot) {
+  const DomainId domain = slot.domain();
+  const uint64_t erasures = parts_.index->erasures(domain);
+  Pin pin = *parts_.index->PinOf(key);
+  const BlockMeta meta = pin.block().meta;
+  const std::span<const std::byte> from = parts_.index->Find(key)->slot.bytes();
+  PayloadSum sum;
+  ByteWorkers::Work copy = [&sum, to = slot.bytes(), from, length = meta.length] {
+    sum = CopyToSlot(to, from.first(length));
+  };
+  co_await parts_.workers->Run(std::move(copy));
+  pin.Release();
+  if (parts_.index->IsPinned(key)) co_return;  // Its turn comes again.
+  const bool is_whole = sum == meta.sum && parts_.index->erasures(domain) == erasures;
+  if (!is_whole) {
+    parts_.evictor->DropFromHost(key);
+    co_return;
+  }
+  parts_.index->MoveTo(key, std::move(slot)).Release();
+  ++figures_.copied;
 }
 
 std::optional<uint32_t> MemoryMover::AbsentSlabOf(DomainId domain) const {

@@ -1,8 +1,9 @@
 // MemoryMover moves slabs of host memory to the domains that should have them (HostShares). A slab
 // that is to leave gets no new slots and its blocks no new leases, the blocks that nobody holds are
-// dropped, and when the last lease has ended disks let go of the memory and the system gets it
-// back. Then another slab is filled, pinned for the disks and handed to the other domain. So no
-// page is ever part of two domains' memory.
+// dropped, those that are kept are copied to other slots of their domain, and when the last lease
+// has ended disks let go of the memory and the system gets it back. Then another slab is filled,
+// pinned for the disks and handed to the other domain. So no page is ever part of two domains'
+// memory.
 //
 // A slab moves in some 0.2 s, and in no more than kSlabLeaveTimeout where leases and reservations
 // hold it; kMaxSlabMoves are under way at a time.
@@ -21,6 +22,7 @@
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
 #include "agent/index/eviction_ledger.h"
+#include "core/block_key.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
 #include "core/task.h"
@@ -35,7 +37,8 @@ class MemoryMover {
  public:
   struct Parts {  // Not owned.
     Executor* executor = nullptr;
-    ByteWorkers* memory = nullptr;  // Its threads fill and empty memory, which takes long.
+    ByteWorkers* memory = nullptr;   // Its threads fill and empty memory, which takes long.
+    ByteWorkers* workers = nullptr;  // They copy blocks.
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
     HostTier* host = nullptr;
@@ -51,6 +54,7 @@ class MemoryMover {
   Task<void> Run();
   struct Figures {
     uint64_t moved = 0;      // Slabs that a domain got.
+    uint64_t copied = 0;     // Blocks that were kept.
     uint64_t timed_out = 0;  // Slabs that were held for too long, and stayed.
     // Bytes of memory that workers took by touching what is not their domain's (any more), and
     // that were given back.
@@ -66,6 +70,9 @@ class MemoryMover {
   Task<bool> TakeFrom(SlabMove move);
   // Waits until no slot of a closed slab is used. False: some still are after kSlabLeaveTimeout.
   Task<bool> Drain(Slab slab, DomainId cause);
+  // Copies the blocks of the slab that are kept, and that nobody reads, to other slots.
+  Task<void> MoveKept(Slab slab);
+  Task<void> MoveOne(BlockKey key, HostSlot slot);
   Task<void> GiveTo(DomainId domain);
   // Tells who goes by how much memory the domain has.
   void TellCapacity(DomainId domain);

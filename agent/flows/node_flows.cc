@@ -35,7 +35,11 @@ std::unique_ptr<Offloader> MakeOffloader(const NodeRooms& rooms, HostProver* pro
 }  // namespace
 
 NodeFlows::NodeFlows(const Options& options, const NodeRooms& rooms)
-    : host_loads(rooms.executor, rooms.index),
+    : kept_prefixes({.index = rooms.index,
+                     .host = rooms.host,
+                     .shares = rooms.shares,
+                     .changes = rooms.changes}),
+      host_loads(rooms.executor, rooms.index),
       host_prover({.workers = rooms.workers,
                    .scope = rooms.scope,
                    .index = rooms.index,
@@ -78,6 +82,11 @@ NodeFlows::NodeFlows(const Options& options, const NodeRooms& rooms)
                  .evictor = rooms.evictor,
                  .scope = rooms.scope}),
       tickets({.executor = rooms.executor, .onboarder = &onboarder, .host = rooms.host}),
+      prefix_keeper({.executor = rooms.executor,
+                     .turns = rooms.turns,
+                     .waits = rooms.waits,
+                     .onboarder = &onboarder,
+                     .kept = &kept_prefixes}),
       putter({.executor = rooms.executor,
               .turns = rooms.turns,
               .workers = rooms.workers,
@@ -106,16 +115,22 @@ NodeFlows::NodeFlows(const Options& options, const NodeRooms& rooms)
                      .tenants = rooms.tenants,
                      .index = rooms.index,
                      .evictor = rooms.evictor,
+                     .kept = &kept_prefixes,
                      .gpus = rooms.gpus,
                      .offloader = offloader.get(),
                      .disks = rooms.disks->set()}),
-      block_deleter({.index = rooms.index,
+      block_deleter({.executor = rooms.executor,
+                     .turns = rooms.turns,
+                     .waits = rooms.waits,
+                     .index = rooms.index,
                      .evictor = rooms.evictor,
+                     .kept = &kept_prefixes,
                      .gpus = rooms.gpus,
                      .disks = rooms.disks->set()}) {}
 
-void NodeFlows::Sweep() {
+void NodeFlows::Sweep(absl::Time now) {
   host_prover.Sweep();
+  kept_prefixes.Sweep(now);
   tickets.Sweep();
   if (disk_loader != nullptr) disk_loader->Pump();
   if (offloader != nullptr) offloader->Pump();
@@ -123,6 +138,7 @@ void NodeFlows::Sweep() {
 
 void NodeFlows::Audit() const {
   tickets.Audit();
+  kept_prefixes.Audit();
   if (offloader != nullptr) offloader->Audit();
 }
 

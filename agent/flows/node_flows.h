@@ -16,6 +16,7 @@
 #include "agent/flows/erase_tenant.h"
 #include "agent/flows/fetch.h"
 #include "agent/flows/host_scrub.h"
+#include "agent/flows/keep_prefix.h"
 #include "agent/flows/match.h"
 #include "agent/flows/onboard.h"
 #include "agent/flows/put.h"
@@ -30,6 +31,7 @@
 #include "agent/peers/peer_transport.h"
 #include "agent/peers/serve_peer.h"
 #include "agent/sessions/fair_turns.h"
+#include "agent/sessions/kept_prefixes.h"
 #include "agent/sessions/worker_sessions.h"
 #include "agent/tenants.h"
 #include "core/byte_workers.h"
@@ -37,6 +39,7 @@
 #include "core/node.h"
 #include "core/task_scope.h"
 #include "core/waits.h"
+#include "tier_host/host_shares.h"
 #include "tier_host/host_tier.h"
 
 namespace kvtier {
@@ -50,6 +53,7 @@ struct NodeRooms {
   AgentStats* stats = nullptr;
   const TenantTable* tenants = nullptr;
   HostTier* host = nullptr;
+  const HostShares* shares = nullptr;
   BlockChanges* changes = nullptr;
   BlockIndex* index = nullptr;
   Evictor* evictor = nullptr;
@@ -73,9 +77,10 @@ struct NodeFlows {
 
   // Starts what waits for a look: deadlines have passed, or a disk has left the service with calls
   // that no longer count.
-  void Sweep();
+  void Sweep(absl::Time now);
   void Audit() const;
 
+  KeptPrefixes kept_prefixes;
   LoadTable host_loads;  // Loads into host memory.
   HostProver host_prover;
   HostScrub host_scrub;
@@ -85,6 +90,7 @@ struct NodeFlows {
   std::unique_ptr<Offloader> offloader;     // Null: no disk.
   Onboarder onboarder;
   Tickets tickets;
+  PrefixKeeper prefix_keeper;
   Putter putter;
   PeerServer peer_server;
   TenantEraser tenant_eraser;

@@ -92,7 +92,7 @@ Task<void> Onboarder::BringOne(OnboardRequest request, size_t index,
 
 Task<Onboarder::Brought> Onboarder::Bring(OnboardRequest request) {
   request.deadline = std::min(request.deadline, flows_.executor->Now() + kMaxRequestTimeout);
-  Brought brought = co_await Gather(request, Urgency::kForeground);
+  Brought brought = co_await Gather(request, request.urgency);
   co_await AwaitReady(&brought, request);
   if (request.gpu != nullptr) {
     for (Wanted& block : brought.blocks) {

@@ -41,7 +41,8 @@ struct OnboardRequest {
   Tier target = Tier::kHost;  // kHost or kGpu.
   absl::Time deadline;
   bool local_only = false;
-  GpuTier* gpu = nullptr;  // Set by the Onboarder: where a target of kGpu is.
+  GpuTier* gpu = nullptr;                  // Set by the Onboarder: where a target of kGpu is.
+  Urgency urgency = Urgency::kForeground;  // Of what is loaded from a disk.
 };
 
 struct LeasedBlock {

@@ -4,6 +4,7 @@
 //   Residency            the tables that workers read without a call
 //   CoordinatorReporter  what the coordinator is told (host memory and disks)
 //   Offloader            blocks that leave host memory before a disk has them
+//   KeptPrefixes         blocks that leave host memory though they are kept
 //
 // The index, the disks and the GPU pools tell of a change in the turn of the executor in which it
 // happens: after a block came, before its room is free when it goes.
@@ -15,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "agent/index/kept_number.h"
 #include "core/block_key.h"
 #include "core/node.h"
 #include "core/tier.h"
@@ -28,6 +30,8 @@ struct BlockChange {
   std::optional<DomainId> domain;
   // A block that left host memory had been set aside since its last use (EvictionOrder).
   bool was_aside = false;
+  // Of a block that left host memory though it was kept: it is damaged, or its tenant dropped it.
+  KeptNumber was_kept{};
 };
 
 class BlockFollower {

@@ -66,12 +66,15 @@ void BlockIndex::WarmFor(DomainId domain, const BlockKey& key) const {
 HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
   HostBlock* const block = blocks_.Find(key);
   KVT_CHECK(block != nullptr && block->pins == 0);
+  const KeptNumber was_kept = block->kept;
+  if (was_kept != KeptNumber{}) Unkeep(key);
   const bool was_aside = OrderOf(*block).Erase(block->place, block->slot);
   HostSlot slot = std::move(block->slot);
   blocks_.Erase(block);
   parts_.changes->Tell({.delta = {.kind = Delta::Kind::kRemove, .tier = Tier::kHost, .key = key},
                         .domain = slot.domain(),
-                        .was_aside = was_aside});
+                        .was_aside = was_aside,
+                        .was_kept = was_kept});
   return slot;
 }
 
@@ -95,6 +98,17 @@ std::optional<Tier> BlockIndex::NearestTier(const BlockKey& key) const {
   return std::nullopt;
 }
 
+void BlockIndex::ForEachChildOf(DomainId domain, const BlockKey& parent,
+                                absl::FunctionRef<bool(const BlockKey&)> visit) const {
+  bool goes_on = true;
+  const auto next = [&](const BlockKey& child) { return goes_on = visit(child); };
+  host_order(domain).order().ForEachChildOf(parent, next);
+  for (const GpuBlocks* const pool : pools_) {
+    if (goes_on) pool->order().ForEachChildOf(parent, next);
+  }
+  if (goes_on && parts_.disks != nullptr) parts_.disks->ForEachChildOf(parent, next);
+}
+
 std::optional<Pin> BlockIndex::PinOf(const BlockKey& key) {
   HostBlock* const block = blocks_.Find(key);
   if (block == nullptr) return std::nullopt;
@@ -109,12 +123,44 @@ std::optional<Pin> BlockIndex::PinToLease(const BlockKey& key) {
 
 void BlockIndex::Hold(ResidentBlock* block) {
   auto* const held = static_cast<HostBlock*>(block);
-  OrderOf(*held).Hold(held->place, held->slot);
+  if (held->kept == KeptNumber{}) OrderOf(*held).Hold(held->place, held->slot);
 }
 
 void BlockIndex::Unhold(ResidentBlock* block) {
   auto* const held = static_cast<HostBlock*>(block);
-  OrderOf(*held).Unhold(held->place, held->slot);
+  if (held->kept == KeptNumber{}) OrderOf(*held).Unhold(held->place, held->slot);
+}
+
+void BlockIndex::Keep(const BlockKey& key, KeptNumber number) {
+  HostBlock* const block = blocks_.Find(key);
+  KVT_CHECK(block != nullptr && block->kept == KeptNumber{} && number != KeptNumber{});
+  block->kept = number;
+  if (block->pins == 0) OrderOf(*block).Hold(block->place, block->slot);
+}
+
+void BlockIndex::Unkeep(const BlockKey& key) {
+  HostBlock* const block = blocks_.Find(key);
+  KVT_CHECK(block != nullptr && block->kept != KeptNumber{});
+  block->kept = KeptNumber{};
+  if (block->pins == 0) OrderOf(*block).Unhold(block->place, block->slot);
+}
+
+bool BlockIndex::IsKept(const BlockKey& key) const {
+  const HostBlock* const block = Find(key);
+  return block != nullptr && block->kept != KeptNumber{};
+}
+
+HostSlot BlockIndex::MoveTo(const BlockKey& key, HostSlot slot) {
+  HostBlock* const block = blocks_.Find(key);
+  KVT_CHECK(block != nullptr && block->pins == 0 && slot.domain() == block->slot.domain());
+  const bool is_held = block->kept != KeptNumber{};
+  HostOrder& order = OrderOf(*block);
+  if (is_held) order.Unhold(block->place, block->slot);
+  order.Move(block->place, block->slot, slot);
+  block->offset = slot.offset().value;
+  std::swap(block->slot, slot);
+  if (is_held) order.Hold(block->place, block->slot);
+  return slot;
 }
 
 bool BlockIndex::IsPinned(const BlockKey& key) const {
@@ -224,19 +270,23 @@ std::vector<Delta> BlockIndex::Snapshot() const {
 
 void BlockIndex::Audit() const {
   uint64_t pinned = 0;
+  size_t held = 0;
   blocks_.ForEach([&](const HostBlock& block) {
     KVT_CHECK(Find(block.meta.key) == &block);
     KVT_CHECK(block.slot && block.offset == block.slot.offset().value);
     KVT_CHECK(host_order(block.slot.domain()).KeyOf(block.place) == block.meta.key);
     if (block.pins > 0) pinned += block.meta.length;
+    if (block.pins > 0 || block.kept != KeptNumber{}) ++held;
   });
   KVT_CHECK(pinned == pinned_bytes());
   size_t ordered = 0;
+  size_t held_in_orders = 0;
   for (const HostOrder& order : host_) {
     order.Audit();
     ordered += order.size();
+    held_in_orders += order.order().held();
   }
-  KVT_CHECK(ordered == blocks_.size());
+  KVT_CHECK(ordered == blocks_.size() && held_in_orders == held);
 }
 
 }  // namespace kvtier

@@ -4,8 +4,8 @@
 // eviction (law 2); both are told through BlockChanges.
 //
 // Executor thread only; no I/O. Invariants, checked by Audit(): the orders of the domains have
-// exactly the blocks of host memory, each in its own; the sums of what is pinned are those of the
-// blocks.
+// exactly the blocks of host memory, each in its own, and hold those that are pinned or kept; the
+// sums of what is pinned are those of the blocks.
 #ifndef KVTIER_AGENT_INDEX_BLOCK_INDEX_H_
 #define KVTIER_AGENT_INDEX_BLOCK_INDEX_H_
 
@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "agent/index/block_changes.h"
 #include "agent/index/host_blocks.h"
@@ -62,7 +63,7 @@ class BlockIndex final : public PinHome {
   // for many blocks in a row: the memory is waited for once.
   void WarmFor(DomainId domain, const BlockKey& key) const;
   // Takes the block out of host memory; the caller frees what it held by letting the returned slot
-  // go. REQUIRES: it is there and not pinned.
+  // go. REQUIRES: it is there and not pinned. That it is kept ends, and is told (BlockChange).
   HostSlot UnpublishHost(const BlockKey& key);
 
   // Returns the block in host memory; nullptr: it is not there. Valid until the next change.
@@ -75,12 +76,31 @@ class BlockIndex final : public PinHome {
   // Returns the tier nearest to the GPU that has the block; nullopt: none on this node.
   std::optional<Tier> NearestTier(const BlockKey& key) const;
 
+  // Calls `visit` with each block of the domain that names `parent` as its parent, in any tier of
+  // this node, until it returns false; a block of several tiers may come more than once. Nothing
+  // may change meanwhile.
+  void ForEachChildOf(DomainId domain, const BlockKey& parent,
+                      absl::FunctionRef<bool(const BlockKey&)> visit) const;
+
   // Pins the block in host memory; nullopt: it is not there.
   std::optional<Pin> PinOf(const BlockKey& key) override;
   // Does the same for a worker that is to lease the block; nullopt also: its slab is being emptied,
   // which new leases would put off for ever.
   std::optional<Pin> PinToLease(const BlockKey& key);
+  // Returns whether somebody needs the block where it lies: a lease, a ticket, a copy. One that is
+  // kept and not pinned may be moved to another slot of its domain.
   bool IsPinned(const BlockKey& key) const;
+  bool IsKept(const BlockKey& key) const;
+  // Moves the block to another slot, of the same size and domain, and returns the one that it had.
+  // Nobody is told: the block stays what it is. REQUIRES: it is there and not pinned, and `slot`
+  // holds the same bytes.
+  HostSlot MoveTo(const BlockKey& key, HostSlot slot);
+  // Keeps the block from being evicted, wherever it lies, under the caller's number for it, until
+  // Unkeep() or until it leaves host memory for another reason. REQUIRES: it is there, and not
+  // kept; `number` is not 0.
+  void Keep(const BlockKey& key, KeptNumber number);
+  // REQUIRES: the block is in host memory and kept.
+  void Unkeep(const BlockKey& key);
   // Notes that a worker asked for the pinned block and this node's memory had it. Ignores one that
   // is not in host memory.
   void CountHit(const Pin& pin);

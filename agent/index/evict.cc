@@ -60,7 +60,7 @@ uint64_t Evictor::EvictAll() {
 uint64_t Evictor::EvictSlab(DomainId domain, uint32_t slab) {
   uint64_t evicted = 0;
   for (const BlockKey& key : index_->host_order(domain).BlocksOf(slab)) {
-    if (index_->IsPinned(key)) continue;
+    if (index_->IsPinned(key) || index_->IsKept(key)) continue;
     EvictFromHost(key);
     ++evicted;
   }

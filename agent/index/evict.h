@@ -42,7 +42,8 @@ class Evictor {
   uint64_t EvictAll();
   // The same with the blocks of one domain.
   uint64_t EvictDomain(DomainId domain);
-  // Drops the blocks of one slab that nobody holds, to give the slab away; returns how many.
+  // Drops the blocks of one slab that are neither pinned nor kept, to give the slab away; returns
+  // how many.
   uint64_t EvictSlab(DomainId domain, uint32_t slab);
   // REQUIRES: the block is in host memory, and nobody has pinned it there.
   void DropFromHost(const BlockKey& key);

@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "agent/index/host_order.h"
+#include "agent/index/kept_number.h"
 #include "agent/index/pin.h"
 #include "core/block_key.h"
 #include "core/check.h"
@@ -25,6 +26,7 @@ struct HostBlock : ResidentBlock {
   HostSlot slot;
   HostOrder::Place place{};  // In the order of its domain.
   uint32_t hits = 0;         // Since it came.
+  KeptNumber kept{};         // It is not evicted, wherever it lies.
 };
 
 class HostBlocks {

@@ -20,6 +20,11 @@ HostOrder::Place HostOrder::Insert(const BlockMeta& meta, const HostSlot& slot, 
                                      .hint = hint,
                                      .group = SizeOf(slot.slot_bytes()).group,
                                      .length = meta.length});
+  AddToSlab(place, slot);
+  return place;
+}
+
+void HostOrder::AddToSlab(Place place, const HostSlot& slot) {
   if (slot.slab() >= slabs_.size()) slabs_.resize(slot.slab() + 1);
   Slab& slab = slabs_[slot.slab()];
   if (slab.blocks++ == 0) {
@@ -30,7 +35,19 @@ HostOrder::Place HostOrder::Insert(const BlockMeta& meta, const HostSlot& slot, 
   if (slot.number() >= slab.places.size()) slab.places.resize(slot.number() + 1);
   KVT_CHECK(!std::exchange(slab.places[slot.number()], place).has_value());
   slab.last_uses += order_.LastUseOf(place);
-  return place;
+}
+
+void HostOrder::TakeFromSlab(Place place, const HostSlot& slot) {
+  Slab& slab = slabs_[slot.slab()];
+  slab.last_uses -= order_.LastUseOf(place);
+  --slab.blocks;
+  KVT_CHECK(std::exchange(slab.places[slot.number()], std::nullopt) == place);
+}
+
+void HostOrder::Move(Place place, const HostSlot& from, const HostSlot& to) {
+  KVT_CHECK(from.slot_bytes() == to.slot_bytes());
+  TakeFromSlab(place, from);
+  AddToSlab(place, to);
 }
 
 EvictionOrder::Newcomer HostOrder::InOrder(const Newcomer& newcomer) {
@@ -50,10 +67,7 @@ void HostOrder::Touch(Place place, const HostSlot& slot, const ReuseHint& hint) 
 }
 
 bool HostOrder::Erase(Place place, const HostSlot& slot) {
-  Slab& slab = slabs_[slot.slab()];
-  slab.last_uses -= order_.LastUseOf(place);
-  --slab.blocks;
-  KVT_CHECK(std::exchange(slab.places[slot.number()], std::nullopt) == place);
+  TakeFromSlab(place, slot);
   const bool was_aside = order_.WasSetAside(place);
   order_.Erase(place);
   return was_aside;

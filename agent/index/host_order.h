@@ -74,6 +74,8 @@ class HostOrder {
   void NoteBelow(Place place, bool is_below) { order_.NoteBelow(place, is_below); }
   // Returns whether the block had been set aside since its last use.
   bool Erase(Place place, const HostSlot& slot);
+  // Notes that the block lies in another slot of the same size now. REQUIRES: it is not held.
+  void Move(Place place, const HostSlot& from, const HostSlot& to);
   // Held blocks never leave. Holds do not nest.
   void Hold(Place place, const HostSlot& slot);
   void Unhold(Place place, const HostSlot& slot);
@@ -134,6 +136,9 @@ class HostOrder {
   // `slot_bytes`; nullopt: there is none.
   std::optional<Choice> CheapestSlab(uint64_t slot_bytes, const SlotPool& slots) const;
   Size& SizeOf(uint64_t slot_bytes);
+  // Lists the block in its slab, or takes it out of there.
+  void AddToSlab(Place place, const HostSlot& slot);
+  void TakeFromSlab(Place place, const HostSlot& slot);
   EvictionOrder::Newcomer InOrder(const Newcomer& newcomer);
 
   EvictionOrder order_;             // One group for each size.

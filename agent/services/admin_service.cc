@@ -232,10 +232,7 @@ absl::StatusOr<BlockKey> AdminService::KeyOf(const v1::LookupRequest& request) c
   if (tenant == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("tenant: '", request.tenant(), "' is unknown"));
   }
-  KVT_ASSIGN_OR_RETURN(const SpaceDigest space,
-                       convert::SpaceDigestFrom(request.space_digest(), "space_digest"));
-  KVT_ASSIGN_OR_RETURN(const EngineKey engine_key, EngineKey::FromBytes(request.engine_key()));
-  return BlockNamer(tenant->key, space).Name(engine_key);
+  return NameOf(*tenant, request);
 }
 
 uint64_t AdminService::LengthIn(Tier tier, const BlockKey& key) const {

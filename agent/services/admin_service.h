@@ -1,7 +1,8 @@
 // AdminService tells operators what the agent holds and did, on a Unix socket that is theirs
 // alone: who may ask may name any tenant's blocks. Read-only but for
-// EvictTier and EraseTenant, which drop cached copies and nothing else, StartDiskVerify,
-// which drops what is damaged, and ResizeGpuPool, which drops what there is no room for.
+// EvictTier, EraseTenant and DropPrefix, which drop cached copies and nothing else, EndTenantKept,
+// StartDiskVerify, which drops what is damaged, and ResizeGpuPool, which drops what there is no
+// room for.
 #ifndef KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
 #define KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
 
@@ -14,8 +15,10 @@
 #include "agent/limits.h"
 #include "agent/services/call_budget.h"
 #include "agent/services/unary_service.h"
+#include "core/status_macros.h"
 #include "core/task.h"
 #include "kvtier/v1/admin.grpc.pb.h"
+#include "proto/convert.h"
 
 namespace kvtier {
 
@@ -68,6 +71,13 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                            v1::DescribeSharingResponse* response) override;
   Reactor* ListTenants(Context* context, const v1::ListTenantsRequest* request,
                        v1::ListTenantsResponse* response) override;
+  // Of admin_kept_service.cc.
+  Reactor* ListTenantsKept(Context* context, const v1::ListTenantsKeptRequest* request,
+                           v1::ListTenantsKeptResponse* response) override;
+  Reactor* EndTenantKept(Context* context, const v1::EndTenantKeptRequest* request,
+                         v1::EndTenantKeptResponse* response) override;
+  Reactor* DropPrefix(Context* context, const v1::DropPrefixRequest* request,
+                      v1::DropPrefixResponse* response) override;
 
  private:
   Task<absl::Status> DoStatus(v1::AgentStatusResponse* response);
@@ -84,9 +94,25 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
   Task<absl::Status> DoDiskVerifyStatus(v1::DiskVerifyStatusResponse* response);
   Task<absl::Status> DoDescribeSharing(v1::DescribeSharingResponse* response);
   Task<absl::Status> DoListTenants(v1::ListTenantsResponse* response);
+  Task<absl::Status> DoListTenantsKept(const v1::ListTenantsKeptRequest* request,
+                                       v1::ListTenantsKeptResponse* response);
+  Task<absl::Status> DoEndTenantKept(const v1::EndTenantKeptRequest* request,
+                                     v1::EndTenantKeptResponse* response);
+  Task<absl::Status> DoDropPrefix(const v1::DropPrefixRequest* request,
+                                  v1::DropPrefixResponse* response);
+  // Errors: kNotFound, no tenant of this node has that name.
+  absl::StatusOr<const Tenant*> TenantNamed(const std::string& name) const;
   // `status`: of the agent's disk; nullptr: it did not open.
   v1::DiskVerify DiskVerifyOf(const AboutDisk& about, const DiskSet::DiskStatus* status) const;
   absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;
+  // Names the block of a request that has tenant, space_digest and engine_key.
+  template <typename Request>
+  absl::StatusOr<BlockKey> NameOf(const Tenant& tenant, const Request& request) const {
+    KVT_ASSIGN_OR_RETURN(const SpaceDigest space,
+                         convert::SpaceDigestFrom(request.space_digest(), "space_digest"));
+    KVT_ASSIGN_OR_RETURN(const EngineKey engine_key, EngineKey::FromBytes(request.engine_key()));
+    return BlockNamer(tenant.key, space).Name(engine_key);
+  }
   // Returns the payload bytes of the tier's copy. REQUIRES: the tier has the block.
   uint64_t LengthIn(Tier tier, const BlockKey& key) const;
 

@@ -1,6 +1,7 @@
 // AdminService's part about sharing: who may connect, which spaces workers registered, and what
 // each tenant has.
 #include "agent/services/admin_service.h"
+#include "agent/services/kept_wire.h"
 #include "proto/convert.h"
 
 namespace kvtier {
@@ -54,6 +55,7 @@ Task<absl::Status> AdminService::DoListTenants(v1::ListTenantsResponse* response
     report->set_host_capacity_bytes(slots.capacity_bytes());
     report->set_host_used_bytes(slots.used_bytes());
     report->set_host_blocks(agent_->index().blocks_in_host(tenant.domain));
+    FillKeptUse(agent_->flows().kept_prefixes.UseOf(tenant.domain), report->mutable_kept());
   }
   co_return absl::OkStatus();
 }

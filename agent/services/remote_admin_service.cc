@@ -65,4 +65,22 @@ RemoteAdminService::Reactor* RemoteAdminService::ListTenants(
   return Refuse(context, "ListTenants");
 }
 
+RemoteAdminService::Reactor* RemoteAdminService::ListTenantsKept(
+    Context* context, const v1::ListTenantsKeptRequest* /*request*/,
+    v1::ListTenantsKeptResponse* /*response*/) {
+  return Refuse(context, "ListTenantsKept");
+}
+
+RemoteAdminService::Reactor* RemoteAdminService::EndTenantKept(
+    Context* context, const v1::EndTenantKeptRequest* /*request*/,
+    v1::EndTenantKeptResponse* /*response*/) {
+  return Refuse(context, "EndTenantKept");
+}
+
+RemoteAdminService::Reactor* RemoteAdminService::DropPrefix(
+    Context* context, const v1::DropPrefixRequest* /*request*/,
+    v1::DropPrefixResponse* /*response*/) {
+  return Refuse(context, "DropPrefix");
+}
+
 }  // namespace kvtier

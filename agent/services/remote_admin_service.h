@@ -42,6 +42,12 @@ class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
                            v1::DescribeSharingResponse* response) override;
   Reactor* ListTenants(Context* context, const v1::ListTenantsRequest* request,
                        v1::ListTenantsResponse* response) override;
+  Reactor* ListTenantsKept(Context* context, const v1::ListTenantsKeptRequest* request,
+                           v1::ListTenantsKeptResponse* response) override;
+  Reactor* EndTenantKept(Context* context, const v1::EndTenantKeptRequest* request,
+                         v1::EndTenantKeptResponse* response) override;
+  Reactor* DropPrefix(Context* context, const v1::DropPrefixRequest* request,
+                      v1::DropPrefixResponse* response) override;
 
  private:
   Reactor* Refuse(Context* context, const char* rpc) const;

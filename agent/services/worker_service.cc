@@ -27,13 +27,6 @@ std::vector<Id> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
 
 }  // namespace
 
-template <typename Request>
-WorkerService::Reactor* WorkerService::Run(Context* context, const Request& request,
-                                           Task<absl::Status> task) {
-  return calls_.Run(context, request, UnlessStopping(std::move(task)),
-                    namer_.WhoseCall(&request.session_token()));
-}
-
 Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
   if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
   co_return co_await task;
@@ -394,20 +387,6 @@ Task<absl::Status> WorkerService::DoAdvise(const v1::AdviseRequest* request,
     agent_->sessions().reservations().Advise(run.keys, run.hint);
   }
   response->set_advised_blocks(static_cast<uint32_t>(advised));
-  co_return absl::OkStatus();
-}
-
-WorkerService::Reactor* WorkerService::Delete(Context* context, const v1::DeleteRequest* request,
-                                              v1::DeleteResponse* response) {
-  return Run(context, *request, DoDelete(request, response));
-}
-
-Task<absl::Status> WorkerService::DoDelete(const v1::DeleteRequest* request,
-                                           v1::DeleteResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, co_await namer_.NameRuns(*request));
-  const Deleted deleted = co_await agent_->flows().block_deleter.Delete(std::move(runs));
-  response->set_deleted_blocks(static_cast<uint32_t>(deleted.blocks));
-  response->set_held_blocks(static_cast<uint32_t>(deleted.held));
   co_return absl::OkStatus();
 }
 

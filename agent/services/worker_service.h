@@ -3,6 +3,7 @@
 #ifndef KVTIER_AGENT_SERVICES_WORKER_SERVICE_H_
 #define KVTIER_AGENT_SERVICES_WORKER_SERVICE_H_
 
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -52,6 +53,13 @@ class WorkerService final : public v1::Worker::CallbackService {
                    v1::ReleaseResponse* response) override;
   Reactor* Advise(Context* context, const v1::AdviseRequest* request,
                   v1::AdviseResponse* response) override;
+  // Of worker_kept_service.cc: these and Delete().
+  Reactor* Keep(Context* context, const v1::KeepRequest* request,
+                v1::KeepResponse* response) override;
+  Reactor* ListKept(Context* context, const v1::ListKeptRequest* request,
+                    v1::ListKeptResponse* response) override;
+  Reactor* EndKept(Context* context, const v1::EndKeptRequest* request,
+                   v1::EndKeptResponse* response) override;
   Reactor* Delete(Context* context, const v1::DeleteRequest* request,
                   v1::DeleteResponse* response) override;
   Reactor* Ping(Context* context, const v1::PingRequest* request,
@@ -83,6 +91,10 @@ class WorkerService final : public v1::Worker::CallbackService {
   Task<absl::Status> DoTakeSlots(const v1::TakeSlotsRequest* request,
                                  v1::TakeSlotsResponse* response);
   Task<absl::Status> DoAdvise(const v1::AdviseRequest* request, v1::AdviseResponse* response);
+  Task<absl::Status> DoKeep(Context* context, const v1::KeepRequest* request,
+                            v1::KeepResponse* response);
+  Task<absl::Status> DoListKept(const v1::ListKeptRequest* request, v1::ListKeptResponse* response);
+  Task<absl::Status> DoEndKept(const v1::EndKeptRequest* request, v1::EndKeptResponse* response);
   Task<absl::Status> DoDelete(const v1::DeleteRequest* request, v1::DeleteResponse* response);
   Task<absl::Status> DoRelease(const v1::ReleaseRequest* request);
 
@@ -96,7 +108,10 @@ class WorkerService final : public v1::Worker::CallbackService {
   Task<void> ReleaseLeases(SessionId session, std::vector<LeaseId> ids);
   // Answers the call in the turn of its session's tenant. REQUIRES: `request` lives until then.
   template <typename Request>
-  Reactor* Run(Context* context, const Request& request, Task<absl::Status> task);
+  Reactor* Run(Context* context, const Request& request, Task<absl::Status> task) {
+    return calls_.Run(context, request, UnlessStopping(std::move(task)),
+                      namer_.WhoseCall(&request.session_token()));
+  }
   // Refuses the call where the agent is stopping.
   Task<absl::Status> UnlessStopping(Task<absl::Status> task);
 

@@ -47,6 +47,24 @@ v1::MissReason ToWire(MissReason reason) {
   return v1::MISS_REASON_ABSENT;
 }
 
+v1::KeepLimit ToWire(KeepLimit limit) {
+  switch (limit) {
+    case KeepLimit::kNone:
+      return v1::KEEP_LIMIT_NONE;
+    case KeepLimit::kTenantBytes:
+      return v1::KEEP_LIMIT_TENANT_BYTES;
+    case KeepLimit::kTenantBlocks:
+      return v1::KEEP_LIMIT_TENANT_BLOCKS;
+    case KeepLimit::kTenantPrefixes:
+      return v1::KEEP_LIMIT_TENANT_PREFIXES;
+    case KeepLimit::kNodeBlocks:
+      return v1::KEEP_LIMIT_NODE_BLOCKS;
+    case KeepLimit::kNodePrefixes:
+      return v1::KEEP_LIMIT_NODE_PREFIXES;
+  }
+  return v1::KEEP_LIMIT_NONE;
+}
+
 void FillLeased(std::span<const LeasedBlock> blocks, v1::LeasedBlocks* wire) {
   const auto count = static_cast<int>(blocks.size());
   wire->mutable_lease_ids()->Reserve(count);
@@ -141,6 +159,16 @@ void FillTaken(const TakenTicket& taken, v1::TakeTicketResponse* wire) {
   if (taken.id == TicketId{}) return;
   wire->set_ticket(taken.id.data(), taken.id.size());
   wire->set_deadline_ns(MonotonicNanos(taken.deadline));
+}
+
+void FillKept(const Kept& kept, v1::KeepResponse* wire) {
+  wire->set_kept_id(static_cast<uint64_t>(kept.id));
+  for (const Kept::Sequence& sequence : kept.sequences) {
+    v1::KeptSequence* const of = wire->add_sequences();
+    for (const size_t index : sequence.indices) of->add_indices(static_cast<uint32_t>(index));
+    of->set_missed(ToWire(sequence.missed));
+  }
+  wire->set_limit(ToWire(kept.limit));
 }
 
 void FillReserved(const ReservedBlock& block, v1::ReservedBlock* wire) {

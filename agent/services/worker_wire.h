@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "agent/block_run.h"
+#include "agent/flows/keep_prefix.h"
 #include "agent/flows/match.h"
 #include "agent/flows/onboard.h"
 #include "agent/flows/onboard_parts.h"
@@ -37,6 +38,7 @@ absl::Status TakeLengths(const v1::Sequence& sequence, BlockRun* run);
 void FillMatched(const Matched& matched, v1::MatchedSequence* wire);
 void FillOnboarded(const Onboarded& onboarded, v1::OnboardedSequence* wire);
 void FillPart(const OnboardPart& part, v1::OnboardPart* wire);
+void FillKept(const Kept& kept, v1::KeepResponse* wire);
 void FillTaken(const TakenTicket& taken, v1::TakeTicketResponse* wire);
 void FillReserved(const ReservedBlock& block, v1::ReservedBlock* wire);
 

@@ -61,6 +61,18 @@ class DeadlineSlots {
     KVT_CHECK(SlotOf(id) != nullptr);
     if (slots_[NumberOf(id)].is_timed) Unlink(NumberOf(id));
   }
+  // Gives the item another deadline.
+  void Postpone(Id id, absl::Time deadline) {
+    KVT_CHECK(SlotOf(id) != nullptr);
+    const uint32_t number = NumberOf(id);
+    if (slots_[number].is_timed) Unlink(number);
+    slots_[number].deadline = deadline;
+    Link(number);
+  }
+  absl::Time DeadlineOf(Id id) const {
+    KVT_CHECK(SlotOf(id) != nullptr);
+    return slots_[NumberOf(id)].deadline;
+  }
   // Returns an item whose deadline lies before `now`, the earliest; nullopt: there is none.
   std::optional<Id> Overdue(absl::Time now) const {
     if (earliest_ == kNone || slots_[earliest_].deadline >= now) return std::nullopt;

@@ -20,6 +20,7 @@
 #include "client/python/arguments.h"
 #include "client/python/blocks_binding.h"
 #include "client/python/buffer.h"
+#include "client/python/kept_binding.h"
 #include "client/python/lanes_binding.h"
 #include "client/python/open_client.h"
 #include "client/python/paged_kv_binding.h"
@@ -149,6 +150,7 @@ class PyClient {
         Get(), [&](OpenClient& open) { return open.client->Delete(sequences.all(), timeout); })));
   }
 
+  KeptCalls Kept() const { return KeptCalls(Get()); }
   size_t Advise(const std::vector<PySequence>& asked, Seconds timeout_s) {
     const Sequences sequences(asked);
     const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
@@ -435,16 +437,14 @@ void BindClient(py::module_& module) {
       .def("connected", &PyClient::Connected)
       .def("advise", &PyClient::Advise)
       .def("delete", &PyClient::Delete)
+      .def("kept", &PyClient::Kept)
       .def("limits", &PyClient::Limits)
       .def("put_all", &PyClient::PutAll)
       .def("take_ticket", &PyClient::TakeTicket)
       .def("redeem", &PyClient::Redeem)
       .def("release_ticket", &PyClient::ReleaseTicket)
       .def("stats", &PyClient::Stats);
-  module.def("await_endings", [] {
-    const py::gil_scoped_release release;
-    AwaitEndings();
-  });
+  module.def("await_endings", &AwaitEndings, py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace kvtier::python

@@ -4,6 +4,7 @@
 #include "client/python/blocks_binding.h"
 #include "client/python/client_binding.h"
 #include "client/python/codec_binding.h"
+#include "client/python/kept_binding.h"
 #include "client/python/lanes_binding.h"
 #include "client/python/logger_binding.h"
 #include "client/python/paged_kv_binding.h"
@@ -15,6 +16,7 @@ PYBIND11_MODULE(_kvtier, module) {
   module.attr("__version__") = KVTIER_VERSION;
   kvtier::python::BindBlocks(module);
   kvtier::python::BindPagedKv(module);
+  kvtier::python::BindKept(module);
   kvtier::python::BindLanes(module);
   kvtier::python::BindSpace(module);
   kvtier::python::BindClient(module);

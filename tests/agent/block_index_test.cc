@@ -55,6 +55,44 @@ class BlockIndexTest : public ::testing::Test {
   Evictor evictor_{&index_, host_.get(), &stats_};
 };
 
+TEST_F(BlockIndexTest, AKeptBlockIsNotEvictedAndMayBeMovedUnlessItIsPinned) {
+  Publish(MetaOf(1));
+  const BlockKey key = MetaOf(1).key;
+  index_.Keep(key, KeptNumber{7});
+  EXPECT_EQ(index_.Find(key)->kept, KeptNumber{7});
+  EXPECT_FALSE(index_.IsPinned(key));
+  EXPECT_EQ(index_.FirstToLeaveHost(kDomain), std::nullopt);
+  {
+    const Pin pin = *index_.PinOf(key);
+    EXPECT_TRUE(index_.IsPinned(key));
+    index_.Unkeep(key);
+    index_.Audit();
+    EXPECT_EQ(index_.FirstToLeaveHost(kDomain), std::nullopt);
+    index_.Keep(key, KeptNumber{8});
+  }
+  index_.Audit();
+  EXPECT_EQ(index_.FirstToLeaveHost(kDomain), std::nullopt);
+  index_.Unkeep(key);
+  EXPECT_EQ(index_.FirstToLeaveHost(kDomain), key);
+}
+
+TEST_F(BlockIndexTest, AKeptBlockThatLeavesAllTheSameIsTold) {
+  struct Kept final : BlockFollower {
+    void OnChange(const BlockChange& change) override { was_kept = change.was_kept; }
+    KeptNumber was_kept{};
+  };
+  Kept kept;
+  changes_.Follow(&kept);
+  Publish(MetaOf(1));
+  index_.Keep(MetaOf(1).key, KeptNumber{7});
+  index_.UnpublishHost(MetaOf(1).key);
+  EXPECT_EQ(kept.was_kept, KeptNumber{7});
+  Publish(MetaOf(1));
+  EXPECT_EQ(index_.Find(MetaOf(1).key)->kept, KeptNumber{}) << "it comes back as any other";
+  index_.UnpublishHost(MetaOf(1).key);
+  EXPECT_EQ(kept.was_kept, KeptNumber{});
+}
+
 TEST_F(BlockIndexTest, TellsOfHostMemoryAfterTheFact) {
   Publish(MetaOf(1));
   const BlockKey key = MetaOf(1).key;

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "agent/limits.h"
 #include "tests/agent/agent_rig.h"
 
 namespace kvtier::testing {
@@ -13,8 +16,17 @@ namespace {
 
 class DeleteBlocksTest : public ::testing::Test {
  protected:
+  // What was put is on disk, and nobody copies it any more.
+  void Settle() {
+    while (rig_.agent->flows().offloader->pending() > 0) ASSERT_TRUE(rig_.time.Step());
+  }
+  Deleted Drop(uint64_t first, size_t count) {
+    return rig_.Run(rig_.agent->flows().block_deleter.Delete(
+        {rig_.NameRun(rig_.session, first, count)}, DeleteScope::kDescendants));
+  }
   Deleted Delete(SessionId by, uint64_t first, size_t count) {
-    return rig_.Run(rig_.agent->flows().block_deleter.Delete({rig_.NameRun(by, first, count)}));
+    return rig_.Run(rig_.agent->flows().block_deleter.Delete({rig_.NameRun(by, first, count)},
+                                                             DeleteScope::kNamed));
   }
 
   AgentRig rig_;
@@ -52,12 +64,107 @@ TEST_F(DeleteBlocksTest, ALeasedBlockStaysWhereItIsReadAndIsCounted) {
   EXPECT_EQ(rig_.agent->index().copies(), 0);
 }
 
+TEST_F(DeleteBlocksTest, WhatDescendsFromAPrefixGoesWithItFromAllTiers) {
+  // 1 to 4, on which 10 and 11 and 20 follow; 30 is another conversation's.
+  ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4);
+  ASSERT_EQ(rig_.Put(rig_.session, 10, 2, TestEngineKey(4)), 2);
+  Settle();
+  rig_.agent->evictor().EvictAll();  // Those are on disk alone now.
+  ASSERT_EQ(rig_.Put(rig_.session, 20, 1, TestEngineKey(2)), 1);
+  ASSERT_EQ(rig_.Put(rig_.session, 30, 1), 1);
+  Settle();
+  const Deleted deleted = Drop(2, 1);
+  EXPECT_EQ(deleted.blocks, 6u) << "2, 3, 4, 10, 11 and 20";
+  EXPECT_EQ(deleted.held, 0u);
+  EXPECT_TRUE(deleted.is_whole);
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 4), 1);
+  for (const uint64_t gone : {10, 11, 20}) EXPECT_EQ(rig_.Hits(rig_.session, gone, 1), 0);
+  EXPECT_EQ(rig_.Hits(rig_.session, 30, 1), 1);
+  EXPECT_EQ(Drop(2, 1).blocks, 0u);
+  rig_.agent->Audit();
+}
+
+TEST_F(DeleteBlocksTest, WhatIsHeldOnTheWayStaysAndItsKinGo) {
+  ASSERT_EQ(rig_.Put(rig_.session, 1, 3), 3);
+  ASSERT_EQ(rig_.Put(rig_.session, 10, 3, TestEngineKey(2)), 3);
+  Settle();
+  const Onboarded held = *rig_.Run(rig_.Onboard(rig_.session, 11, 1, absl::Milliseconds(100)));
+  const Deleted deleted = Drop(1, 1);
+  EXPECT_EQ(deleted.blocks, 5u);
+  EXPECT_EQ(deleted.held, 1u);
+  EXPECT_TRUE(deleted.is_whole);
+  rig_.agent->sessions().leases().Release(rig_.session, std::span(&held.blocks[0].lease, 1));
+  // What the run's other blocks are is not known here any more: it goes by its own name.
+  EXPECT_EQ(Drop(10, 2).blocks, 1u);
+  EXPECT_EQ(rig_.agent->index().copies(), 0u);
+}
+
+TEST_F(DeleteBlocksTest, AHeldParentDoesNotKeepItsChildren) {
+  ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 3), 3);
+  const Onboarded held = *rig_.Run(rig_.Onboard(rig_.session, 1, 1, absl::Milliseconds(100)));
+  EXPECT_EQ(Drop(1, 1).blocks, 2u);
+  rig_.agent->sessions().leases().Release(rig_.session, std::span(&held.blocks[0].lease, 1));
+  EXPECT_EQ(Drop(1, 1).blocks, 1u);
+}
+
+TEST(DeleteBlocksDeepTest, AChainDeeperThanWhatIsRememberedGoesWhole) {
+  constexpr size_t kBlocks = 2 * kMaxDropDepth + 100;
+  AgentRig rig({.slots = kBlocks, .disk = false});
+  for (size_t put = 0; put < kBlocks;) {
+    std::optional<EngineKey> parent;
+    if (put > 0) parent = TestEngineKey(put - 1);
+    put += rig.Put(rig.session, put, std::min<size_t>(kBlocks - put, 4000), parent);
+  }
+  ASSERT_EQ(rig.agent->index().copies(), kBlocks);
+  const Deleted deleted = rig.Run(rig.agent->flows().block_deleter.Delete(
+      {rig.NameRun(rig.session, 0, 1)}, DeleteScope::kDescendants));
+  EXPECT_EQ(deleted.blocks, kBlocks);
+  EXPECT_TRUE(deleted.is_whole);
+  EXPECT_EQ(rig.agent->index().copies(), 0u);
+}
+
+TEST(DeleteBlocksDeepTest, WhereTooMuchIsHeldItEndsAndSaysSo) {
+  constexpr size_t kChildren = kMaxDropHeld + 10;
+  AgentRig rig({.slots = kChildren + 4, .disk = false});
+  ASSERT_EQ(rig.Put(rig.session, 0, 1), 1);
+  std::vector<Pin> pins;
+  for (size_t i = 1; i <= kChildren; ++i) {
+    ASSERT_EQ(rig.Put(rig.session, i, 1, TestEngineKey(0)), 1);
+    pins.push_back(*rig.agent->index().PinOf(rig.NameRun(rig.session, i, 1).keys[0]));
+  }
+  const auto drop = [&] {
+    return rig.Run(rig.agent->flows().block_deleter.Delete({rig.NameRun(rig.session, 0, 1)},
+                                                           DeleteScope::kDescendants));
+  };
+  const Deleted held = drop();
+  EXPECT_FALSE(held.is_whole);
+  EXPECT_EQ(held.blocks, 0u);
+  EXPECT_EQ(held.held, kMaxDropHeld + 1);
+  pins.clear();
+  EXPECT_EQ(drop().blocks, kChildren + 1);
+}
+
+TEST_F(DeleteBlocksTest, TwoDropsOfATenantTakeTurns) {
+  ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4);
+  const auto drop = [&] {
+    return rig_.Spawn(rig_.agent->flows().block_deleter.Delete({rig_.NameRun(rig_.session, 1, 1)},
+                                                               DeleteScope::kDescendants));
+  };
+  const auto first = drop();
+  const auto second = drop();
+  ASSERT_FALSE(first->has_value()) << "it waits for the disk";
+  while (!first->has_value() || !second->has_value()) ASSERT_TRUE(rig_.time.Step());
+  EXPECT_EQ((*first)->blocks, 4u);
+  EXPECT_EQ((*second)->blocks, 0u);
+  EXPECT_TRUE((*first)->is_whole && (*second)->is_whole);
+}
+
 TEST(DeleteBlocksWithoutDiskTest, FromMemory) {
   AgentRig rig({.disk = false});
   ASSERT_EQ(rig.Put(rig.session, 1, 2), 2);
   BlockRun set = rig.NameRun(rig.session, 1, 2);
   set.is_set = true;
-  EXPECT_EQ(rig.Run(rig.agent->flows().block_deleter.Delete({set})).blocks, 2);
+  EXPECT_EQ(rig.Run(rig.agent->flows().block_deleter.Delete({set}, DeleteScope::kNamed)).blocks, 2);
   EXPECT_EQ(rig.agent->index().copies(), 0);
 }
 

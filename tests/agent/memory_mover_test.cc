@@ -151,6 +151,43 @@ TEST_F(MemoryMoverTest, AShareThatIsSetMovesMemory) {
           .ok());
 }
 
+TEST_F(MemoryMoverTest, BlocksThatAreKeptMoveOutOfASlabThatIsToLeave) {
+  Fill(hog_, 1000, 28);
+  // One block of each of the hog's slabs is kept.
+  std::vector<BlockKey> kept;
+  for (uint64_t i = 0; i < 28; i += kSlotsPerSlab) {
+    kept.push_back(rig_.NameRun(hog_, 1000 + i, 1).keys[0]);
+    rig_.agent->index().Keep(kept.back(), static_cast<KeptNumber>(i + 1));
+  }
+  Fill(quiet_, 1, 16);
+  EXPECT_EQ(SlabsOf(kQuiet), 4u);
+  EXPECT_GE(rig_.agent->mover().figures().copied, 3u);
+  for (uint64_t i = 0; i < 28; i += kSlotsPerSlab) {
+    EXPECT_EQ(rig_.Hits(hog_, 1000 + i, 1), 1u) << "with its bytes, in block " << i;
+  }
+  rig_.agent->host().Audit();
+  rig_.agent->index().Audit();
+  for (const BlockKey& key : kept) rig_.agent->index().Unkeep(key);
+}
+
+TEST_F(MemoryMoverTest, ABlockThatChangedWhereItLayIsDroppedAndNotCopied) {
+  Fill(hog_, 1000, 28);
+  const BlockKey key = rig_.NameRun(hog_, 1000, 1).keys[0];
+  rig_.agent->index().Keep(key, KeptNumber{1});
+  const uint64_t offset = rig_.agent->index().Find(key)->slot.offset().value;
+  rig_.agent->host().arena(kHog).bytes()[offset] ^= std::byte{1};
+  // Everything leaves but what is kept, until the slab has its turn.
+  ASSERT_TRUE(
+      rig_.agent->SetHostShare(kHog, TierShare{.maximum = 2 * kSlotsPerSlab * kRigBlockBytes})
+          .ok());
+  Fill(quiet_, 1, 28);
+  for (int i = 0; i < 40 && rig_.agent->index().IsKept(key); ++i) {
+    Put(hog_, 2000 + static_cast<uint64_t>(i), 1);
+    Settle();
+  }
+  EXPECT_EQ(rig_.Hits(hog_, 1000, 1), 0u);
+}
+
 // A worker maps its whole arena, and memory comes where it touches it.
 TEST_F(MemoryMoverTest, MemoryThatAWorkerTakesByTouchingItIsGivenBack) {
   Settle();

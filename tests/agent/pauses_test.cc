@@ -162,5 +162,62 @@ TEST_F(PausesTest, ACommitWhoseSessionEndsInAPauseIsOfWhatItHadReached) {
   ExpectNothingLeft();
 }
 
+TEST_F(PausesTest, APrefixIsKeptWholeAndRenewedAndEndedAndOthersCallMeanwhile) {
+  ASSERT_EQ(rig_.Put(rig_.session, 1, kBlocks), kBlocks);
+  constexpr size_t kQuarter = 1200 / 4;
+  const BlockRun run = rig_.NameRun(rig_.session, 1, kBlocks);
+  const auto keep = [&] {
+    KeepRequest request{
+        .sequences = {run}, .deadline = rig_.executor.Now(), .ttl = absl::Minutes(5)};
+    return rig_.agent->flows().prefix_keeper.Keep(std::move(request));
+  };
+  const Kept first = *RunBeside(keep());
+  EXPECT_EQ(first.sequences[0].indices.size(), kQuarter);
+  EXPECT_GE(others_, 2u);
+  calling_ = true;
+  others_ = 0;
+  const Kept again = *RunBeside(keep());
+  EXPECT_EQ(again.id, first.id);
+  EXPECT_EQ(again.sequences[0].indices.size(), kQuarter);
+  EXPECT_GE(others_, 3u);
+  rig_.agent->Audit();
+  calling_ = true;
+  EXPECT_EQ(RunBeside(rig_.agent->flows().prefix_keeper.End(run.domain, first.id)), 1u);
+  EXPECT_EQ(rig_.agent->flows().kept_prefixes.UseOf(run.domain), KeptPrefixes::Use());
+  ExpectNothingLeft();
+}
+
+TEST_F(PausesTest, TwoThatKeepTheSamePrefixAtATimeKeepItOnce) {
+  ASSERT_EQ(rig_.Put(rig_.session, 1, kBlocks), kBlocks);
+  const BlockRun run = rig_.NameRun(rig_.session, 1, kBlocks);
+  const auto keep = [&] {
+    return rig_.agent->flows().prefix_keeper.Keep({.sequences = {run},
+                                                   .deadline = rig_.executor.Now() + absl::Hours(1),
+                                                   .ttl = absl::Minutes(5)});
+  };
+  KeepCalling();
+  const auto one = rig_.Spawn(keep());
+  const auto two = rig_.Spawn(keep());
+  while (!one->has_value() || !two->has_value()) rig_.time.Step();
+  calling_ = false;
+  EXPECT_EQ((**one)->id, (**two)->id);
+  EXPECT_EQ((**one)->sequences[0].indices, (**two)->sequences[0].indices);
+  EXPECT_EQ(rig_.agent->flows().kept_prefixes.UseOf(run.domain).prefixes, 1u);
+  EXPECT_EQ(rig_.agent->flows().kept_prefixes.UseOf(run.domain).blocks, 300u);
+  rig_.agent->Audit();
+}
+
+TEST_F(PausesTest, APrefixThatIsEndedWhileItIsKeptLeavesNothing) {
+  ASSERT_EQ(rig_.Put(rig_.session, 1, kBlocks), kBlocks);
+  const BlockRun run = rig_.NameRun(rig_.session, 1, kBlocks);
+  during_ = [&](size_t) { rig_.agent->flows().kept_prefixes.EndAll(run.domain); };
+  const Kept kept = *RunBeside(rig_.agent->flows().prefix_keeper.Keep(
+      {.sequences = {run}, .deadline = rig_.executor.Now(), .ttl = absl::Minutes(5)}));
+  EXPECT_EQ(kept.id, KeptId{});
+  EXPECT_TRUE(kept.sequences[0].indices.empty());
+  EXPECT_EQ(rig_.agent->flows().kept_prefixes.UseOf(run.domain), KeptPrefixes::Use());
+  ExpectNothingLeft();
+}
+
 }  // namespace
 }  // namespace kvtier

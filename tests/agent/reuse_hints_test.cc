@@ -287,5 +287,34 @@ TEST_F(ReuseHintsTest, ATicketsHintIsOfTheUseThatRedeemsIt) {
   EXPECT_EQ(Known(1), "1 uses, priority 8");
 }
 
+TEST_F(ReuseHintsTest, ABlockOfPriority100OutlivesOneOf0OfLikeUseWhereThePolicyKnowsPriorities) {
+  for (const EvictionPolicy policy : {EvictionPolicy::kLearnt, EvictionPolicy::kPriority}) {
+    SCOPED_TRACE(EvictionPolicyName(policy));
+    Start({.slots = 16, .disk = false}, policy);
+    ASSERT_EQ(Put(RunOf(1, 8, kMaxPriority)), 8u);
+    ASSERT_EQ(Put(RunOf(11, 8, 0)), 8u);  // Later.
+    ASSERT_EQ(Put(RunOf(21, 8, kDefaultPriority)), 8u);
+    for (uint64_t i = 0; i < 8; ++i) {
+      EXPECT_NE(Known(1 + i), "absent") << i;
+      EXPECT_EQ(Known(11 + i), "absent") << i;
+    }
+    // What an engine says later counts as well.
+    rig_->agent->index().Advise(RunOf(1, 8, 0).keys, {.priority = 0});
+    ASSERT_EQ(Put(RunOf(31, 8, kDefaultPriority)), 8u);
+    for (uint64_t i = 0; i < 8; ++i) EXPECT_EQ(Known(1 + i), "absent") << i;
+  }
+}
+
+TEST_F(ReuseHintsTest, LruAndFifoTakeNoNoticeOfPriorities) {
+  for (const EvictionPolicy policy : {EvictionPolicy::kLru, EvictionPolicy::kFifo}) {
+    SCOPED_TRACE(EvictionPolicyName(policy));
+    Start({.slots = 16, .disk = false}, policy);
+    ASSERT_EQ(Put(RunOf(1, 8, kMaxPriority)), 8u);
+    ASSERT_EQ(Put(RunOf(11, 8, 0)), 8u);
+    ASSERT_EQ(Put(RunOf(21, 8, kDefaultPriority)), 8u);
+    for (uint64_t i = 0; i < 8; ++i) EXPECT_EQ(Known(1 + i), "absent") << i;
+  }
+}
+
 }  // namespace
 }  // namespace kvtier

@@ -84,6 +84,18 @@ TEST(Arguments, NameTheGpuThatIsResized) {
   EXPECT_EQ(named->gpu_device, kGpu);
 }
 
+TEST(Arguments, NameThePinsAndThePrefixThatAreDropped) {
+  EXPECT_EQ(Parse("pins list")->tenant, "");
+  EXPECT_EQ(Parse("pins list --tenant acme")->tenant, "acme");
+  EXPECT_EQ(Parse("pins drop --tenant acme")->pin, 0u);
+  EXPECT_EQ(Parse("pins drop --tenant acme --pin 7")->pin, 7u);
+  const auto drop = Parse(
+      "prefix drop --yes --tenant t --engine-key 0102030405060708 --space-digest " + kSpaceHex);
+  ASSERT_TRUE(drop.ok()) << drop.status();
+  EXPECT_EQ(drop->engine_name->space.ToHex(), kSpaceHex);
+  EXPECT_EQ(drop->timeout, absl::Seconds(60));
+}
+
 TEST(Arguments, HelpWinsOverWhatStandsBesideIt) {
   EXPECT_EQ(Parse("evict --help")->verb, Verb::kHelp);
   EXPECT_EQ(Parse("-h")->verb, Verb::kHelp);
@@ -94,7 +106,8 @@ TEST(Arguments, EveryVerbAndOptionIsInTheHelp) {
        {"status",         "nodes",         "tiers",      "tenants",   "disk info",   "lookup",
         "evict",          "tenant erase",  "gpu resize", "settings",  "size",        "version",
         "--agent",        "--coordinator", "--output",   "--timeout", "--block-key", "--tenant",
-        "--space-digest", "--engine-key",  "--tier",     "--yes",     "--device"}) {
+        "--space-digest", "--engine-key",  "--tier",     "--yes",     "--device",    "pins list",
+        "pins drop",      "prefix drop",   "--pin"}) {
     EXPECT_THAT(HelpText(), HasSubstr(word));
   }
 }
@@ -148,6 +161,14 @@ TEST(Arguments, SayWhatIsWrong) {
       {"tenant erase --yes", "the name of one tenant"},
       {"tenant erase acme other --yes", "the name of one tenant"},
       {"tenant erase acme", "add --yes"},
+      {"pins", "needs a second word: list or drop"},
+      {"pins drop", "pins drop needs --tenant"},
+      {"pins list --pin 3", "pins list does not take --pin"},
+      {"pins drop --tenant t --pin 0", "as kvtier pins list shows it, not '0'"},
+      {"pins drop --tenant t --pin all", "as kvtier pins list shows it, not 'all'"},
+      {"prefix drop --tenant t --yes", "prefix drop needs all of --tenant, --space-digest"},
+      {"prefix drop --tenant t --engine-key 0102030405060708 --space-digest " + kSpaceHex,
+       "add --yes to mean it"},
       {"gpu", "needs a second word: resize"},
       {"gpu resize", "needs one size"},
       {"gpu resize 1GiB 2GiB", "needs one size"},

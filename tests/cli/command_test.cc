@@ -175,6 +175,35 @@ TEST_F(CommandTest, TenantEraseNamesTheTenantAndSaysWhatWent) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("17"), HasSubstr("erase again when")));
 }
 
+TEST_F(CommandTest, PinsAreListedAndDroppedOfTheTenantThatWasNamed) {
+  agent_.kept.set_node_id("n1");
+  agent_.kept.add_tenants()->set_tenant("acme");
+  const Outcome listed = Kvtier({"pins", "list", "--agent", agent_at_, "--tenant", "acme"});
+  EXPECT_EQ(listed.code, ExitCode::kOk);
+  EXPECT_EQ(agent_.kept_asked.tenant(), "acme");
+  EXPECT_THAT(listed.out, HasSubstr("acme: 0 of 0 pins"));
+  agent_.ended.set_ended_prefixes(1);
+  const Outcome one =
+      Kvtier({"pins", "drop", "--agent", agent_at_, "--tenant", "acme", "--pin", "7"});
+  EXPECT_EQ(one.code, ExitCode::kOk);
+  EXPECT_EQ(agent_.end_asked.tenant(), "acme");
+  EXPECT_EQ(agent_.end_asked.kept_id(), 7u);
+  Kvtier({"pins", "drop", "--agent", agent_at_, "--tenant", "acme"});
+  EXPECT_EQ(agent_.end_asked.kept_id(), 0u);
+}
+
+TEST_F(CommandTest, PrefixDropNamesTheBlockAsItsEngineDoes) {
+  agent_.dropped.set_deleted_blocks(17);
+  const Outcome outcome =
+      Kvtier({"prefix", "drop", "--agent", agent_at_, "--tenant", "acme", "--space-digest",
+              std::string(64, '1'), "--engine-key", "0011223344556677", "--yes"});
+  EXPECT_EQ(outcome.code, ExitCode::kOk);
+  EXPECT_THAT(outcome.out, HasSubstr("17"));
+  EXPECT_EQ(agent_.drop_asked.tenant(), "acme");
+  EXPECT_EQ(agent_.drop_asked.space_digest(), std::string(32, '\x11'));
+  EXPECT_EQ(agent_.drop_asked.engine_key().size(), 8u);
+}
+
 TEST_F(CommandTest, TenantEraseOfANameThatNoAgentKnowsSaysSo) {
   agent_.status = {grpc::StatusCode::NOT_FOUND, "tenant: 'acne' is not configured"};
   const Outcome outcome = Kvtier({"tenant", "erase", "acne", "--agent", agent_at_, "--yes"});

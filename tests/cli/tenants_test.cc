@@ -26,6 +26,8 @@ v1::ListTenantsResponse TwoTenants() {
   acme->set_host_capacity_bytes(uint64_t{32} << 30);
   acme->set_host_used_bytes(uint64_t{24} << 30);
   acme->set_host_blocks(12'288);
+  acme->mutable_kept()->set_prefixes(3);
+  acme->mutable_kept()->set_bytes(uint64_t{2} << 30);
   v1::TenantReport* const other = response.add_tenants();
   other->set_name("other");
   SetShare(0, 256, 1024, other->mutable_sessions());
@@ -39,9 +41,9 @@ TEST(TenantsTable, HasARowForEachTenantAndTheNodeBelow) {
   EXPECT_EQ(TenantsTable({{"unix:/a.sock", TwoTenants()},
                           {"unix:/b.sock", absl::UnavailableError("connection refused")}}),
             R"(AGENT  n1  unix:/a.sock
-  TENANT    SESSIONS            LEASES  RESERVATIONS  HOST MEMORY      USED    FULL  BLOCKS
-  acme    700 of 256  12,000 of 65,536  64 of 16,384     32.0 GiB  24.0 GiB  75.0 %  12,288
-  other     0 of 256       0 of 65,536   0 of 16,384     32.0 GiB       0 B   0.0 %       0
+  TENANT    SESSIONS            LEASES  RESERVATIONS  HOST MEMORY      USED    FULL  BLOCKS  PINS      KEPT
+  acme    700 of 256  12,000 of 65,536  64 of 16,384     32.0 GiB  24.0 GiB  75.0 %  12,288     3  2.00 GiB
+  other     0 of 256       0 of 65,536   0 of 16,384     32.0 GiB       0 B   0.0 %       0     0       0 B
   the node: 700 of 1,024 sessions, 12,000 of 262,144 leases, 64 of 65,536 reservations
 
 AGENT  unix:/b.sock  unreachable (connection refused)
@@ -79,6 +81,10 @@ TEST(TenantsJson, IsAStableSchema) {
             "capacity_bytes": 34359738368,
             "used_bytes": 25769803776,
             "blocks": 12288
+          },
+          "pins": {
+            "count": 3,
+            "bytes": 2147483648
           }
         }
       ]

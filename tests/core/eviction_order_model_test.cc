@@ -172,6 +172,21 @@ class EvictionOrderModel : public ::testing::TestWithParam<std::tuple<EvictionPo
     plain_.Erase(*victim);
     order_.Erase(*victim);
   }
+  // Of a block that is a member or not.
+  void ExpectSameChildren(uint64_t number) {
+    std::vector<uint64_t> expected;
+    for (const PlainOrder::Member& member : plain_.members()) {
+      if (member.parent == number) expected.push_back(member.number);
+    }
+    std::vector<uint64_t> found;
+    order_->ForEachChildOf(testing::NumberedKey(number), [&](const BlockKey& child) {
+      found.push_back(child.hi);
+      return true;
+    });
+    std::ranges::sort(expected);
+    std::ranges::sort(found);
+    ASSERT_EQ(found, expected);
+  }
   void ExpectSame() {
     ASSERT_EQ(order_.Victim(), plain_.Victim(std::nullopt));
     for (uint32_t group = 0; group < kGroups; ++group) {
@@ -182,6 +197,7 @@ class EvictionOrderModel : public ::testing::TestWithParam<std::tuple<EvictionPo
       ASSERT_TRUE(order_.Contains(member.number));
       ASSERT_EQ(order_->WasSetAside(order_.At(member.number)), member.was_aside);
     }
+    for (uint64_t number = 0; number < kKeys; ++number) ExpectSameChildren(number);
   }
 
   std::mt19937_64 random_{std::get<1>(GetParam())};

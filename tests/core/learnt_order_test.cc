@@ -183,6 +183,13 @@ TEST_F(LearntOrderTest, WhatWillNotReturnLeavesFirst) {
   order_->Audit();
 }
 
+TEST_F(LearntOrderTest, ABlockOfPriority100OutlivesOneOf0OfLikeUse) {
+  ASSERT_EQ(order_->followed(), EvictionPolicy::kLearnt);
+  InsertHinted(1, {.priority = kMaxPriority});
+  InsertHinted(2, {.priority = 0});
+  EXPECT_EQ(order_.EraseDownTo(0), (Numbers{2, 1}));
+}
+
 TEST_F(LearntOrderTest, PriorityDecidesBetweenBlocksAlike) {
   for (const int priority : {60, 50, 40}) {
     InsertHinted(static_cast<uint64_t>(priority), {.priority = static_cast<uint8_t>(priority)});

@@ -95,6 +95,7 @@ PUBLIC_HEADERS = {"client/c/kvtier.h": "kvtier.h", "client/c/kvtier_copy.h": "kv
                   "client/c/kvtier_put_all.h": "kvtier_put_all.h",
                   "client/c/kvtier_sequences.h": "kvtier_sequences.h",
                   "client/c/kvtier_parts.h": "kvtier_parts.h",
+                  "client/c/kvtier_kept.h": "kvtier_kept.h",
                   "client/c/kvtier_tickets.h": "kvtier_tickets.h",
                   "client/c/kvtier_traffic.h": "kvtier_traffic.h"}
 # System headers that are not one plain NAME.h or a folder of the C library or the kernel.

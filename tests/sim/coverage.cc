@@ -82,6 +82,8 @@ void Coverage::Add(const Coverage& other) {
   refused_newcomers += other.refused_newcomers;
   learnt_orders += other.learnt_orders;
   advised_blocks += other.advised_blocks;
+  kept_blocks += other.kept_blocks;
+  dropped_blocks += other.dropped_blocks;
 }
 
 std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
@@ -132,7 +134,9 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"orders that followed what they learnt", learnt_orders},
           {"blocks advised of", advised_blocks},
           {"slabs moved between tenants", moved_slabs},
-          {"blocks that left for another tenant", blocks_for_others}};
+          {"blocks that left for another tenant", blocks_for_others},
+          {"blocks kept", kept_blocks},
+          {"blocks dropped with a prefix", dropped_blocks}};
 }
 
 void Coverage::Print(std::FILE* out) const {

@@ -57,6 +57,8 @@ struct Coverage {
   uint64_t advised_blocks = 0;
   uint64_t moved_slabs = 0;        // Of host memory, from one tenant to another.
   uint64_t blocks_for_others = 0;  // Blocks that left host memory for another tenant.
+  uint64_t kept_blocks = 0;
+  uint64_t dropped_blocks = 0;  // With what descends from a prefix.
 
   void Add(const Coverage& other);
   void Add(const AgentStats& agent, uint64_t gpu_offloads, const TierStats& disk);

@@ -34,4 +34,18 @@ Task<size_t> AdviseAgent(Agent* agent, BlockRun run) {
   co_return advised;
 }
 
+Task<size_t> KeepOrDrop(Agent* agent, BlockRun run, absl::Duration ttl, absl::Duration timeout) {
+  std::vector<BlockRun> runs;
+  runs.push_back(std::move(run));
+  if (ttl == absl::ZeroDuration()) {
+    const Deleted deleted =
+        co_await agent->flows().block_deleter.Delete(std::move(runs), DeleteScope::kDescendants);
+    co_return deleted.blocks;
+  }
+  KeepRequest request{
+      .sequences = std::move(runs), .deadline = agent->executor()->Now() + timeout, .ttl = ttl};
+  const absl::StatusOr<Kept> kept = co_await agent->flows().prefix_keeper.Keep(std::move(request));
+  co_return kept->sequences[0].indices.size();
+}
+
 }  // namespace kvtier::sim

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "agent/agent.h"
 #include "agent/block_run.h"
 #include "core/task.h"
@@ -17,6 +18,9 @@ namespace kvtier::sim {
 Task<absl::StatusOr<Onboarded>> OnboardInParts(Onboarder* onboarder, OnboardRequest request);
 // Tells the agent of the next use of a run; returns how many of its blocks are there.
 Task<size_t> AdviseAgent(Agent* agent, BlockRun run);
+// Keeps a run for `ttl`; returns how many of its blocks are kept, or drops it with all that
+// descends from it where `ttl` is 0, and returns how many blocks went.
+Task<size_t> KeepOrDrop(Agent* agent, BlockRun run, absl::Duration ttl, absl::Duration timeout);
 
 }  // namespace kvtier::sim
 

@@ -35,6 +35,7 @@ SimWorker::SimWorker(const World& world, SimNode* node, const Identity& identity
       space_(Space(identity.space)),
       domain_(static_cast<DomainId>(identity.tenant)),
       random_(seed),
+      keeps_(~seed),
       scope_(std::make_unique<TaskScope>(world.executor)) {}
 
 void SimWorker::Live() {
@@ -143,6 +144,7 @@ Task<void> SimWorker::Converse() {
         random_.Between(absl::Microseconds(100), absl::Milliseconds(random_.Draw(0.2) ? 1500 : 60));
     const absl::Duration hold = DrawHold();
     const size_t had = co_await Get(keys, timeout, hold);
+    if (keeps_.Draw(0.05)) co_await KeepOrDrop(keys);
     const bool advises = random_.Draw(0.2);
     if (had == keys.size()) {
       if (advises) co_await Advise(keys);
@@ -233,6 +235,22 @@ Task<void> SimWorker::Advise(std::vector<EngineKey> keys) {
   if (!advised.ok()) co_return;
   world_.oracle->Expect(*advised <= keys.size(), "more blocks advised of than were named");
   advised_blocks_ += *advised;
+}
+
+Task<void> SimWorker::KeepOrDrop(std::vector<EngineKey> keys) {
+  if (!Connected()) co_return;
+  const bool drops = keeps_.Draw(0.05);
+  const absl::Duration ttl =
+      drops ? absl::ZeroDuration() : keeps_.Between(kMinKeptTtl, absl::Seconds(4));
+  const absl::Duration timeout = drops ? absl::Minutes(2) : absl::Milliseconds(50);
+  Request<size_t> request{.name = "keep", .order = order_, .timeout = timeout};
+  request.start = [run = *Name(keys, 0), ttl, timeout](Agent& agent) {
+    return sim::KeepOrDrop(&agent, run, ttl, timeout);
+  };
+  const absl::StatusOr<size_t> blocks =
+      co_await CallAgent<size_t>(world_.executor, node_, world_.oracle, std::move(request));
+  world_.trace->Add("keep", {node_->number(), CodeOf(blocks), blocks.ok() ? *blocks : 0});
+  (drops ? dropped_blocks_ : kept_blocks_) += blocks.value_or(0);
 }
 
 Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,

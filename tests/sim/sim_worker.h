@@ -62,6 +62,8 @@ class SimWorker {
 
   // Counts the blocks that were there when the agent was told of their next use.
   uint64_t advised_blocks() const { return advised_blocks_; }
+  uint64_t kept_blocks() const { return kept_blocks_; }
+  uint64_t dropped_blocks() const { return dropped_blocks_; }
 
   SimNode* node() const { return node_; }
   const Identity& identity() const { return identity_; }
@@ -72,6 +74,8 @@ class SimWorker {
   Task<void> Converse();
   Task<void> Match(std::vector<EngineKey> keys);
   Task<void> Prefetch(std::vector<EngineKey> keys);
+  // Keeps the blocks for some seconds, or now and then drops them with all that descends from them.
+  Task<void> KeepOrDrop(std::vector<EngineKey> keys);
   // Says what is known of the blocks' next use when their request has ended.
   Task<void> Advise(std::vector<EngineKey> keys);
   Task<void> Write(const Reserving& put, WorkerOrder::By by);
@@ -96,10 +100,14 @@ class SimWorker {
   const SpaceSpec space_;
   DomainId domain_{};
   testing::SimRandom random_;
+  testing::SimRandom
+      keeps_;  // Draws what is kept and dropped, so that all else is drawn as without.
   bool random_manners_ = false;  // Live(): delays, abandons, forgets.
   uint64_t incarnation_ = 0;     // Of the agent that the session is with.
   ReuseHint hint_;               // Of the conversation's requests.
   uint64_t advised_blocks_ = 0;
+  uint64_t kept_blocks_ = 0;
+  uint64_t dropped_blocks_ = 0;
   std::optional<SessionId> session_;
   uint32_t space_id_ = 0;
   const SignalPage* page_ = nullptr;  // Of the session; null: it has none.

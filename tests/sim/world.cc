@@ -174,7 +174,11 @@ Outcome World::Run() {
   Coverage coverage;
   for (const auto& node : nodes_) node->AddTo(&coverage);
   coverage.short_blocks = oracle_.short_blocks_checked();
-  for (const auto& worker : workers_) coverage.advised_blocks += worker->advised_blocks();
+  for (const auto& worker : workers_) {
+    coverage.advised_blocks += worker->advised_blocks();
+    coverage.kept_blocks += worker->kept_blocks();
+    coverage.dropped_blocks += worker->dropped_blocks();
+  }
   return {.failure = oracle_.failure().value_or(""),
           .hash = trace_.hash(),
           .events = time_.events_run(),

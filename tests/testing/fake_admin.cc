@@ -88,6 +88,30 @@ grpc::Status FakeAgentAdmin::ListTenants(grpc::ServerContext* /*context*/,
   return status;
 }
 
+grpc::Status FakeAgentAdmin::ListTenantsKept(grpc::ServerContext* /*context*/,
+                                             const v1::ListTenantsKeptRequest* request,
+                                             v1::ListTenantsKeptResponse* response) {
+  kept_asked = *request;
+  *response = kept;
+  return status;
+}
+
+grpc::Status FakeAgentAdmin::EndTenantKept(grpc::ServerContext* /*context*/,
+                                           const v1::EndTenantKeptRequest* request,
+                                           v1::EndTenantKeptResponse* response) {
+  end_asked = *request;
+  *response = ended;
+  return status;
+}
+
+grpc::Status FakeAgentAdmin::DropPrefix(grpc::ServerContext* /*context*/,
+                                        const v1::DropPrefixRequest* request,
+                                        v1::DropPrefixResponse* response) {
+  drop_asked = *request;
+  *response = dropped;
+  return status;
+}
+
 grpc::Status FakeCoordinatorAdmin::Status(grpc::ServerContext* /*context*/,
                                           const v1::CoordinatorStatusRequest* /*request*/,
                                           v1::CoordinatorStatusResponse* response) {

@@ -40,6 +40,12 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   v1::StartDiskVerifyRequest verify_asked;  // The last request.
   v1::DescribeSharingResponse sharing;
   v1::ListTenantsResponse tenants;
+  v1::ListTenantsKeptResponse kept;
+  v1::ListTenantsKeptRequest kept_asked;  // The last request, as the next two.
+  v1::EndTenantKeptResponse ended;
+  v1::EndTenantKeptRequest end_asked;
+  v1::DropPrefixResponse dropped;
+  v1::DropPrefixRequest drop_asked;
   // True: Status() is not answered before `released`. Here and not in the test, so that
   // it outlives the call that waits for it.
   bool hangs = false;
@@ -66,6 +72,13 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
                                v1::DescribeSharingResponse* response) override;
   grpc::Status ListTenants(grpc::ServerContext* context, const v1::ListTenantsRequest* request,
                            v1::ListTenantsResponse* response) override;
+  grpc::Status ListTenantsKept(grpc::ServerContext* context,
+                               const v1::ListTenantsKeptRequest* request,
+                               v1::ListTenantsKeptResponse* response) override;
+  grpc::Status EndTenantKept(grpc::ServerContext* context, const v1::EndTenantKeptRequest* request,
+                             v1::EndTenantKeptResponse* response) override;
+  grpc::Status DropPrefix(grpc::ServerContext* context, const v1::DropPrefixRequest* request,
+                          v1::DropPrefixResponse* response) override;
 };
 
 // Settings that are set are there for the next question; `frozen` is refused.

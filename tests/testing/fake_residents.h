@@ -14,6 +14,7 @@ class FakeResidents final : public DiskResidents {
  public:
   bool Contains(const BlockKey& key) const override { return keys.contains(key); }
   bool HasChildOf(const BlockKey& key) const override { return parents.contains(key); }
+  void ForEachChildOf(const BlockKey&, absl::FunctionRef<bool(const BlockKey&)>) const override {}
   size_t block_count() const override { return keys.size(); }
   std::vector<BlockKey> Keys() const override { return {keys.begin(), keys.end()}; }
   void Touch(const BlockKey& key, const ReuseHint& hint) override { touched[key] = hint; }

@@ -192,11 +192,10 @@ std::optional<BlockKey> RecordIndex::ParentOf(const BlockKey& key) const {
 
 std::vector<BlockKey> RecordIndex::ChildrenOf(const BlockKey& parent) const {
   std::vector<BlockKey> result;
-  const NodeId id = NodeOf(parent);
-  if (id == kNone) return result;
-  for (NodeId child = At(id).first_child; child != kNone; child = At(child).next_sibling) {
-    result.push_back(At(child).key);
-  }
+  ForEachChildOf(parent, [&result](const BlockKey& child) {
+    result.push_back(child);
+    return true;
+  });
   return result;
 }
 

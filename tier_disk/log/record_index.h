@@ -69,6 +69,14 @@ class RecordIndex {
   std::optional<BlockKey> ParentOf(const BlockKey& key) const;
   // The blocks here whose parent is `parent`, which itself need not be; no order.
   std::vector<BlockKey> ChildrenOf(const BlockKey& parent) const;
+  // Calls `visit` with the blocks here whose parent is `parent`, which itself need not be, until it
+  // returns false; no order.
+  template <typename Visit>
+  void ForEachChildOf(const BlockKey& parent, Visit visit) const {
+    const NodeId id = NodeOf(parent);
+    NodeId child = id == kNone ? kNone : At(id).first_child;
+    while (child != kNone && visit(At(child).key)) child = At(child).next_sibling;
+  }
   // ChildrenOf(parent) is not empty; at the cost of one look.
   bool HasChildOf(const BlockKey& parent) const;
   // The blocks whose records lie in the segment, by offset.

@@ -19,6 +19,7 @@ from .blocks import Hit, HostMemory, Put
 from .calls import Call, Part, PartsCall
 from .client import Client
 from .codec import BlockCodec
+from .kept import Dropped, Kept, KeptList, KeptPrefix, KeptUse
 from .lanes import KvMemory, LaneJob, Lanes
 from .log import set_logger
 from .paged_kv import PagedKv, SequenceFacts
@@ -26,7 +27,8 @@ from .sequences import Arrived, Match, PutCounts, ReuseHint, Sequence, Ticket
 from .space import Limits, Space, SpaceSpec
 from .token_keys import VLLM_DEFAULT_SEED, token_keys, vllm_token_keys
 
-__all__ = ["Arrived", "BlockCodec", "Call", "Client", "Hit", "HostMemory", "KvMemory",
+__all__ = ["Arrived", "BlockCodec", "Call", "Client", "Dropped", "Hit", "HostMemory", "Kept",
+           "KeptList", "KeptPrefix", "KeptUse", "KvMemory",
            "LaneJob", "Lanes", "Limits", "Match", "PagedKv", "Part",
            "PartsCall", "Put", "PutCounts", "ReuseHint", "Sequence", "SequenceFacts", "Space", "SpaceSpec", "Ticket", "VLLM_DEFAULT_SEED",
            "__version__", "set_logger", "token_keys", "vllm_token_keys"]

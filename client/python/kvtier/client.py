@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import _kvtier
 from .blocks import Hit, HostMemory, Put
 from .calls import Call, Part, PartsCall
+from .kept import Dropped, Kept, KeptList, KeptPrefix, KeptUse
 from .paged_kv import PagedKv
 from .sequences import Arrived, Match, PutCounts, Sequence, Ticket
 from .space import Limits, Space, SpaceSpec
@@ -158,6 +159,44 @@ class Client:
         copied; None: no agent answered in time. Other nodes keep theirs.
         """
         return self._native.delete(_natives(sequences), timeout_s)
+
+    def drop_prefix(self, sequences: Iterable[Sequence],
+                    timeout_s: float | None = None) -> Dropped | None:
+        """The same with all that descends from the named blocks: whatever continues them here.
+
+        None: no agent answered in time.
+        """
+        native = self._native.kept().drop(_natives(sequences), timeout_s)
+        return None if native is None else Dropped(*native)
+
+    def keep(self, sequences: Iterable[Sequence], ttl_s: float = 300.0,
+             timeout_s: float | None = None) -> Kept | None:
+        """Keeps what the node has of the sequences in its host memory: a prompt cache for `ttl_s`.
+
+        A second to an hour. What only a disk of the node has is loaded within `timeout_s`. As much
+        is kept as fits into the tenant's quota, leading blocks first. It is the tenant's, not this
+        client's, and the same sequences again renew it; a shorter time takes nothing away. None: no
+        agent answered in time. Raises ValueError, naming the argument.
+        """
+        native = self._native.kept().keep(_natives(sequences), ttl_s, timeout_s)
+        return None if native is None else Kept(*native)
+
+    def list_kept(self, timeout_s: float | None = None) -> KeptList | None:
+        """What the tenant keeps on this node; None: no agent answered in time."""
+        native = self._native.kept().list_kept(timeout_s)
+        if native is None:
+            return None
+        prefixes, used, quota = native
+        return KeptList([KeptPrefix(*prefix) for prefix in prefixes], KeptUse(*used),
+                        KeptUse(*quota))
+
+    def end_kept(self, kept_id: int, timeout_s: float | None = None) -> int | None:
+        """Ends the kept prefix of that id before its time, 0: all of the tenant's on this node.
+
+        Its blocks stay until room is needed. Returns how many prefixes ended; None: no agent
+        answered in time.
+        """
+        return self._native.kept().end(kept_id, timeout_s)
 
     def limits(self, space: Space) -> Limits:
         """What of the space fits the agent of now, or why it is not usable. Never waits."""

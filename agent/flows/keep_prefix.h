@@ -1,0 +1,77 @@
+// PrefixKeeper keeps prefixes in host memory for their tenants (KeptPrefixes): what only a disk of
+// this node has is loaded first, as a prefetch does it, and what no tier has is not kept. The same
+// keys asked for again renew what is kept.
+//
+// Executor thread only. Long calls give way to other tenants.
+#ifndef KVTIER_AGENT_FLOWS_KEEP_PREFIX_H_
+#define KVTIER_AGENT_FLOWS_KEEP_PREFIX_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/flows/onboard.h"
+#include "agent/sessions/fair_turns.h"
+#include "agent/sessions/kept_prefixes.h"
+#include "core/event.h"
+#include "core/executor.h"
+#include "core/miss_reason.h"
+#include "core/task.h"
+#include "core/waits.h"
+
+namespace kvtier {
+
+struct KeepRequest {
+  std::vector<BlockRun> sequences;  // Of one session.
+  absl::Time deadline;              // Of the wait for what is loaded.
+  absl::Duration ttl;               // kMinKeptTtl to kMaxKeptTtl, from the moment it is loaded.
+};
+
+// What is kept, as its tenant is told.
+struct Kept {
+  struct Sequence {
+    std::vector<size_t> indices;  // Of the keys whose blocks are kept.
+    MissReason missed = MissReason::kNone;
+  };
+  KeptId id{};  // 0: no block is kept.
+  std::vector<Sequence> sequences;
+  KeepLimit limit = KeepLimit::kNone;  // Why blocks that are here are not kept.
+  absl::Time deadline;
+};
+
+class PrefixKeeper {
+ public:
+  struct Parts {  // Not owned.
+    Executor* executor = nullptr;
+    FairTurns* turns = nullptr;
+    Waits* waits = nullptr;
+    Onboarder* onboarder = nullptr;
+    KeptPrefixes* kept = nullptr;
+  };
+  explicit PrefixKeeper(const Parts& parts) : parts_(parts) {}
+
+  // Keeps the leading blocks of the sequences that are here and that fit into the tenant's quota.
+  // Ends by the deadline, but for microseconds of work. Errors: kInvalidArgument, the ttl.
+  Task<absl::StatusOr<Kept>> Keep(KeepRequest request);
+  // Ends the domain's prefix of that id, 0: all of them; returns how many there were.
+  Task<size_t> End(DomainId domain, KeptId id);
+
+ private:
+  // Gives the prefix its blocks in place of those that it has. False: it was ended meanwhile.
+  Task<bool> Fill(KeptPrefixes::Handle handle, std::vector<Onboarder::Brought>* brought,
+                  Kept* kept);
+  // Cuts what no quota of the domain has room for. Returns whether that was anything.
+  bool Cut(std::vector<BlockRun>* sequences) const;
+
+  const Parts parts_;
+  // Set when the prefix is filled; of those that are being filled.
+  absl::flat_hash_map<KeptPrefixes::Handle, std::shared_ptr<Event>> filling_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_FLOWS_KEEP_PREFIX_H_

@@ -1,0 +1,148 @@
+// KeptPrefixes knows which blocks of host memory tenants asked this node to keep, and until when: a
+// prompt cache with a time to live. What is kept is not evicted until its time is over, its tenant
+// or an operator ends it, or the tenant is erased. docs/design/kept_prefixes.md.
+//
+// A kept prefix is its domain's, not a session's. It holds no address: a block that is kept and
+// not pinned may be moved. A block that leaves all the same (it is damaged, or dropped) is missing
+// from the prefixes that it was of; it is kept again when one of them is renewed.
+//
+// Bounded by the limits of agent/limits.h: a block counts once for each prefix that it is of, and
+// its bytes once for all prefixes of the domain.
+//
+// Executor thread only. Memory: 32 bytes a block, and 4 to 8 for each prefix that has it.
+// Invariants, checked by Audit(): a block is kept in the index exactly as long as a prefix has it
+// and it is there; the use of a domain is that of its prefixes. (A quota of bytes may shrink below
+// what is kept already.)
+#ifndef KVTIER_AGENT_SESSIONS_KEPT_PREFIXES_H_
+#define KVTIER_AGENT_SESSIONS_KEPT_PREFIXES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "agent/index/block_changes.h"
+#include "agent/index/block_index.h"
+#include "agent/sessions/deadline_slots.h"
+#include "core/block_key.h"
+#include "core/checksum.h"
+#include "core/keep_limit.h"
+#include "core/steady_vector.h"
+#include "tier_host/host_shares.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+// Number of a kept prefix among those of its domain, from 1 on, never used again; 0: none.
+enum class KeptId : uint64_t {};
+
+class KeptPrefixes final : public BlockFollower {
+ public:
+  struct Parts {  // Not owned.
+    BlockIndex* index = nullptr;
+    const HostTier* host = nullptr;
+    const HostShares* shares = nullptr;
+    BlockChanges* changes = nullptr;
+  };
+  // What a domain keeps, or may.
+  struct Use {
+    uint64_t prefixes = 0;
+    uint64_t blocks = 0;  // Once for each prefix, those that have left included.
+    uint64_t bytes = 0;   // Of their slots, each once, as far as they are there.
+    friend bool operator==(const Use&, const Use&) = default;
+  };
+  // One prefix, as its tenant and operators are told.
+  struct Listed {
+    KeptId id{};
+    uint64_t blocks = 0;  // That are there.
+    uint64_t bytes = 0;   // Of their slots.
+    absl::Time deadline;
+  };
+  // Names a prefix inside the agent.
+  enum class Handle : uint64_t {};
+  struct Begun {
+    Handle handle{};  // 0: `limit` says why not.
+    KeepLimit limit = KeepLimit::kNone;
+    bool is_being_filled = false;  // By somebody else: nothing was changed.
+  };
+
+  explicit KeptPrefixes(const Parts& parts) : parts_(parts) { parts.changes->Follow(this); }
+
+  // Begins to fill the domain's prefix of that identity, until Filled(). One that there is, is
+  // renewed: its deadline is the later one of both. Where there is none it is a new one.
+  Begun Begin(DomainId domain, const PayloadSum& identity, absl::Time deadline);
+  bool Has(Handle handle) const { return prefixes_.Find(handle) != nullptr; }
+  // REQUIRES of these: Has().
+  DomainId DomainOf(Handle handle) const { return prefixes_.Find(handle)->domain; }
+  KeptId IdOf(Handle handle) const { return prefixes_.Find(handle)->id; }
+  absl::Time DeadlineOf(Handle handle) const { return prefixes_.DeadlineOf(handle); }
+  // Keeps one block more for the prefix. Anything but kNone: it does not, for that reason.
+  // REQUIRES: the block is in the domain's host memory.
+  KeepLimit Add(Handle handle, const BlockKey& key);
+  // Lets go of `limit` blocks of the prefix at most; returns whether it has more.
+  bool Shrink(Handle handle, size_t limit);
+  // The prefix is what it is to be. It ends where it has no block.
+  void Filled(Handle handle);
+  // Ends the prefix. REQUIRES: it has no blocks.
+  void Erase(Handle handle);
+
+  // Returns the domain's prefix of that id; nullopt: there is none, or it is another domain's.
+  std::optional<Handle> Find(DomainId domain, KeptId id) const;
+  // Returns the domain's prefixes whose time is not over at `now`, by id. O(blocks of them).
+  std::vector<Listed> List(DomainId domain, absl::Time now) const;
+  // Keeps the block no more, in whatever prefix.
+  void LetGoOf(const BlockKey& key);
+  // Ends the prefixes of the domain of which no block is left. O(blocks of the domain's prefixes).
+  void EndEmpty(DomainId domain);
+  // Ends all of the domain's at once.
+  void EndAll(DomainId domain);
+  // Ends those whose deadline lies before `now`, a bounded number of blocks at a time.
+  void Sweep(absl::Time now);
+
+  Use UseOf(DomainId domain) const;
+  Use QuotaOf(DomainId domain) const;
+  void OnChange(const BlockChange& change) override;
+  void Audit() const;
+
+ private:
+  // One block that is kept, or was and has left while a prefix has it still.
+  struct Block {
+    BlockKey key;
+    uint64_t bytes = 0;  // Of its slot; 0: it has left.
+    uint32_t uses = 0;   // By prefixes.
+    uint32_t next = 0;   // Of those that are free: the next one.
+  };
+  static_assert(sizeof(Block) == 32);
+  struct Prefix {
+    DomainId domain{};
+    KeptId id{};
+    PayloadSum identity;
+    bool is_being_filled = false;
+    std::vector<KeptNumber> blocks;
+  };
+  struct Domain {
+    uint64_t numbered = 0;  // Ids given so far.
+    absl::btree_map<KeptId, Handle> prefixes;
+    Use use;
+  };
+  Block& At(KeptNumber number) { return blocks_[static_cast<uint32_t>(number)]; }
+  const Block& At(KeptNumber number) const { return blocks_[static_cast<uint32_t>(number)]; }
+  KeptNumber TakeNumber(const HostBlock& block);
+  void LetGo(DomainId domain, KeptNumber number);
+  void NoteGone(DomainId domain, KeptNumber number);
+
+  const Parts parts_;
+  DeadlineSlots<Handle, Prefix> prefixes_;
+  absl::flat_hash_map<DomainId, Domain> domains_;
+  SteadyVector<Block> blocks_;  // By number; the first is nobody's.
+  uint32_t free_ = 0;           // The first free number; 0: none.
+  size_t kept_ = 0;             // Blocks of all prefixes together.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SESSIONS_KEPT_PREFIXES_H_

@@ -1,0 +1,61 @@
+// KeptPrefix is what a node keeps for a tenant: blocks that stay in its host memory for a time to
+// live, whatever else it has to make room for. It is no lease: who only keeps blocks reads nothing.
+// docs/design/kept_prefixes.md.
+#ifndef KVTIER_CLIENT_KEPT_PREFIX_H_
+#define KVTIER_CLIENT_KEPT_PREFIX_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/keep_limit.h"
+#include "core/miss_reason.h"
+
+namespace kvtier {
+
+struct KeepOptions {
+  // Time to live of the blocks in host memory: a second to an hour. The same sequences again renew
+  // it; a shorter time takes nothing away.
+  absl::Duration ttl = absl::Minutes(5);
+  // Of the wait for what only a disk of the node has. Absent: default_timeout.
+  std::optional<absl::Duration> timeout{};
+};
+
+struct KeptPrefix {
+  struct Sequence {
+    std::vector<size_t> key_indices;  // Of the keys whose blocks are kept; of a run 0, 1, ...
+    // Why the first block that the node does not have did not come.
+    MissReason missed = MissReason::kUnreachable;
+  };
+  bool answered = false;  // False: no agent, or not in time; nothing is known.
+  uint64_t id = 0;        // Of the tenant's on the node while its agent runs; 0: nothing is kept.
+  std::vector<Sequence> sequences;     // As asked.
+  KeepLimit limit = KeepLimit::kNone;  // Why blocks that the node has are not kept.
+  absl::Duration ttl_left;
+};
+
+// What a tenant keeps on the node, or may keep.
+struct KeptUse {
+  uint64_t prefixes = 0;
+  uint64_t blocks = 0;  // A block counts once for each prefix that it is of.
+  uint64_t bytes = 0;   // Of host memory; once for all.
+};
+
+struct KeptList {
+  struct Prefix {
+    uint64_t id = 0;
+    uint64_t blocks = 0;  // That are there.
+    uint64_t bytes = 0;   // Of host memory that they take.
+    absl::Duration ttl_left;
+  };
+  bool answered = false;         // False: no agent, or not in time; nothing is known.
+  std::vector<Prefix> prefixes;  // By id.
+  KeptUse used;
+  KeptUse quota;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_KEPT_PREFIX_H_
