@@ -48,6 +48,9 @@ uint64_t SegmentLog::tail(SegmentId segment) const { return At(segment).tail; }
 
 std::optional<RecordPlace> SegmentLog::Reserve(uint64_t bytes, Use use) {
   KVT_CHECK(bytes <= segment_bytes_ && bytes % kBlockAlignment == 0);
+  // Nor is the open segment sealed for a put that does not fit: reclaim could open no other.
+  const bool is_kept = use == Use::kPut && set_aside_ > 0 && free_.empty();
+  if (is_kept && reclaim_room() < bytes + set_aside_) return std::nullopt;
   if (open_ && At(*open_).tail + bytes > segment_bytes_) {
     At(*open_).state = State::kSealed;
     sealed_.push_back(*open_);
@@ -69,6 +72,11 @@ std::optional<RecordPlace> SegmentLog::Reserve(uint64_t bytes, Use use) {
   segment.tail += bytes;
   ++segment.writers;
   return place;
+}
+
+uint64_t SegmentLog::reclaim_room() const {
+  if (!free_.empty()) return segment_bytes_;
+  return open_ ? segment_bytes_ - At(*open_).tail : 0;
 }
 
 void SegmentLog::EndWrite(const RecordPlace& place) {
