@@ -159,15 +159,16 @@ Task<absl::Status> DiskTier::State::Reclaim(ReclaimChoice choice, uint64_t budge
     co_return stays;
   }
   log->SetAside(0);
-  ReclaimPlan plan = PlanReclaim(index, order, {.victim = victim});
-
-  // From the plan to here nothing waits, so no child can appear in between.
-  ManifestBatch batch;
+  // From the last plan to here nothing waits, so no child can appear in between.
+  ManifestBatch batch{.erases = PlanFor(choice, 0).drop};
   KVT_KILL_POINT("reclaim.before_drop");
-  Evict(plan.drop);
+  Evict(batch.erases);
+  // What was to stay and could not be copied goes with its segment.
+  const ReclaimPlan rest = PlanReclaim(index, order, {.victim = victim});
+  Evict(rest.drop);
+  batch.erases.insert(batch.erases.end(), rest.drop.begin(), rest.drop.end());
   KVT_KILL_POINT("reclaim.unpublished");
   KVT_CHECK(index.InSegment(victim).empty());
-  batch.erases = std::move(plan.drop);
   const uint64_t generation = log->NextGeneration();
   batch.generations.push_back({.segment = victim, .generation = generation});
   KVT_KILL_POINT("reclaim.before_commit");

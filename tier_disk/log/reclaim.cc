@@ -137,12 +137,14 @@ bool HeldBlocks::Take(const BlockKey& root) {
     const BlockKey key = next.back();
     next.pop_back();
     if (taken_.contains(key) || !found.insert(key).second) continue;
-    bytes += BytesOf(index_, key);
+    // The root goes last, as long as anything may still be taken.
+    if (key != root) bytes += BytesOf(index_, key);
     // A tenant's blocks descend from its own.
-    if (bytes > most || held_.contains(key)) return false;
+    if (bytes >= most || held_.contains(key)) return false;
     for (const BlockKey& child : index_.ChildrenOf(key)) next.push_back(child);
   }
-  if (bytes > 0) left_.Take(owner, bytes);
+  if (found.empty()) return true;  // Taken already.
+  left_.Take(owner, bytes + BytesOf(index_, root));
   taken_.merge(found);
   return true;
 }
@@ -222,7 +224,7 @@ class Trim {
     for (auto key = keys.rbegin(); key != keys.rend() && live > budget_bytes_; ++key) {
       const uint64_t bytes = BytesOf(index_, *key);
       const TenantTag owner = *index_.OwnerOf(*key);
-      if (left_.Of(owner) < bytes || !IsLeaf(*key)) continue;
+      if (left_.Of(owner) == 0 || !IsLeaf(*key)) continue;
       left_.Take(owner, bytes);
       gone_.insert(*key);
       trim_.push_back(*key);
@@ -304,7 +306,9 @@ ReclaimPlan PlanReclaim(const RecordIndex& index, const ReclaimOrder& order,
   const std::vector<BlockKey> kept = Keep(index, terms.victim, worths, left);
   const KeySet kept_set(kept.begin(), kept.end());
   KeySet dropped;
-  for (const BlockKey& key : index.InSegment(terms.victim)) {
+  const std::vector<BlockKey> keys =
+      is_limited ? LeastWorthyFirst(index, terms.victim, worths) : index.InSegment(terms.victim);
+  for (const BlockKey& key : keys) {
     if (!kept_set.contains(key)) DropWithDescendants(index, key, &dropped, &plan.drop);
   }
   // A dropped block may have kept ones below it, by way of another segment.

@@ -51,7 +51,9 @@ struct ReclaimTerms {
 
 struct ReclaimPlan {
   std::vector<BlockKey> reappend;  // Parents before children.
-  std::vector<BlockKey> drop;      // Children before parents; other segments' blocks too.
+  // Children before parents; other segments' blocks too. With allowances in the order in which
+  // they may be taken.
+  std::vector<BlockKey> drop;
   uint64_t held_bytes = 0;  // Records of `reappend` that may not be taken from their tenants.
 };
 

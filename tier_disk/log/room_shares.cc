@@ -10,7 +10,7 @@ namespace kvtier {
 namespace {
 
 // Returns kInvalidArgument when the share is not what TierShare says.
-absl::Status Validate(const TierShare& share) {
+absl::Status ValidateShare(const TierShare& share) {
   if (share.guaranteed > share.maximum) {
     return absl::InvalidArgumentError(absl::StrCat("disk share: guaranteed ", share.guaranteed,
                                                    " bytes are more than the maximum of ",
@@ -36,21 +36,31 @@ void TenantRoom::Add(const TenantRoom& other) {
   evictions_caused += other.evictions_caused;
 }
 
+absl::Status RoomShares::Validate(std::span<const OwnerShare> shares, uint64_t divided_bytes) {
+  uint64_t left = divided_bytes;
+  for (const OwnerShare& named : shares) {
+    if (!named.share.has_value()) continue;
+    KVT_RETURN_IF_ERROR(ValidateShare(*named.share));
+    if (named.share->guaranteed > left) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "disk shares: guaranteed ", named.share->guaranteed, " bytes are more than the ", left,
+          " left of ", divided_bytes, " that can be guaranteed"));
+    }
+    left -= named.share->guaranteed;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RoomShares::Set(std::span<const OwnerShare> shares, const RecordIndex& index) {
+  KVT_RETURN_IF_ERROR(Validate(shares, divided_bytes_));
   uint64_t left = divided_bytes_;
   uint64_t defaults = 0;
   for (const OwnerShare& named : shares) {
-    if (!named.share.has_value()) {
+    if (named.share.has_value()) {
+      left -= named.share->guaranteed;
+    } else {
       ++defaults;
-      continue;
     }
-    KVT_RETURN_IF_ERROR(Validate(*named.share));
-    if (named.share->guaranteed > left) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("disk shares: a guarantee of ", named.share->guaranteed, " bytes, and ",
-                       left, " of ", divided_bytes_, " are left to guarantee"));
-    }
-    left -= named.share->guaranteed;
   }
   absl::flat_hash_set<TenantTag> kept;
   for (auto& [owner, tenant] : tenants_) {

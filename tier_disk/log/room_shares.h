@@ -2,9 +2,9 @@
 // each, and counts what each lost and for whom.
 //
 // Half of the usable capacity (all segments but the reserve) is divided, by FairShares(): each
-// tenant wants the bytes of records that it has. Reclaim takes nothing of a tenant's fair share for
-// another's writes. The other half, and what tenants leave of their guarantees, is lent: it is
-// taken back, first of the tenants furthest over their fair shares, as others write.
+// tenant wants the bytes of records that it has. A tenant that has no more than its fair share
+// loses no block for another's writes. The other half, and what tenants leave of their guarantees,
+// is lent: it is taken back, first of the tenants furthest over their fair shares, as others write.
 //
 // Why half: reclaim frees a segment once it has copied what must stay of it, half a segment at
 // most. All that must stay are the fair shares, together half of what the segments hold, so there
@@ -20,6 +20,7 @@
 #ifndef KVTIER_TIER_DISK_LOG_ROOM_SHARES_H_
 #define KVTIER_TIER_DISK_LOG_ROOM_SHARES_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "core/tenant_tag.h"
 #include "core/tier_share.h"
@@ -57,7 +59,8 @@ struct TenantRoom {
   void Add(const TenantRoom& other);
 };
 
-// Bytes of records that a reclaim may take of each tenant.
+// Bytes of records that a reclaim may take of each tenant: blocks, as long as any are left, the
+// last of which may be larger than what is left.
 class Allowances {
  public:
   uint64_t Of(TenantTag owner) const {
@@ -65,8 +68,11 @@ class Allowances {
     return found == bytes_.end() ? 0 : found->second;
   }
   void Set(TenantTag owner, uint64_t bytes) { bytes_[owner] = bytes; }
-  // REQUIRES: bytes <= Of(owner).
-  void Take(TenantTag owner, uint64_t bytes) { bytes_.at(owner) -= bytes; }
+  // Takes a block. REQUIRES: Of(owner) > 0.
+  void Take(TenantTag owner, uint64_t bytes) {
+    uint64_t& left = bytes_.at(owner);
+    left -= std::min(left, bytes);
+  }
 
  private:
   absl::flat_hash_map<TenantTag, uint64_t> bytes_;
@@ -83,9 +89,11 @@ class RoomShares {
   RoomShares(uint64_t usable_bytes, uint64_t segment_bytes)
       : divided_bytes_(usable_bytes / kDividedPart), segment_bytes_(segment_bytes) {}
 
+  // Returns whether the shares divide so many bytes. Errors: kInvalidArgument, a share is not what
+  // TierShare says, or the guarantees exceed the bytes together.
+  static absl::Status Validate(std::span<const OwnerShare> shares, uint64_t divided_bytes);
   // Names the tenants there are, each once, and their shares; any other one with blocks here has
-  // no guarantee. Errors: kInvalidArgument, and nothing changes: a share is not what TierShare
-  // says, or the guarantees exceed divided_bytes() together.
+  // no guarantee. Errors: Validate()'s, and nothing changes.
   absl::Status Set(std::span<const OwnerShare> shares, const RecordIndex& index);
   // Returns what the guarantees can be together.
   uint64_t divided_bytes() const { return divided_bytes_; }
