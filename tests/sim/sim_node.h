@@ -125,6 +125,8 @@ class SimNode {
   // of one slab at most, and nothing where the answer is that there is no room. REQUIRES: the
   // node serves.
   void AskForRoom(size_t tenant, size_t space);
+  // Gives each tenant another share of the disks, or none. REQUIRES: it serves.
+  void ChangeDiskShares();
   // Every part's Audit(), and what only the world can know.
   void Audit();
   // Adds what the running agent counted.

@@ -16,6 +16,8 @@ namespace {
 constexpr double kThreeNodes = 0.25;
 // So many nodes have no disk: there host memory may refuse newcomers.
 constexpr double kNoDisk = 0.15;
+// Part of the times of kRoomInterval at which the shares of a disk change.
+constexpr double kNewShares = 0.02;
 // Of a whole world and of one of GPU pools, together.
 constexpr size_t kWorkers = 16, kPoolWorkers = 6;
 constexpr absl::Duration kFaultyTime = absl::Seconds(40), kFaultyPoolTime = absl::Seconds(3);
@@ -117,6 +119,7 @@ Task<void> World::AskForRoom(absl::Time until) {
     const size_t tenant = random_.Below(kTenants);
     const size_t space = random_.Below(kSpaces);
     if (node.serves()) node.AskForRoom(tenant, space);
+    if (node.serves() && random_.Draw(kNewShares)) node.ChangeDiskShares();
   }
 }
 
