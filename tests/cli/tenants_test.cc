@@ -53,9 +53,9 @@ TEST(TenantsTable, HasARowForEachTenantAndTheNodeBelow) {
   acme    700 of 256  12,000 of 65,536  64 of 16,384     32.0 GiB  24.0 GiB  75.0 %  12,288
   other     0 of 256       0 of 65,536   0 of 16,384     32.0 GiB       0 B   0.0 %       0
   the node: 700 of 1,024 sessions, 12,000 of 262,144 leases, 64 of 65,536 reservations
-  DISK        USED  GUARANTEED  FAIR SHARE    MAXIMUM  EVICTED  FOR OTHERS  OF OTHERS
-  acme   600.0 GiB   256.0 GiB   510.0 GiB          -    1,200          40          7
-  other        0 B   256.0 GiB         0 B  300.0 GiB        0           0          0
+  DISK      USED  GUARANTEED  FAIR SHARE  MAXIMUM  EVICTED  FOR OTHERS  OF OTHERS
+  acme   600 GiB     256 GiB     510 GiB        -    1,200          40          7
+  other      0 B     256 GiB         0 B  300 GiB        0           0          0
 
 AGENT  unix:/b.sock  unreachable (connection refused)
 )");
