@@ -38,6 +38,13 @@ class ReclaimSharesTest : public ::testing::Test {
       ASSERT_EQ(rig_.Put(i, kLength, {}, tenant), absl::OkStatus()) << i;
     }
   }
+  // Puts blocks 1 to 28 of A, each among three of B.
+  void PutMixed() {
+    for (uint64_t i = 1; i <= 28; ++i) {
+      Put(kA, i, i);
+      Put(kB, 100 + 3 * i, 102 + 3 * i);
+    }
+  }
   uint64_t CountOf(uint64_t from, uint64_t to) const {
     uint64_t count = 0;
     for (uint64_t i = from; i <= to; ++i) count += rig_.tier->Contains(DiskKey(i)) ? 1 : 0;
@@ -64,10 +71,7 @@ TEST_F(ReclaimSharesTest, AFloodOfOneTenantTakesNothingOfWhatAnotherIsGuaranteed
 
 // Half of a segment at most is written again for each one that is freed.
 TEST_F(ReclaimSharesTest, WhatMustStayIsWrittenAgainOncePerByteAtMost) {
-  for (uint64_t i = 1; i <= 28; ++i) {
-    Put(kA, i, i);
-    Put(kB, 100 + 3 * i, 102 + 3 * i);
-  }
+  PutMixed();
   Put(kB, 1000, 2000);
   EXPECT_EQ(CountOf(1, 28), 28U);
   const DiskTier::Reclaimed& reclaimed = rig_.tier->reclaimed();
@@ -131,6 +135,14 @@ TEST_F(ReclaimSharesTest, ATenantAtItsMaximumGivesUpItsOwnOldestBlocks) {
   EXPECT_EQ(RoomOf(kA).evictions_suffered, 0U);
 }
 
+// Its few blocks lie in the open segment all the time.
+TEST_F(ReclaimSharesTest, ATenantWhoseMaximumIsLessThanASegmentStillTurnsItOver) {
+  Name(TierShare{.maximum = 3 * kRecord}, {});
+  Put(kA, 1, 40);
+  EXPECT_EQ(CountOf(39, 40), 2U);
+  EXPECT_EQ(CountOf(1, 37), 0U);
+}
+
 TEST_F(ReclaimSharesTest, ABlockLargerThanItsTenantsMaximumIsDeclined) {
   Name(TierShare{.maximum = kRecord - 1}, {});
   const absl::Status put = rig_.Put(1, kLength, {}, kA);
@@ -141,7 +153,7 @@ TEST_F(ReclaimSharesTest, ABlockLargerThanItsTenantsMaximumIsDeclined) {
 
 // Many puts at a time: those that wait for a reclaim do not use up what it copies into.
 TEST_F(ReclaimSharesTest, PutsLeaveTheReserveToWhatMustStay) {
-  Put(kA, 1, 28);
+  PutMixed();
   uint64_t written = 0;
   {
     TaskScope scope(rig_.sim_executor.get());

@@ -250,18 +250,28 @@ class Trim {
   std::vector<BlockKey> trim_;
 };
 
-// Parents may be newer than their children, so leaves that appear are looked for again. That ends
-// with a segment, for at the last all have no more than their fair shares.
+// Tries each segment on its own, the newest first, then all together: leaves of one may be what
+// the blocks of another wait for, and parents may be newer than their children. That ends with a
+// segment, for at the last all tenants have no more than their fair shares.
 std::optional<ReclaimChoice> ChooseByTrimming(const ReclaimView& view, uint64_t budget_bytes) {
   constexpr auto kPayers = RoomShares::Payers::kAllOver;
   const std::vector<SegmentId> oldest_first = view.log->Reclaimable();
-  Trim trim(view, view.shares->MayTake(*view.index, kPayers), budget_bytes);
+  const std::vector<SegmentId> newest_first(oldest_first.rbegin(), oldest_first.rend());
+  const Allowances allowances = view.shares->MayTake(*view.index, kPayers);
+  const auto choice = [&](SegmentId victim, Trim* trim) {
+    return ReclaimChoice{.victim = victim, .payers = kPayers, .trim = trim->TakeKeys()};
+  };
+  for (const SegmentId segment : newest_first) {
+    if (LeastHeld(*view.index, segment, allowances) > budget_bytes) continue;
+    Trim trim(view, allowances, budget_bytes);
+    if (trim.Try(segment)) return choice(segment, &trim);
+  }
+  Trim trim(view, allowances, budget_bytes);
   size_t before = 0;
   do {
     before = trim.size();
-    for (auto segment = oldest_first.rbegin(); segment != oldest_first.rend(); ++segment) {
-      if (!trim.Try(*segment)) continue;
-      return ReclaimChoice{.victim = *segment, .payers = kPayers, .trim = trim.TakeKeys()};
+    for (const SegmentId segment : newest_first) {
+      if (trim.Try(segment)) return choice(segment, &trim);
     }
   } while (trim.size() > before);
   return std::nullopt;
@@ -323,7 +333,7 @@ std::vector<BlockKey> PlanOwnRoom(const ReclaimView& view, TenantTag owner, uint
   KeySet seen;
   uint64_t freed = 0;
   for (const bool even_worthy : {false, true}) {
-    for (const SegmentId segment : view.log->Reclaimable()) {
+    for (const SegmentId segment : view.log->Written()) {
       if (std::ranges::find(index.OwnersIn(segment), owner, &OwnedBytes::owner) ==
           index.OwnersIn(segment).end()) {
         continue;

@@ -67,8 +67,8 @@ ReclaimPlan PlanReclaim(const RecordIndex& index, const ReclaimOrder& order,
                         const ReclaimTerms& terms);
 
 // Returns blocks of the tenant to drop, children before parents, that make up `bytes` of records or
-// as much as may be reclaimed: the oldest that are not worth a second write, with all that descends
-// from them; then the oldest.
+// all that it has outside a segment that is being reclaimed: the oldest that are not worth a second
+// write, with all that descends from them; then the oldest.
 std::vector<BlockKey> PlanOwnRoom(const ReclaimView& view, TenantTag owner, uint64_t bytes);
 
 }  // namespace kvtier

@@ -93,6 +93,12 @@ std::vector<SegmentId> SegmentLog::Reclaimable() const {
   return result;
 }
 
+std::vector<SegmentId> SegmentLog::Written() const {
+  std::vector<SegmentId> result(sealed_.begin(), sealed_.end());
+  if (open_) result.push_back(*open_);
+  return result;
+}
+
 void SegmentLog::BeginReclaim(SegmentId segment) {
   const auto place = std::find(sealed_.begin(), sealed_.end(), segment);
   KVT_CHECK(place != sealed_.end() && At(segment).writers == 0);
