@@ -110,7 +110,7 @@ Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<cons
   // The record's room is lost until its segment is reclaimed, if the write failed.
   if (durable.ok()) Publish(entry);
   KVT_KILL_POINT("put.published");
-  log->EndWrite(*place);
+  EndWrite(*place);
   KVT_CO_RETURN_IF_ERROR(durable);
   ++stats.inserts;
   stats.bytes_in += meta.length;

@@ -40,27 +40,47 @@ void DiskTier::State::ReclaimAhead() {
 
 Task<void> DiskTier::State::ReclaimUntilAhead() {
   while (reclaiming == nullptr && log->free_segments() < free_segments_wanted()) {
-    const absl::Status freed = co_await ReclaimOne(log->segment_bytes() / 2);
+    const uint64_t budget_bytes = log->segment_bytes() / 2;
+    const absl::Status freed = co_await ReclaimOne(Choose(budget_bytes), budget_bytes);
     if (!freed.ok()) break;  // The next put tries again.
   }
 }
 
+std::optional<ReclaimChoice> DiskTier::State::Choose(uint64_t budget_bytes) {
+  order.AdvanceTo(executor->Now());
+  return ChooseVictim({.log = &*log, .index = &index, .order = &order, .shares = &shares},
+                      budget_bytes);
+}
+
 Task<absl::Status> DiskTier::State::MakeRoom(uint64_t record_bytes) {
+  // What is re-appended leaves room in a fresh segment for the record that waits.
+  const uint64_t segment_bytes = log->segment_bytes();
+  const uint64_t budget = std::min(segment_bytes / 2, segment_bytes - record_bytes);
+  std::optional<ReclaimChoice> choice;
+  while (reclaiming == nullptr) {
+    choice = Choose(budget);
+    // Of those that can be reclaimed now too much must stay: there will be others.
+    if (choice || shares.is_lone() || !log->AwaitsWrites()) break;
+    if (write_ended == nullptr) write_ended = std::make_shared<Event>(executor);
+    const std::shared_ptr<Event> ended = write_ended;
+    co_await ended->WaitUntil(absl::InfiniteFuture());
+  }
   hurried = true;
   if (const std::shared_ptr<SharedOutcome> running = reclaiming; running != nullptr) {
     KVT_KILL_POINT("reclaim.joined");
     co_await running->done.WaitUntil(absl::InfiniteFuture());
     co_return running->status;
   }
-  // What is re-appended leaves room in a fresh segment for the record that waits.
-  const uint64_t segment_bytes = log->segment_bytes();
-  const uint64_t budget = std::min(segment_bytes / 2, segment_bytes - record_bytes);
-  co_return co_await ReclaimOne(budget);
+  co_return co_await ReclaimOne(std::move(choice), budget);
 }
 
-Task<absl::Status> DiskTier::State::ReclaimOne(uint64_t budget_bytes) {
-  order.AdvanceTo(executor->Now());
-  std::optional<ReclaimChoice> choice = ChooseVictim(View(), budget_bytes);
+void DiskTier::State::EndWrite(const RecordPlace& place) {
+  log->EndWrite(place);
+  if (const auto ended = std::exchange(write_ended, nullptr)) ended->Set();
+}
+
+Task<absl::Status> DiskTier::State::ReclaimOne(std::optional<ReclaimChoice> choice,
+                                               uint64_t budget_bytes) {
   if (!choice) {
     hurried = false;
     co_return absl::ResourceExhaustedError(
@@ -233,7 +253,7 @@ Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key, std::span<std:
     ++reclaimed.reappended_blocks;
     reclaimed.reappended_bytes += RecordBytes(from.block.length);
   }
-  log->EndWrite(*place);
+  EndWrite(*place);
   co_return moved;
 }
 

@@ -31,7 +31,8 @@ uint64_t DiskTier::State::BeyondMaximum(TenantTag owner) const {
 Task<absl::Status> DiskTier::State::DropForMaximum(TenantTag owner) {
   const uint64_t maximum = shares.MaximumOf(owner);
   const uint64_t bytes = BeyondMaximum(owner) + maximum / kMaximumPerTrim;
-  std::vector<BlockKey> drop = PlanOwnRoom(View(), owner, bytes);
+  std::vector<BlockKey> drop = PlanOwnRoom(
+      {.log = &*log, .index = &index, .order = &order, .shares = &shares}, owner, bytes);
   for (const BlockKey& key : drop) {
     shares.NoteOwnEviction(owner);
     Unpublish(key);

@@ -65,6 +65,7 @@ struct DiskTier::State {
   absl::flat_hash_map<BlockKey, std::shared_ptr<SharedOutcome>> putting;
   std::shared_ptr<SharedOutcome> reclaiming;  // Null: no reclaim runs.
   bool hurried = false;                       // Somebody waits for the one that runs.
+  std::shared_ptr<Event> write_ended;         // Null: nobody waits for the end of a write.
   Reclaimed reclaimed;
   // Tenants whose salt is being made durable, and those whose key is being destroyed.
   absl::flat_hash_map<std::string, std::shared_ptr<SharedOutcome>> salting;
@@ -131,11 +132,13 @@ struct DiskTier::State {
   Task<void> ReclaimUntilAhead();
   // Puts beside the reserve.
   size_t free_segments_wanted() const;
-  Task<absl::Status> ReclaimOne(uint64_t budget_bytes);
+  // Returns what to reclaim now: ChooseVictim().
+  std::optional<ReclaimChoice> Choose(uint64_t budget_bytes);
+  // Carries the choice out. Errors: kResourceExhausted, there is none; the manifest's.
+  Task<absl::Status> ReclaimOne(std::optional<ReclaimChoice> choice, uint64_t budget_bytes);
   Task<absl::Status> Reclaim(ReclaimChoice choice, uint64_t budget_bytes);
-  ReclaimView View() const {
-    return {.log = &*log, .index = &index, .order = &order, .shares = &shares};
-  }
+  // Ends the write of a record, for which puts may wait whose segment could be reclaimed then.
+  void EndWrite(const RecordPlace& place);
   ReclaimPlan PlanFor(const ReclaimChoice& choice, uint64_t budget_bytes) const;
   // Unpublishes blocks to make room; their rows remain to be erased.
   void Evict(const std::vector<BlockKey>& keys);

@@ -93,6 +93,10 @@ std::vector<SegmentId> SegmentLog::Reclaimable() const {
   return result;
 }
 
+bool SegmentLog::AwaitsWrites() const {
+  return std::ranges::any_of(sealed_, [this](SegmentId id) { return At(id).writers > 0; });
+}
+
 std::vector<SegmentId> SegmentLog::Written() const {
   std::vector<SegmentId> result(sealed_.begin(), sealed_.end());
   if (open_) result.push_back(*open_);

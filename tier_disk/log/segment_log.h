@@ -56,6 +56,8 @@ class SegmentLog {
 
   // Sealed segments without writers, oldest first: what may be reclaimed.
   std::vector<SegmentId> Reclaimable() const;
+  // Returns whether a segment can be reclaimed only when writes under way to it have ended.
+  bool AwaitsWrites() const;
   // Sealed segments, oldest first, then the open one.
   std::vector<SegmentId> Written() const;
   // REQUIRES: `segment` is reclaimable. Ends with Free() or PutBack().
