@@ -11,7 +11,9 @@
 // is always one of which no more than half must stay, once the writes under way to it have ended.
 // Each reclaim therefore gains half a segment at least: the log makes progress, and of each byte
 // put at most one more is written. A record that is larger than half a segment leaves less for
-// copies, and may be declined.
+// copies, and may be declined. Fair shares are not kept of the one segment that goes without copies
+// when a crash in the middle of a reclaim has used up the reserve (ChooseVictim), nor of blocks
+// that cannot be read or written again.
 //
 // A disk of one tenant is not divided.
 //
@@ -97,13 +99,14 @@ class RoomShares {
   absl::Status Set(std::span<const OwnerShare> shares, const RecordIndex& index);
   // Returns what the guarantees can be together.
   uint64_t divided_bytes() const { return divided_bytes_; }
+  // Returns UINT64_MAX of a tenant without a maximum.
   uint64_t MaximumOf(TenantTag owner) const;
 
   // Notes a tenant whose blocks the disk had when it was opened.
   void NoteOwner(TenantTag owner) { tenants_.try_emplace(owner); }
   // Notes that a record of the tenant is being put.
   void NoteWrite(TenantTag owner, uint64_t bytes) { tenants_[owner].unpaid += bytes; }
-  // The causes of what is dropped next are the writes of about the last segment.
+  // Lets all but about the last segment of each tenant's writes cause nothing any more.
   void BeginReclaim();
   // Notes that a block of the tenant was dropped to make room: for its own writes as far as these
   // go, else for those of whoever wrote most.
@@ -111,8 +114,9 @@ class RoomShares {
   // Notes the same of a block that its tenant's maximum left no room for.
   void NoteOwnEviction(TenantTag owner) { ++tenants_[owner].evictions; }
 
-  // No more than one tenant has, writes or is named.
+  // Returns whether no more than one tenant has blocks here, wrote or is named.
   bool is_lone() const { return tenants_.size() <= 1; }
+  // Returns what a reclaim may take of each tenant for others' writes.
   Allowances MayTake(const RecordIndex& index, Payers payers) const;
   // Returns all tenants remembered, by tag.
   std::vector<TenantRoom> Report(const RecordIndex& index) const;

@@ -46,8 +46,8 @@ class SegmentLog {
   // nullopt: no segment may be opened (reclaim one, then retry). The caller ends
   // the write with EndWrite() exactly once. REQUIRES: bytes <= segment_bytes.
   std::optional<RecordPlace> Reserve(uint64_t bytes, Use use);
-  // Puts leave so many bytes for reclaim of the segment that was opened from the reserve, as long
-  // as no segment is free. 0: none.
+  // Makes puts leave so many bytes for reclaim of the segment that was opened from the reserve, as
+  // long as no segment is free. 0: none.
   void SetAside(uint64_t bytes) { set_aside_ = bytes; }
   // Returns the bytes of records that reclaim can append for certain: a whole segment, or what is
   // left of the open one once the reserve is in use.
