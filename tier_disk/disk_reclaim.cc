@@ -154,6 +154,7 @@ Task<absl::Status> DiskTier::State::CopyWhatStays(const ReclaimChoice& choice,
     const Copied copied = co_await CopySurvivors(victim, std::move(keys));
     budget_bytes -= std::min(budget_bytes, copied.bytes);
     if (!copied.is_full) continue;
+    if (choice.is_forced) co_return absl::OkStatus();
     budget_bytes = 0;
     if (PlanFor(choice, 0).held_bytes > 0) {
       co_return absl::ResourceExhaustedError("no room to copy what its tenants are guaranteed");

@@ -286,11 +286,14 @@ std::optional<ReclaimChoice> ChooseForTenants(const ReclaimView& view, uint64_t 
     if (victim) return ReclaimChoice{.victim = *victim, .payers = payers};
   }
   std::optional<ReclaimChoice> trimmed = ChooseByTrimming(view, budget);
-  if (trimmed || view.log->reclaim_room() > 0) return trimmed;
-  const Allowances allowances = view.shares->MayTake(*view.index, RoomShares::Payers::kAllOver);
-  return ReclaimChoice{.victim = *std::ranges::min_element(candidates, {}, [&](SegmentId segment) {
-                         return LeastHeld(*view.index, segment, allowances);
-                       })};
+  const bool is_stuck = view.log->free_segments() == 0 && !view.log->AwaitsWrites();
+  if (trimmed || !is_stuck) return trimmed;
+  constexpr auto kPayers = RoomShares::Payers::kAllOver;
+  const Allowances allowances = view.shares->MayTake(*view.index, kPayers);
+  const SegmentId victim = *std::ranges::min_element(candidates, {}, [&](SegmentId segment) {
+    return LeastHeld(*view.index, segment, allowances);
+  });
+  return ReclaimChoice{.victim = victim, .payers = kPayers, .is_forced = true};
 }
 
 }  // namespace

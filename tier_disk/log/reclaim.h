@@ -28,6 +28,7 @@ struct ReclaimChoice {
   std::optional<RoomShares::Payers> payers{};
   // Blocks that are dropped first, children before parents: the victim then holds little enough.
   std::vector<BlockKey> trim{};
+  bool is_forced = false;  // What must stay and finds no room to be copied into goes all the same.
 };
 
 // On a disk of one tenant: an empty segment if there is one; else the oldest; else, when the
@@ -36,8 +37,8 @@ struct ReclaimChoice {
 // Of several tenants: an empty segment; else the oldest of which no more than `budget_bytes` must
 // stay, where the tenants furthest over their fair shares pay alone; else where all pay that are
 // over theirs; else one of which leaves of those tenants are dropped until no more remains. When
-// the reserve is gone, which takes a crash in the middle of a reclaim, the one that loses the
-// fewest bytes of which it may take nothing.
+// the reserve is used up, by a crash in the middle of a reclaim or by copies that failed, the one
+// of which the least must stay is forced.
 //
 // nullopt: every segment is free, open or has writes in flight, or too much must stay of the
 // others.

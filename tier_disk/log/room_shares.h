@@ -11,9 +11,9 @@
 // is always one of which no more than half must stay, once the writes under way to it have ended.
 // Each reclaim therefore gains half a segment at least: the log makes progress, and of each byte
 // put at most one more is written. A record that is larger than half a segment leaves less for
-// copies, and may be declined. Fair shares are not kept of the one segment that goes without copies
-// when a crash in the middle of a reclaim has used up the reserve (ChooseVictim), nor of blocks
-// that cannot be read or written again.
+// copies, and may be declined. Fair shares are not kept of blocks that cannot be read or written
+// again, nor of a segment that is forced because a crash in the middle of a reclaim, or copies that
+// failed, have used up the reserve (ChooseVictim).
 //
 // A disk of one tenant is not divided.
 //
