@@ -196,5 +196,26 @@ TEST_F(ReclaimTest, WithoutAReserveTheVictimIsTheEmptiest) {
   EXPECT_EQ(Victim(log), SegmentId{1});
 }
 
+// All that the two tenants have is within their fair shares, and there is nowhere to copy it.
+TEST_F(ReclaimTest, WithoutAReserveTheSegmentOfWhichTheLeastMustStayIsForced) {
+  std::vector<SegmentLog::Found> found(3);
+  for (uint64_t i = 0; i < 3; ++i) found[i] = {.generation = 10 + i, .holds_records = true};
+  const SegmentLog log(found, uint64_t{1} << 20);
+  RoomShares shares(2 * log.segment_bytes(), log.segment_bytes());
+  constexpr uint32_t kSegmentOf[] = {0, 0, 0, 1, 1, 2, 2, 2, 2};
+  for (uint64_t i = 0; i < std::size(kSegmentOf); ++i) {
+    const TenantTag owner{1 + i % 2};
+    shares.NoteOwner(owner);
+    index_->Insert(
+        {.key = Key(i), .length = kLength, .owner = owner},
+        {.segment = SegmentId{kSegmentOf[i]}, .generation = 1, .offset = i * RecordBytes(kLength)});
+  }
+  const auto choice =
+      ChooseVictim({.log = &log, .index = &*index_, .order = &*order_, .shares = &shares}, kBudget);
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->victim, SegmentId{1});
+  EXPECT_TRUE(choice->is_forced);
+}
+
 }  // namespace
 }  // namespace kvtier
