@@ -52,7 +52,8 @@ inline constexpr size_t kMaxReservationsPerSession = 16384;
 inline constexpr size_t kMaxReservations = 65536;     // Of all sessions together, late ones, too.
 inline constexpr size_t kMaxSlotsPerSession = 65536;  // Of the GPU pool, as KV memory.
 
-// Loads (disk to host) running, and waiting for their turn.
+// Loads (disk to host) running, and waiting for their turn; of the second each domain has a
+// guaranteed part.
 inline constexpr size_t kMaxLoadsRunning = 64;
 inline constexpr size_t kMaxLoadsQueued = 16384;
 // Size of a domain's residency table at first and at most (64 KiB, 256 MiB), in buckets of 15

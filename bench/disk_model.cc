@@ -18,7 +18,8 @@ constexpr uint64_t kLength = kRecordHeaderBytes;
 SegmentDisk::SegmentDisk(const Trace& trace, uint64_t blocks, EvictionPolicy policy)
     : trace_(trace),
       log_(std::vector<SegmentLog::Found>(kSegments), blocks / kSegments * RecordBytes(kLength)),
-      order_(policy, kSegments, &index_) {
+      order_(policy, kSegments, &index_),
+      shares_(kSegments * log_.segment_bytes(), log_.segment_bytes()) {
   KVT_CHECK(log_.segment_bytes() > 0);
 }
 
@@ -43,10 +44,15 @@ uint64_t SegmentDisk::Write(uint32_t block) {
 }
 
 uint64_t SegmentDisk::Reclaim() {
-  const SegmentId victim = *ChooseVictim(log_, index_);
+  const uint64_t budget_bytes = log_.segment_bytes() / 2;
+  const SegmentId victim =
+      ChooseVictim({.log = &log_, .index = &index_, .order = &order_, .shares = &shares_},
+                   budget_bytes)
+          ->victim;
   log_.BeginReclaim(victim);
   order_.BeginReclaim(victim);
-  const ReclaimPlan plan = PlanReclaim(index_, order_, victim, log_.segment_bytes() / 2);
+  const ReclaimPlan plan =
+      PlanReclaim(index_, order_, {.victim = victim, .budget_bytes = budget_bytes});
   for (const BlockKey& key : plan.reappend) {
     const RecordPlace place = *log_.Reserve(RecordBytes(kLength), SegmentLog::Use::kReclaim);
     index_.Move(key, place);

@@ -14,6 +14,7 @@
 #include "core/eviction_policy.h"
 #include "tier_disk/log/reclaim_order.h"
 #include "tier_disk/log/record_index.h"
+#include "tier_disk/log/room_shares.h"
 #include "tier_disk/log/segment_log.h"
 
 namespace kvtier::bench {
@@ -56,6 +57,7 @@ class SegmentDisk : public DiskModel {
   SegmentLog log_;
   RecordIndex index_{kSegments};
   ReclaimOrder order_;
+  RoomShares shares_;  // Of one tenant.
   std::vector<uint32_t> left_;
 };
 

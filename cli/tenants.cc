@@ -39,6 +39,47 @@ std::string TenantLines(const v1::ListTenantsResponse& response) {
   return table.ToString();
 }
 
+// Returns what each tenant has of the disks; nothing where the node has none.
+std::string DiskLines(const v1::ListTenantsResponse& response) {
+  Table table({{"DISK"},
+               {"USED", Align::kRight},
+               {"GUARANTEED", Align::kRight},
+               {"FAIR SHARE", Align::kRight},
+               {"MAXIMUM", Align::kRight},
+               {"EVICTED", Align::kRight},
+               {"FOR OTHERS", Align::kRight},
+               {"OF OTHERS", Align::kRight}},
+              /*indent=*/2);
+  bool has_disk = false;
+  for (const v1::TenantReport& tenant : response.tenants()) {
+    if (!tenant.has_disk()) continue;
+    has_disk = true;
+    const v1::TenantDisk& disk = tenant.disk();
+    table.AddRow({tenant.name(), BytesText(disk.used_bytes()), BytesText(disk.guaranteed_bytes()),
+                  BytesText(disk.fair_bytes()),
+                  disk.maximum_bytes() == UINT64_MAX ? "-" : BytesText(disk.maximum_bytes()),
+                  CountText(disk.evictions()), CountText(disk.evictions_suffered()),
+                  CountText(disk.evictions_caused())});
+  }
+  return has_disk ? table.ToString() : "";
+}
+
+void WriteDisk(const v1::TenantDisk& disk, JsonWriter* json) {
+  json->OpenObject("disk");
+  json->Count("used_bytes", disk.used_bytes());
+  json->Count("guaranteed_bytes", disk.guaranteed_bytes());
+  if (disk.maximum_bytes() == UINT64_MAX) {
+    json->Null("maximum_bytes");
+  } else {
+    json->Count("maximum_bytes", disk.maximum_bytes());
+  }
+  json->Count("fair_bytes", disk.fair_bytes());
+  json->Count("evictions", disk.evictions());
+  json->Count("evictions_suffered", disk.evictions_suffered());
+  json->Count("evictions_caused", disk.evictions_caused());
+  json->Close();
+}
+
 // Returns what all tenants together have of the node's numbers.
 std::string TotalLine(const v1::ListTenantsResponse& response) {
   v1::TenantReport all;
@@ -70,7 +111,7 @@ void WriteShare(const char* name, const v1::TenantShare& share, JsonWriter* json
 
 std::string TenantsTable(const TenantAnswers& answers) {
   return AgentSections(answers, [](const v1::ListTenantsResponse& response) {
-    return absl::StrCat(TenantLines(response), TotalLine(response));
+    return absl::StrCat(TenantLines(response), TotalLine(response), DiskLines(response));
   });
 }
 
@@ -93,6 +134,7 @@ std::string TenantsJson(const TenantAnswers& answers) {
       json->Count("count", tenant.kept().prefixes());
       json->Count("bytes", tenant.kept().bytes());
       json->Close();
+      if (tenant.has_disk()) WriteDisk(tenant.disk(), json);
       json->Close();
     }
     json->Close();

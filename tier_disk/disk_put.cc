@@ -84,11 +84,14 @@ Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<cons
     if (!found.ok()) co_return found.status();
     cipher = *std::move(found);
   }
+  const TenantTag owner = TenantTagOf(tenant);
+  if (BeyondMaximum(owner) > 0) KVT_CO_RETURN_IF_ERROR(co_await DropForMaximum(owner));
+  shares.NoteWrite(owner, RecordBytes(meta.length));
   const absl::StatusOr<RecordPlace> place = co_await ReservePlace(RecordBytes(meta.length));
   if (!place.ok()) co_return place.status();
   KVT_KILL_POINT("put.reserved");
   const KeyId key_id = cipher ? cipher->key_id() : KeyId{};
-  const DiskEntry entry{.block = DiskBlockOf(meta, TenantTagOf(tenant), key_id), .place = *place};
+  const DiskEntry entry{.block = DiskBlockOf(meta, owner, key_id), .place = *place};
   absl::Status durable;
   if (cipher) {
     durable = co_await WriteSealed(entry, *cipher, meta.sum, slot);
@@ -107,7 +110,7 @@ Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<cons
   // The record's room is lost until its segment is reclaimed, if the write failed.
   if (durable.ok()) Publish(entry);
   KVT_KILL_POINT("put.published");
-  log->EndWrite(*place);
+  EndWrite(*place);
   KVT_CO_RETURN_IF_ERROR(durable);
   ++stats.inserts;
   stats.bytes_in += meta.length;
@@ -153,8 +156,11 @@ Task<absl::Status> DiskTier::Put(BlockMeta meta, std::span<const std::byte> slot
   }
   const auto outcome = std::make_shared<SharedOutcome>(state.executor);
   state.putting.emplace(meta.key, outcome);
+  state.arriving[block.owner] += RecordBytes(meta.length);
   outcome->status = co_await state.PutNew(meta, slot, tenant);
   KVT_KILL_POINT("put.done");
+  const auto arrived = state.arriving.find(block.owner);
+  if ((arrived->second -= RecordBytes(meta.length)) == 0) state.arriving.erase(arrived);
   state.putting.erase(meta.key);
   if (absl::IsResourceExhausted(outcome->status)) ++state.stats.declined;
   outcome->done.Set();

@@ -40,34 +40,56 @@ void DiskTier::State::ReclaimAhead() {
 
 Task<void> DiskTier::State::ReclaimUntilAhead() {
   while (reclaiming == nullptr && log->free_segments() < free_segments_wanted()) {
-    const absl::Status freed = co_await ReclaimOne(log->segment_bytes() / 2);
+    const uint64_t budget_bytes = log->segment_bytes() / 2;
+    const absl::Status freed = co_await ReclaimOne(Choose(budget_bytes), budget_bytes);
     if (!freed.ok()) break;  // The next put tries again.
   }
 }
 
+std::optional<ReclaimChoice> DiskTier::State::Choose(uint64_t budget_bytes) {
+  order.AdvanceTo(executor->Now());
+  return ChooseVictim({.log = &*log, .index = &index, .order = &order, .shares = &shares},
+                      budget_bytes);
+}
+
 Task<absl::Status> DiskTier::State::MakeRoom(uint64_t record_bytes) {
+  // What is re-appended leaves room in a fresh segment for the record that waits.
+  const uint64_t segment_bytes = log->segment_bytes();
+  const uint64_t budget = std::min(segment_bytes / 2, segment_bytes - record_bytes);
+  std::optional<ReclaimChoice> choice;
+  while (reclaiming == nullptr) {
+    choice = Choose(budget);
+    // Of those that can be reclaimed now too much must stay: there will be others.
+    if (choice || shares.is_lone() || !log->AwaitsWrites()) break;
+    if (write_ended == nullptr) write_ended = std::make_shared<Event>(executor);
+    const std::shared_ptr<Event> ended = write_ended;
+    co_await ended->WaitUntil(absl::InfiniteFuture());
+  }
   hurried = true;
   if (const std::shared_ptr<SharedOutcome> running = reclaiming; running != nullptr) {
     KVT_KILL_POINT("reclaim.joined");
     co_await running->done.WaitUntil(absl::InfiniteFuture());
     co_return running->status;
   }
-  // What is re-appended leaves room in a fresh segment for the record that waits.
-  const uint64_t segment_bytes = log->segment_bytes();
-  const uint64_t budget = std::min(segment_bytes / 2, segment_bytes - record_bytes);
-  co_return co_await ReclaimOne(budget);
+  co_return co_await ReclaimOne(std::move(choice), budget);
 }
 
-Task<absl::Status> DiskTier::State::ReclaimOne(uint64_t budget_bytes) {
-  const std::optional<SegmentId> victim = ChooseVictim(*log, index);
-  if (!victim) {
+void DiskTier::State::EndWrite(const RecordPlace& place) {
+  log->EndWrite(place);
+  if (const auto ended = std::exchange(write_ended, nullptr)) ended->Set();
+}
+
+Task<absl::Status> DiskTier::State::ReclaimOne(std::optional<ReclaimChoice> choice,
+                                               uint64_t budget_bytes) {
+  if (!choice) {
     hurried = false;
-    co_return absl::ResourceExhaustedError("every segment is free, open or being written");
+    co_return absl::ResourceExhaustedError(
+        "every segment is free, open, being written or within the shares of other tenants");
   }
   KVT_KILL_POINT("reclaim.victim_chosen");
   const auto outcome = std::make_shared<SharedOutcome>(executor);
   reclaiming = outcome;
-  outcome->status = co_await Reclaim(*victim, budget_bytes);
+  outcome->status = co_await Reclaim(*std::move(choice), budget_bytes);
   KVT_KILL_POINT("reclaim.done");
   reclaiming.reset();
   hurried = false;
@@ -75,8 +97,9 @@ Task<absl::Status> DiskTier::State::ReclaimOne(uint64_t budget_bytes) {
   co_return outcome->status;
 }
 
-Task<uint64_t> DiskTier::State::CopySurvivors(SegmentId victim, std::vector<BlockKey> keys) {
-  uint64_t copied = 0;
+Task<DiskTier::State::Copied> DiskTier::State::CopySurvivors(SegmentId victim,
+                                                             std::vector<BlockKey> keys) {
+  Copied copied;
   std::optional<PageBuffer> buffer;  // For the largest record so far: its pages are dear.
   const absl::Time started = executor->Now();
   for (const BlockKey& key : keys) {
@@ -85,40 +108,88 @@ Task<uint64_t> DiskTier::State::CopySurvivors(SegmentId victim, std::vector<Bloc
     const uint64_t bytes = SlotBytes(entry->block.length);
     if (!buffer || buffer->bytes().size() < bytes) buffer.emplace(bytes);
     const absl::Status moved = co_await Reappend(key, buffer->bytes().first(bytes));
-    if (absl::IsResourceExhausted(moved)) co_return log->segment_bytes();  // No room for more.
+    if (absl::IsResourceExhausted(moved)) {
+      copied.is_full = true;
+      break;
+    }
     // Any other failure is this block's own: it stays, and goes with its segment.
-    copied += RecordBytes(entry->block.length);
+    copied.bytes += RecordBytes(entry->block.length);
+    if (!shares.is_lone()) log->SetAside(index.live_bytes(victim));
     if (hurried) continue;
-    const absl::Duration due = absl::Seconds(static_cast<double>(copied) / kReclaimBytesPerSecond);
+    const absl::Duration due =
+        absl::Seconds(static_cast<double>(copied.bytes) / kReclaimBytesPerSecond);
     co_await SleepUntil(executor, started + due);
   }
   co_return copied;
 }
 
-Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_bytes) {
-  log->BeginReclaim(victim);
-  order.AdvanceTo(executor->Now());
-  order.BeginReclaim(victim);
-  KVT_KILL_POINT("reclaim.begun");
+ReclaimPlan DiskTier::State::PlanFor(const ReclaimChoice& choice, uint64_t budget_bytes) const {
+  ReclaimTerms terms{.victim = choice.victim, .budget_bytes = budget_bytes};
+  if (!choice.payers) return PlanReclaim(index, order, terms);
+  const Allowances allowances = shares.MayTake(index, *choice.payers);
+  terms.allowances = &allowances;
+  return PlanReclaim(index, order, terms);
+}
+
+void DiskTier::State::Evict(const std::vector<BlockKey>& keys) {
+  for (const BlockKey& key : keys) {
+    const DiskBlock block = index.Find(key)->block;
+    shares.NoteEviction(block.owner, RecordBytes(block.length));
+    Unpublish(key);
+  }
+  stats.evictions += keys.size();
+}
+
+Task<absl::Status> DiskTier::State::CopyWhatStays(const ReclaimChoice& choice,
+                                                  uint64_t budget_bytes) {
+  const SegmentId victim = choice.victim;
+  if (choice.payers) log->SetAside(index.live_bytes(victim));
   // More than once: blocks may be touched while copies are under way.
   absl::flat_hash_set<BlockKey> tried;
   while (true) {
-    std::vector<BlockKey> keys = PlanReclaim(index, order, victim, budget_bytes).reappend;
+    const ReclaimPlan plan = PlanFor(choice, budget_bytes);
+    std::vector<BlockKey> keys = plan.reappend;
     std::erase_if(keys, [&](const BlockKey& key) { return !tried.insert(key).second; });
-    if (keys.empty()) break;
-    const uint64_t copied = co_await CopySurvivors(victim, std::move(keys));
-    budget_bytes -= std::min(budget_bytes, copied);
+    if (keys.empty()) co_return absl::OkStatus();
+    const Copied copied = co_await CopySurvivors(victim, std::move(keys));
+    budget_bytes -= std::min(budget_bytes, copied.bytes);
+    if (!copied.is_full) continue;
+    if (choice.is_forced) co_return absl::OkStatus();
+    budget_bytes = 0;
+    if (PlanFor(choice, 0).held_bytes > 0) {
+      co_return absl::ResourceExhaustedError("no room to copy what its tenants are guaranteed");
+    }
   }
-  ReclaimPlan plan = PlanReclaim(index, order, victim, 0);
+}
 
-  // From the plan to here nothing waits, so no child can appear in between.
-  ManifestBatch batch;
+Task<absl::Status> DiskTier::State::Reclaim(ReclaimChoice choice, uint64_t budget_bytes) {
+  const SegmentId victim = choice.victim;
+  log->BeginReclaim(victim);
+  order.AdvanceTo(executor->Now());
+  order.BeginReclaim(victim);
+  shares.BeginReclaim();
+  KVT_KILL_POINT("reclaim.begun");
+  if (!choice.trim.empty()) {
+    Evict(choice.trim);
+    ManifestBatch trimmed{.erases = std::move(choice.trim)};
+    // Should it fail, they are back after a restart.
+    (co_await commits.Commit(std::move(trimmed))).IgnoreError();
+  }
+  if (const absl::Status stays = co_await CopyWhatStays(choice, budget_bytes); !stays.ok()) {
+    log->PutBack(victim);
+    co_return stays;
+  }
+  log->SetAside(0);
+  // From the last plan to here nothing waits, so no child can appear in between.
+  ManifestBatch batch{.erases = PlanFor(choice, 0).drop};
   KVT_KILL_POINT("reclaim.before_drop");
-  for (const BlockKey& key : plan.drop) Unpublish(key);
+  Evict(batch.erases);
+  // What was to stay and could not be copied goes with its segment.
+  const ReclaimPlan rest = PlanReclaim(index, order, {.victim = victim});
+  Evict(rest.drop);
+  batch.erases.insert(batch.erases.end(), rest.drop.begin(), rest.drop.end());
   KVT_KILL_POINT("reclaim.unpublished");
-  stats.evictions += plan.drop.size();
   KVT_CHECK(index.InSegment(victim).empty());
-  batch.erases = std::move(plan.drop);
   const uint64_t generation = log->NextGeneration();
   batch.generations.push_back({.segment = victim, .generation = generation});
   KVT_KILL_POINT("reclaim.before_commit");
@@ -183,7 +254,7 @@ Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key, std::span<std:
     ++reclaimed.reappended_blocks;
     reclaimed.reappended_bytes += RecordBytes(from.block.length);
   }
-  log->EndWrite(*place);
+  EndWrite(*place);
   co_return moved;
 }
 

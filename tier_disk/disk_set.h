@@ -136,6 +136,14 @@ class DiskSet final : public DiskResidents {
   // one that is not open may.
   absl::StatusOr<bool> KnowsTenant(const std::string& tenant) const;
 
+  // Divides each tenant's share of the node over all disks, in proportion to their capacities, and
+  // sets it there: DiskTier::SetShares(). At any time, also before Open(). Errors:
+  // kInvalidArgument, nothing changes.
+  absl::Status SetShares(std::span<const OwnerShare> shares);
+  // Returns what the tenants have of all disks, whether these serve or not, by tag.
+  std::vector<TenantRoom> Tenants() const;
+  uint64_t divided_bytes() const;  // DiskTier::divided_bytes(), of all disks.
+
   // Of the disks that serve.
   std::optional<DiskBlock> Find(const BlockKey& key) const;
   // Returns the tenant that put the block; nullopt: no disk that serves has it.

@@ -1,8 +1,9 @@
 // DiskTier's state, shared by its flows: disk_put.cc, disk_get.cc, disk_reclaim.cc,
-// disk_scrub.cc, disk_tenants.cc. Private to tier_disk.
+// disk_room.cc, disk_scrub.cc, disk_tenants.cc. Private to tier_disk.
 #ifndef KVTIER_TIER_DISK_DISK_STATE_H_
 #define KVTIER_TIER_DISK_DISK_STATE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,9 +15,11 @@
 #include "core/task_scope.h"
 #include "tier_disk/disk_tier.h"
 #include "tier_disk/io/page_pool.h"
+#include "tier_disk/log/reclaim.h"
 #include "tier_disk/log/reclaim_order.h"
 #include "tier_disk/log/record.h"
 #include "tier_disk/log/record_index.h"
+#include "tier_disk/log/room_shares.h"
 #include "tier_disk/log/segment_log.h"
 #include "tier_disk/manifest/group_commit.h"
 #include "tier_disk/scrub.h"
@@ -42,6 +45,7 @@ struct DiskTier::State {
         commits(executor, manifest),
         index(disk->segment_count()),
         order(options.eviction, disk->segment_count(), &index),
+        shares(usable_bytes(), disk->segment_bytes()),
         background(executor) {}
 
   Executor* const executor;
@@ -53,12 +57,15 @@ struct DiskTier::State {
 
   GroupCommit commits;
   RecordIndex index;
-  ReclaimOrder order;             // Its clock is the executor's.
-  std::optional<SegmentLog> log;  // From Open() on.
+  ReclaimOrder order;  // Its clock is the executor's.
+  RoomShares shares;
+  absl::flat_hash_map<TenantTag, uint64_t> arriving;  // Bytes of records of puts in flight.
+  std::optional<SegmentLog> log;                      // From Open() on.
   PagePool header_pages;
   absl::flat_hash_map<BlockKey, std::shared_ptr<SharedOutcome>> putting;
   std::shared_ptr<SharedOutcome> reclaiming;  // Null: no reclaim runs.
   bool hurried = false;                       // Somebody waits for the one that runs.
+  std::shared_ptr<Event> write_ended;         // Null: nobody waits for the end of a write.
   Reclaimed reclaimed;
   // Tenants whose salt is being made durable, and those whose key is being destroyed.
   absl::flat_hash_map<std::string, std::shared_ptr<SharedOutcome>> salting;
@@ -125,11 +132,35 @@ struct DiskTier::State {
   Task<void> ReclaimUntilAhead();
   // Puts beside the reserve.
   size_t free_segments_wanted() const;
-  Task<absl::Status> ReclaimOne(uint64_t budget_bytes);
-  Task<absl::Status> Reclaim(SegmentId victim, uint64_t budget_bytes);
-  // Copies one after the other what the plan keeps, as slowly as may be; returns the
-  // record bytes that the budget is to be charged.
-  Task<uint64_t> CopySurvivors(SegmentId victim, std::vector<BlockKey> keys);
+  // Returns what to reclaim now: ChooseVictim().
+  std::optional<ReclaimChoice> Choose(uint64_t budget_bytes);
+  // Carries the choice out. Errors: kResourceExhausted, there is none; the manifest's.
+  Task<absl::Status> ReclaimOne(std::optional<ReclaimChoice> choice, uint64_t budget_bytes);
+  Task<absl::Status> Reclaim(ReclaimChoice choice, uint64_t budget_bytes);
+  // Ends the write of a record, for which puts may wait whose segment could be reclaimed then.
+  void EndWrite(const RecordPlace& place);
+  ReclaimPlan PlanFor(const ReclaimChoice& choice, uint64_t budget_bytes) const;
+  // Unpublishes blocks to make room; their rows remain to be erased.
+  void Evict(const std::vector<BlockKey>& keys);
+  // Copies what is worth it, and what may not be taken from its tenant. Errors:
+  // kResourceExhausted, there was no room for all of the latter.
+  Task<absl::Status> CopyWhatStays(const ReclaimChoice& choice, uint64_t budget_bytes);
+  struct Copied {
+    uint64_t bytes = 0;    // Of records.
+    bool is_full = false;  // There was no room for more.
+  };
+  // Copies these blocks one after the other, as slowly as may be.
+  Task<Copied> CopySurvivors(SegmentId victim, std::vector<BlockKey> keys);
+  // Returns the bytes by which what the tenant has, and what is being put, exceed its maximum.
+  uint64_t BeyondMaximum(TenantTag owner) const;
+  // Drops blocks of the tenant until it is within its maximum. Errors: kResourceExhausted, too
+  // little could be dropped.
+  Task<absl::Status> DropForMaximum(TenantTag owner);
+  // Bytes of all segments but the reserve.
+  uint64_t usable_bytes() const {
+    return (std::max<uint64_t>(disk->segment_count(), kMinSegments) - kReserveSegments) *
+           disk->segment_bytes();
+  }
   // Copies one block's record to the open segment; the index then points there.
   // `slot` holds SlotBytes(length) bytes.
   Task<absl::Status> Reappend(const BlockKey& key, std::span<std::byte> slot);

@@ -66,6 +66,7 @@ Task<absl::StatusOr<DiskTier::Recovery>> DiskTier::Open() {
     state.index.Insert(entry.block, {.segment = entry.place.segment,
                                      .generation = state.log->generation(entry.place.segment),
                                      .offset = entry.place.offset});
+    state.shares.NoteOwner(entry.block.owner);
     KVT_KILL_POINT("open.block_indexed");
   }
   KVT_KILL_POINT("open.done");
@@ -136,9 +137,7 @@ const DiskTier::Reclaimed& DiskTier::reclaimed() const { return state_->reclaime
 
 size_t DiskTier::block_count() const { return state_->index.size(); }
 
-uint64_t DiskTier::capacity_bytes() const {
-  return (state_->disk->segment_count() - kReserveSegments) * state_->disk->segment_bytes();
-}
+uint64_t DiskTier::capacity_bytes() const { return state_->usable_bytes(); }
 
 uint64_t DiskTier::used_bytes() const { return state_->index.used_bytes(); }
 

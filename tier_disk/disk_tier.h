@@ -33,6 +33,7 @@
 #include "tier_disk/disk_block.h"
 #include "tier_disk/disk_residents.h"
 #include "tier_disk/io/disk.h"
+#include "tier_disk/log/room_shares.h"
 #include "tier_disk/manifest/manifest.h"
 #include "tier_disk/scrub.h"
 
@@ -138,6 +139,13 @@ class DiskTier final : public DiskResidents {
   // The disk has a key of the tenant, or an erasure of it failed, so that it may still have.
   // REQUIRES: Open() has succeeded.
   bool KnowsTenant(const std::string& tenant) const;
+
+  // Says what each tenant may have of the disk's room, from now on: RoomShares::Set(). A tenant
+  // whose put exceeds its maximum gives up blocks of its own for it; the put is declined where
+  // that is not enough. Errors: kInvalidArgument, nothing changes.
+  absl::Status SetShares(std::span<const OwnerShare> shares);
+  std::vector<TenantRoom> Tenants() const;  // RoomShares::Report().
+  uint64_t divided_bytes() const;           // RoomShares::divided_bytes().
 
   std::optional<DiskBlock> Find(const BlockKey& key) const;
   // RecordIndex::OwnerOf().

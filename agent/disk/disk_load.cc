@@ -15,13 +15,18 @@ constexpr long kOwnReferences = 2;
 }  // namespace
 
 SharedLoad DiskLoader::Start(const QueuedLoad& wanted) {
-  if (queued() >= kMaxLoadsQueued) {
+  if (!queue_shares_.MayTake(wanted.domain)) {
     ++parts_.stats->host.declined;
     return nullptr;
   }
   SharedLoad load = parts_.loads->Start(wanted.key, Tier::kDisk);
   load->awaited = wanted.urgency == Urgency::kForeground;
-  queue_.Push(wanted);
+  QueuedLoad queued = wanted;
+  if (const std::optional<DiskBlock> block = parts_.disks->Find(wanted.key)) {
+    queued.bytes = DiskSet::BytesOnDisk(block->length);
+  }
+  queue_shares_.Take(wanted.domain);
+  queue_.Push(queued);
   Pump();
   return load;
 }
@@ -35,6 +40,7 @@ void DiskLoader::Pump() {
   pumping_ = true;
   while (running_ < kMaxLoadsRunning + parts_.disks->stuck().gets && !queue_.empty()) {
     const QueuedLoad next = queue_.Pop();
+    queue_shares_.GiveBack(next.domain);
     const SharedLoad load = parts_.loads->Find(next.key);
     if (!next.wanted_anyway && load.use_count() == kOwnReferences) {
       parts_.loads->Finish(next.key, absl::CancelledError("every asker's deadline passed"));

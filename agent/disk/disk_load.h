@@ -1,7 +1,8 @@
 // DiskLoader brings blocks from this node's disks to host memory: read, verify (the
-// disk tier does both), publish. A bounded number runs at a time; foreground loads
-// go before prefetches, a prefetch that somebody comes to wait for becomes one of them,
-// and a foreground load that nobody waits for any more is not started.
+// disk tier does both), publish. A bounded number runs at a time, by turns of the domains, each of
+// which has a guaranteed part of the queue; foreground loads go before prefetches, a prefetch that
+// somebody comes to wait for becomes one of them, and a foreground load that nobody waits for any
+// more is not started.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_DISK_DISK_LOAD_H_
@@ -14,6 +15,8 @@
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
 #include "agent/index/load_table.h"
+#include "agent/limits.h"
+#include "agent/tenant_shares.h"
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "tier_disk/disk_set.h"
@@ -28,12 +31,15 @@ class DiskLoader {
     Evictor* evictor = nullptr;
     DiskSet* disks = nullptr;
     LoadTable* loads = nullptr;  // Loads into host memory.
+    const HostTier* host = nullptr;
     AgentStats* stats = nullptr;
   };
-  explicit DiskLoader(const Parts& parts) : parts_(parts) {}
+  explicit DiskLoader(const Parts& parts)
+      : parts_(parts), queue_shares_(kMaxLoadsQueued, parts.host->domain_count()) {}
 
   // Starts or queues the load. REQUIRES: the block is on disk, not in host memory,
-  // and no load of it is in flight. nullptr: the queue is full.
+  // and no load of it is in flight. nullptr: the queue is full, or the domain may have no more of
+  // it.
   SharedLoad Start(const QueuedLoad& wanted);
   // Somebody waits now for a load that is in flight: were it a prefetch, it is none any
   // more, wherever it waits.
@@ -50,6 +56,7 @@ class DiskLoader {
 
   const Parts parts_;
   LoadQueue queue_;
+  TenantShares queue_shares_;  // Of kMaxLoadsQueued.
   size_t running_ = 0;
   bool pumping_ = false;
 };

@@ -4,29 +4,39 @@
 
 namespace kvtier {
 
+namespace {
+
+size_t PartyOf(DomainId domain) { return static_cast<size_t>(domain); }
+
+}  // namespace
+
 void LoadQueue::Push(QueuedLoad load) {
-  const bool foreground = load.urgency == Urgency::kForeground;
-  load.wanted_anyway = !foreground;
-  std::list<QueuedLoad>& line = foreground ? foreground_ : prefetch_;
-  line.push_back(load);
-  if (!foreground) KVT_CHECK(prefetch_at_.emplace(load.key, std::prev(line.end())).second);
+  const size_t party = PartyOf(load.domain);
+  load.wanted_anyway = load.urgency == Urgency::kPrefetch;
+  if (!load.wanted_anyway) {
+    foreground_.Push(party, load.bytes, load);
+    return;
+  }
+  const auto place = prefetch_.Push(party, load.bytes, load);
+  KVT_CHECK(prefetch_at_.emplace(load.key, Prefetch{load.domain, place}).second);
 }
 
 bool LoadQueue::Hasten(const BlockKey& key) {
   const auto found = prefetch_at_.find(key);
   if (found == prefetch_at_.end()) return false;
-  found->second->urgency = Urgency::kForeground;
-  foreground_.splice(foreground_.end(), prefetch_, found->second);
+  const size_t party = PartyOf(found->second.domain);
+  QueuedLoad load = prefetch_.Remove(party, found->second.place);
   prefetch_at_.erase(found);
+  load.urgency = Urgency::kForeground;
+  foreground_.Push(party, load.bytes, load);
   return true;
 }
 
 QueuedLoad LoadQueue::Pop() {
   KVT_CHECK(!empty());
-  std::list<QueuedLoad>& line = foreground_.empty() ? prefetch_ : foreground_;
-  const QueuedLoad next = line.front();
-  line.pop_front();
-  if (next.urgency == Urgency::kPrefetch) prefetch_at_.erase(next.key);
+  if (!foreground_.empty()) return foreground_.Pop();
+  const QueuedLoad next = prefetch_.Pop();
+  prefetch_at_.erase(next.key);
   return next;
 }
 

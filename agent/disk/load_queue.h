@@ -1,5 +1,6 @@
-// LoadQueue is the line of loads that have not started: foreground before prefetch, and
-// in order within each. A prefetch that somebody came to wait for changes lines.
+// LoadQueue is the line of loads that have not started: foreground before prefetch, within each
+// by turns of the domains, and in order within those. A prefetch that somebody came to wait for
+// changes lines.
 //
 // Pure bookkeeping. Executor thread only.
 #ifndef KVTIER_AGENT_DISK_LOAD_QUEUE_H_
@@ -7,11 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/block_key.h"
 #include "core/block_lengths.h"
+#include "core/fair_line.h"
 #include "core/reuse_hint.h"
 #include "tier_host/host_tier.h"
 
@@ -22,6 +23,7 @@ enum class Urgency : uint8_t { kForeground, kPrefetch };
 struct QueuedLoad {
   BlockKey key;
   DomainId domain{};
+  uint64_t bytes = 1;                      // That are read: the cost of its turn.
   BlockLengths lengths;                    // That blocks of its space may have.
   Urgency urgency = Urgency::kForeground;  // As it is now.
   ReuseHint hint{};                        // Hint of the request that began it.
@@ -41,9 +43,13 @@ class LoadQueue {
   bool empty() const { return size() == 0; }
 
  private:
-  std::list<QueuedLoad> foreground_;
-  std::list<QueuedLoad> prefetch_;
-  absl::flat_hash_map<BlockKey, std::list<QueuedLoad>::iterator> prefetch_at_;
+  struct Prefetch {
+    DomainId domain{};
+    FairLine<QueuedLoad>::Place place;
+  };
+  FairLine<QueuedLoad> foreground_;
+  FairLine<QueuedLoad> prefetch_;
+  absl::flat_hash_map<BlockKey, Prefetch> prefetch_at_;
 };
 
 }  // namespace kvtier

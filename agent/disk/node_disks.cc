@@ -45,6 +45,11 @@ void NodeDisks::Tell(DiskSet::Change change, const BlockKey& key, TenantTag owne
 
 Task<absl::StatusOr<DiskSet::Recovery>> NodeDisks::Open(uint64_t scrub_bytes_per_second) {
   if (set_ == nullptr) co_return recovery_;
+  std::vector<OwnerShare> shares;
+  for (const Tenant& tenant : parts_.tenants->tenants()) {
+    shares.push_back({.owner = TenantTagOf(tenant.name)});
+  }
+  KVT_CO_RETURN_IF_ERROR(set_->SetShares(shares));
   const absl::Time deadline =
       members_.size() == 1 ? absl::InfiniteFuture() : parts_.executor->Now() + kDiskOpenTimeout;
   KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await set_->Open(deadline));

@@ -56,9 +56,9 @@ class NodeDisks {
   NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions& writes,
             EvictionPolicy eviction, const Parts& parts);
 
-  // Opens and recovers the disks, tells of what they have, and scrubs each at that rate. Of several
-  // disks one that takes over kDiskOpenTimeout joins later and one that fails stays out. Errors:
-  // the first disk's, if none opened.
+  // Gives each tenant an equal share of the room, opens and recovers the disks, tells of what they
+  // have, and scrubs each at that rate. Of several disks one that takes over kDiskOpenTimeout joins
+  // later and one that fails stays out. Errors: the first disk's, if none opened.
   Task<absl::StatusOr<DiskSet::Recovery>> Open(uint64_t scrub_bytes_per_second);
   void StopScrub();
   // Lets the disks move blocks to and from memory that has come, and pins it for that.

@@ -70,8 +70,14 @@ void Offloader::Offer(const BlockKey& key, PromisedRoom room) {
   std::optional<Promise> promise = Admit(key);
   if (!promise.has_value()) return;
   promise->room = std::move(room);
-  queue_.push_back(*std::move(promise));
+  Queue(*std::move(promise));
   Pump();
+}
+
+void Offloader::Queue(Promise promise) {
+  const auto domain = static_cast<size_t>(promise.domain);
+  const uint64_t cost = promise.candidate.record_bytes;
+  queue_.Push(domain, cost, std::move(promise));
 }
 
 WriteCandidate Offloader::CandidateFor(const BlockKey& key, uint64_t length,
@@ -112,15 +118,12 @@ std::optional<Offloader::Promise> Offloader::Admit(const BlockKey& key) {
   return Promise{.meta = block.meta,
                  .candidate = candidate,
                  .verdict = *verdict,
-                 .pin = *parts_.index->PinOf(key)};
+                 .pin = *parts_.index->PinOf(key),
+                 .domain = block.slot.domain()};
 }
 
 std::optional<Offloader::Promise> Offloader::TakeNext() {
-  if (!queue_.empty()) {
-    Promise promise = std::move(queue_.front());
-    queue_.pop_front();
-    return promise;
-  }
+  if (!queue_.empty()) return queue_.Pop();
   while (cold_end_.has_value()) {
     const std::optional<BlockKey> key = cold_end_->TakeNext();
     if (!key.has_value()) break;
@@ -158,7 +161,7 @@ void Offloader::EndBroken() {
   for (Promise* const promise : running_) {
     if (!serving_[promise->verdict.disk]) promise->room.Release();
   }
-  for (Promise& promise : std::exchange(queue_, {})) {
+  for (Promise& promise : queue_.TakeAll()) {
     if (!serving_[promise.verdict.disk]) {
       const std::optional<DiskAdmission::Verdict> verdict = Decide(promise.candidate);
       if (!verdict.has_value()) {
@@ -167,17 +170,17 @@ void Offloader::EndBroken() {
       }
       promise.verdict = *verdict;
     }
-    queue_.push_back(std::move(promise));
+    Queue(std::move(promise));
   }
   if (!any) parts_.promises->EndWaits();
 }
 
 void Offloader::Forget(DomainId domain) {
-  for (Promise& promise : std::exchange(queue_, {})) {
-    if (parts_.index->Find(promise.meta.key)->slot.domain() == domain) {
+  for (Promise& promise : queue_.TakeAll()) {
+    if (promise.domain == domain) {
       End(promise);
     } else {
-      queue_.push_back(std::move(promise));
+      Queue(std::move(promise));
     }
   }
 }

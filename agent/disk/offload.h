@@ -6,15 +6,14 @@
 // At commit: blocks are offered in the order of their commits, and one that is not on disk
 // again whenever it is hit in memory. What is admitted is promised: it stays in host
 // memory until it is written, the write has failed, or its disk has left the service and no
-// other takes it. At eviction: the coldest are offered ahead of need (ColdEnd), and nothing
-// is promised: one that has to leave before its turn is lost, and counted.
+// other takes it. Domains take turns (FairLine). At eviction: the coldest are offered ahead of need
+// (ColdEnd), and nothing is promised: one that has to leave before its turn is lost, and counted.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_DISK_OFFLOAD_H_
 #define KVTIER_AGENT_DISK_OFFLOAD_H_
 
 #include <cstddef>
-#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
@@ -33,6 +32,7 @@
 #include "agent/tenants.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
+#include "core/fair_line.h"
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "core/waits.h"
@@ -89,6 +89,7 @@ class Offloader final : public BlockFollower {
     WriteCandidate candidate;
     DiskAdmission::Verdict verdict;
     Pin pin;
+    DomainId domain{};
     PromisedRoom room{};  // None at eviction.
   };
   // One AwaitDurable().
@@ -104,6 +105,8 @@ class Offloader final : public BlockFollower {
   std::optional<DiskAdmission::Verdict> Decide(const WriteCandidate& candidate);
   // REQUIRES: the block is in host memory and not pending.
   std::optional<Promise> Admit(const BlockKey& key);
+  // Puts the promise in line for its turn.
+  void Queue(Promise promise);
   std::optional<Promise> TakeNext();
   // Promises of disks that left the service end, or another disk takes them over.
   void EndBroken();
@@ -114,7 +117,7 @@ class Offloader final : public BlockFollower {
   void End(const Promise& promise);
 
   const Parts parts_;
-  std::deque<Promise> queue_;              // At commit.
+  FairLine<Promise> queue_;                // At commit, by domain.
   std::optional<ColdEnd> cold_end_;        // At eviction.
   std::list<Promise*> running_;            // Being written; in their tasks' frames.
   absl::flat_hash_set<BlockKey> pending_;  // In the queue or running: not offered twice.

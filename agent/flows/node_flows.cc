@@ -12,6 +12,7 @@ std::unique_ptr<DiskLoader> MakeDiskLoader(const NodeRooms& rooms, LoadTable* lo
                                                         .evictor = rooms.evictor,
                                                         .disks = rooms.disks->set(),
                                                         .loads = loads,
+                                                        .host = rooms.host,
                                                         .stats = rooms.stats});
 }
 

@@ -1,7 +1,11 @@
 // AdminService's part about sharing: who may connect, which spaces workers registered, and what
 // each tenant has.
+#include <algorithm>
+#include <vector>
+
 #include "agent/services/admin_service.h"
 #include "agent/services/kept_wire.h"
+#include "core/tenant_tag.h"
 #include "proto/convert.h"
 
 namespace kvtier {
@@ -11,6 +15,18 @@ void FillShare(const TenantShares& shares, DomainId domain, v1::TenantShare* wir
   wire->set_used(shares.Taken(domain));
   wire->set_guaranteed(shares.guarantee());
   wire->set_limit(shares.limit());
+}
+
+void FillDisk(const std::vector<TenantRoom>& rooms, TenantTag owner, v1::TenantDisk* wire) {
+  const auto room = std::ranges::find(rooms, owner, &TenantRoom::owner);
+  if (room == rooms.end()) return;
+  wire->set_used_bytes(room->used_bytes);
+  wire->set_guaranteed_bytes(room->guaranteed_bytes);
+  wire->set_maximum_bytes(room->maximum_bytes);
+  wire->set_fair_bytes(room->fair_bytes);
+  wire->set_evictions(room->evictions);
+  wire->set_evictions_suffered(room->evictions_suffered);
+  wire->set_evictions_caused(room->evictions_caused);
 }
 
 }  // namespace
@@ -45,6 +61,9 @@ AdminService::Reactor* AdminService::ListTenants(Context* context,
 Task<absl::Status> AdminService::DoListTenants(v1::ListTenantsResponse* response) {
   response->set_node_id(agent_->options().node.str());
   WorkerSessions& sessions = agent_->sessions();
+  const DiskSet* const disks = agent_->disks().set();
+  const std::vector<TenantRoom> rooms =
+      disks == nullptr ? std::vector<TenantRoom>() : disks->Tenants();
   for (const Tenant& tenant : agent_->options().tenants.tenants()) {
     v1::TenantReport* const report = response->add_tenants();
     report->set_name(tenant.name);
@@ -56,6 +75,7 @@ Task<absl::Status> AdminService::DoListTenants(v1::ListTenantsResponse* response
     report->set_host_used_bytes(slots.used_bytes());
     report->set_host_blocks(agent_->index().blocks_in_host(tenant.domain));
     FillKeptUse(agent_->flows().kept_prefixes.UseOf(tenant.domain), report->mutable_kept());
+    if (disks != nullptr) FillDisk(rooms, TenantTagOf(tenant.name), report->mutable_disk());
   }
   co_return absl::OkStatus();
 }

@@ -20,10 +20,14 @@ void FairTurns::Arrive(size_t cost, WhoseCall* whose, Executor::Closure begin) {
   if (is_last && waiting_ == 0) return begin();
   const std::optional<DomainId> domain = (*whose)();
   if (!domain.has_value()) return begin();
-  Queue& queue = QueueOf(*domain);
-  if (queue.empty()) queue.had = std::max(queue.had, level_);
-  queue.calls.push_back({.cost = std::min(cost, kTurnCost), .begin = std::move(begin)});
+  Enter(*domain).calls.push_back({.cost = std::min(cost, kTurnCost), .begin = std::move(begin)});
   if (waiting_++ == 0) PostNext();
+}
+
+FairTurns::Queue& FairTurns::Enter(DomainId domain) {
+  Queue& queue = QueueOf(domain);
+  if (queue.empty()) order_.Enter(static_cast<size_t>(domain));
+  return queue;
 }
 
 bool FairTurns::OthersWait(DomainId domain) {
@@ -35,11 +39,9 @@ bool FairTurns::OthersWait(DomainId domain) {
 
 void FairTurns::Pause::await_suspend(std::coroutine_handle<> awaiting) {
   awaiting_ = awaiting;
-  Queue& queue = turns_->QueueOf(domain_);
-  if (queue.empty()) queue.had = std::max(queue.had, turns_->level_);
+  turns_->Enter(domain_).paused.push_back(this);
   // Now, so that who comes meanwhile comes first: the call has had turns without paying.
-  queue.had += kTurnCost;
-  queue.paused.push_back(this);
+  turns_->order_.Charge(static_cast<size_t>(domain_), kTurnCost);
   if (turns_->waiting_++ == 0) turns_->PostNext();
 }
 
@@ -56,23 +58,22 @@ void FairTurns::PostNext() {
 }
 
 void FairTurns::BeginNext() {
-  Queue* next = nullptr;
-  for (Queue& queue : queues_) {
-    if (!queue.empty() && (next == nullptr || queue.had < next->had)) next = &queue;
-  }
-  if (next == nullptr) return;  // What waited was given up.
+  const std::optional<size_t> domain =
+      order_.Next([this](size_t each) { return !queues_[each].empty(); });
+  if (!domain.has_value()) return;  // What waited was given up.
+  Queue* const next = &queues_[*domain];
   const bool is_last = --waiting_ == 0;
   // The next one is posted last: what arrived meanwhile is posted by now, and has its say first.
   if (next->paused.empty()) {
     Waiting call = std::move(next->calls.front());
     next->calls.pop_front();
-    level_ = next->had;
-    next->had += call.cost;
+    order_.Begin(*domain);
+    order_.Charge(*domain, call.cost);
     call.begin();
   } else {
     Pause* const pause = next->paused.front();
     next->paused.pop_front();
-    level_ = next->had - kTurnCost;
+    order_.Begin(*domain, /*paid=*/kTurnCost);
     std::exchange(pause->awaiting_, nullptr).resume();
   }
   if (!is_last) PostNext();

@@ -20,6 +20,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "core/executor.h"
+#include "core/turn_order.h"
 #include "tier_host/host_tier.h"
 
 namespace kvtier {
@@ -56,9 +57,10 @@ class FairTurns {
   struct Queue {
     std::deque<Pause*> paused;  // They go on before calls begin.
     std::deque<Waiting> calls;
-    uint64_t had = 0;  // Sum of the costs of its turns, from its level on.
     bool empty() const { return paused.empty() && calls.empty(); }
   };
+  // Makes the domain's queue ready for what is about to wait in it.
+  Queue& Enter(DomainId domain);
   Queue& QueueOf(DomainId domain) { return queues_.at(static_cast<size_t>(domain)); }
   // Returns whether a call of another tenant waits, or may be about to.
   bool OthersWait(DomainId domain);
@@ -72,7 +74,7 @@ class FairTurns {
   // Executor thread only.
   std::vector<Queue> queues_;  // By domain.
   size_t waiting_ = 0;         // In all queues.
-  uint64_t level_ = 0;         // `had` of the queue that has the turn, without that turn.
+  TurnOrder order_;            // Of the domains.
   // Posted work looks at it, and does nothing once this is destroyed.
   const std::shared_ptr<const bool> is_there_ = std::make_shared<bool>(true);
 };

@@ -21,7 +21,7 @@
 #include "agent/index/pin.h"
 #include "agent/limits.h"
 #include "agent/sessions/deadline_slots.h"
-#include "agent/sessions/tenant_shares.h"
+#include "agent/tenant_shares.h"
 #include "tier_gpu/worker_hold.h"
 
 namespace kvtier {

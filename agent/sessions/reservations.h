@@ -36,7 +36,7 @@
 #include "agent/sessions/deadline_slots.h"
 #include "agent/sessions/sessions.h"
 #include "agent/sessions/staging.h"
-#include "agent/sessions/tenant_shares.h"
+#include "agent/tenant_shares.h"
 #include "core/block_proof.h"
 #include "core/reuse_hint.h"
 #include "core/tier.h"

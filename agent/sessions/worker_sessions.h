@@ -17,7 +17,7 @@
 #include "agent/sessions/reservations.h"
 #include "agent/sessions/sessions.h"
 #include "agent/sessions/staging.h"
-#include "agent/sessions/tenant_shares.h"
+#include "agent/tenant_shares.h"
 
 namespace kvtier {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "agent/limits.h"
+#include "agent/tenant_shares.h"
 #include "tests/agent/agent_rig.h"
 
 namespace kvtier {
@@ -233,9 +234,33 @@ TEST(DiskLoadTest, APrefetchThatSomebodyComesToWaitForGoesFirst) {
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks);
 }
 
+TEST(DiskLoadTest, AFloodOfOneTenantsLoadsMakesAnothersWaitForThoseThatRun) {
+  AgentRig rig({.slots = 5 * kMaxLoadsRunning});
+  const SessionId other = rig.Open(1);
+  const size_t blocks = 4 * kMaxLoadsRunning;
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
+  ASSERT_EQ(rig.PutOnDisk(other, 1, 1), 1u);
+  rig.agent->evictor().EvictAll();
+  rig.disk.Stall();
+  const auto flood = rig.Spawn(rig.Onboard(rig.session, 1, blocks, kLong));
+  const auto asker = rig.Spawn(rig.Onboard(other, 1, 1, kLong));
+  rig.Pass(absl::Milliseconds(1));
+  const uint64_t before = rig.agent->disks().set()->stats().hits;
+  rig.disk.Resume();
+  while (!asker->has_value()) ASSERT_TRUE(rig.time.Step());
+  EXPECT_EQ((*asker)->value().blocks.size(), 1u);
+  EXPECT_LE(rig.agent->disks().set()->stats().hits - before, 2 * kMaxLoadsRunning);
+  rig.Pass(absl::Seconds(1));
+  EXPECT_EQ((*flood)->value().blocks.size(), blocks);
+}
+
+// One of two tenants: a quarter of the queue is what the other is guaranteed.
 TEST(DiskLoadTest, TheQueueHoldsAsManyAsAllowedAndOneMoreIsAMissAtOnce) {
-  const size_t blocks = kMaxLoadsRunning + kMaxLoadsQueued + 1;
+  const size_t queued = kMaxLoadsQueued - kMaxLoadsQueued / TenantShares::kGuaranteedPart / 2;
+  const size_t blocks = kMaxLoadsRunning + queued + 1;
   AgentRig rig({.slots = blocks, .segments = static_cast<uint32_t>(blocks / 6)});
+  const SessionId other = rig.Open(1);
+  ASSERT_EQ(rig.PutOnDisk(other, 1, 1), 1u);
   for (size_t put = 0; put < blocks; put += kMaxOffloadQueued) {
     const size_t some = std::min(blocks - put, kMaxOffloadQueued);
     ASSERT_EQ(rig.PutOnDisk(rig.session, 1 + put, some), some);
@@ -249,9 +274,11 @@ TEST(DiskLoadTest, TheQueueHoldsAsManyAsAllowedAndOneMoreIsAMissAtOnce) {
   const absl::Time start = rig.executor.Now();
   EXPECT_EQ(rig.Hits(rig.session, blocks, 1, kLong), 0u);
   EXPECT_EQ(rig.executor.Now(), start);
+  // The other tenant's load is not refused.
+  EXPECT_EQ(rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(other, 1, 1), true)), 1u);
   rig.disk.Resume();
   rig.Pass(kLong);
-  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks - 1);
+  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks);
 }
 
 TEST(DiskLoadTest, AFlippedBitIsAMissACounterAndAQuarantine) {

@@ -53,6 +53,27 @@ TEST_F(LoadQueueTest, AHastenedPrefetchGoesBehindTheForegroundAndIsNeverAbandone
   ExpectPop(3, Urgency::kPrefetch, true);
 }
 
+TEST_F(LoadQueueTest, DomainsTakeTurnsByTheBytesThatAreRead) {
+  for (const uint64_t number : {1, 2, 3}) {
+    queue_.Push({.key = Key(number), .domain = DomainId{0}, .bytes = 100});
+  }
+  for (const uint64_t number : {11, 12, 13}) {
+    queue_.Push({.key = Key(number), .domain = DomainId{1}, .bytes = 50});
+  }
+  std::vector<BlockKey> popped;
+  while (!queue_.empty()) popped.push_back(queue_.Pop().key);
+  EXPECT_EQ(popped, (std::vector<BlockKey>{Key(1), Key(11), Key(12), Key(2), Key(13), Key(3)}));
+}
+
+TEST_F(LoadQueueTest, AHastenedPrefetchOfAnotherDomainHasItsTurnAmongTheForeground) {
+  for (const uint64_t number : {1, 2}) Push(number, Urgency::kForeground);
+  queue_.Push({.key = Key(3), .domain = DomainId{1}, .urgency = Urgency::kPrefetch});
+  EXPECT_TRUE(queue_.Hasten(Key(3)));
+  ExpectPop(1, Urgency::kForeground, false);
+  ExpectPop(3, Urgency::kForeground, true);
+  ExpectPop(2, Urgency::kForeground, false);
+}
+
 TEST_F(LoadQueueTest, AKeyMayComeAgainAfterItWasTaken) {
   Push(1, Urgency::kPrefetch);
   queue_.Pop();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "agent/limits.h"
 #include "tests/agent/agent_rig.h"
 #include "tier_disk/log/record.h"
 
@@ -150,6 +151,21 @@ TEST(OffloadAtCommitTest, WithNoDiskInServiceABlockIsDeclinedAtOnce) {
   EXPECT_EQ(StatsOf(rig).disk_failed, 3u);
   EXPECT_EQ(rig.agent->flows().offloader->pending(), 1u) << "the one that hangs";
   EXPECT_EQ(rig.Hits(rig.session, 10, 3), 3u);
+}
+
+TEST(OffloadAtCommitTest, AFloodOfOneTenantMakesAnothersBlockWaitForThoseBeingWritten) {
+  constexpr size_t kFlood = 4 * kMaxOffloadsRunning;
+  AgentRig rig({.slots = 2 * kFlood});
+  const SessionId other = rig.Open(1);
+  rig.disk.Stall();
+  ASSERT_EQ(rig.Put(rig.session, 1, kFlood), kFlood);
+  ASSERT_EQ(rig.Put(other, 1, 1), 1U);
+  rig.disk.Resume();
+  const BlockKey key = rig.NameRun(other, 1, 1).keys.at(0);
+  while (!rig.agent->index().In(Tier::kDisk, key)) ASSERT_TRUE(rig.time.Step());
+  EXPECT_LE(rig.agent->stats().offload.written, 2 * kMaxOffloadsRunning);
+  rig.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig.agent->stats().offload.written, kFlood + 1);
 }
 
 TEST(OffloadAtEvictionTest, NothingIsWrittenWhileThereIsRoom) {

@@ -1,4 +1,4 @@
-#include "agent/sessions/tenant_shares.h"
+#include "agent/tenant_shares.h"
 
 #include <cstdio>
 #include <random>

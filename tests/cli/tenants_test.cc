@@ -28,12 +28,22 @@ v1::ListTenantsResponse TwoTenants() {
   acme->set_host_blocks(12'288);
   acme->mutable_kept()->set_prefixes(3);
   acme->mutable_kept()->set_bytes(uint64_t{2} << 30);
+  v1::TenantDisk* const disk = acme->mutable_disk();
+  disk->set_used_bytes(uint64_t{600} << 30);
+  disk->set_guaranteed_bytes(uint64_t{256} << 30);
+  disk->set_maximum_bytes(UINT64_MAX);
+  disk->set_fair_bytes(uint64_t{510} << 30);
+  disk->set_evictions(1200);
+  disk->set_evictions_suffered(40);
+  disk->set_evictions_caused(7);
   v1::TenantReport* const other = response.add_tenants();
   other->set_name("other");
   SetShare(0, 256, 1024, other->mutable_sessions());
   SetShare(0, 65'536, 262'144, other->mutable_leases());
   SetShare(0, 16'384, 65'536, other->mutable_reservations());
   other->set_host_capacity_bytes(uint64_t{32} << 30);
+  other->mutable_disk()->set_guaranteed_bytes(uint64_t{256} << 30);
+  other->mutable_disk()->set_maximum_bytes(uint64_t{300} << 30);
   return response;
 }
 
@@ -45,6 +55,9 @@ TEST(TenantsTable, HasARowForEachTenantAndTheNodeBelow) {
   acme    700 of 256  12,000 of 65,536  64 of 16,384     32.0 GiB  24.0 GiB  75.0 %  12,288     3  2.00 GiB
   other     0 of 256       0 of 65,536   0 of 16,384     32.0 GiB       0 B   0.0 %       0     0       0 B
   the node: 700 of 1,024 sessions, 12,000 of 262,144 leases, 64 of 65,536 reservations
+  DISK      USED  GUARANTEED  FAIR SHARE  MAXIMUM  EVICTED  FOR OTHERS  OF OTHERS
+  acme   600 GiB     256 GiB     510 GiB        -    1,200          40          7
+  other      0 B     256 GiB         0 B  300 GiB        0           0          0
 
 AGENT  unix:/b.sock  unreachable (connection refused)
 )");
@@ -85,6 +98,15 @@ TEST(TenantsJson, IsAStableSchema) {
           "pins": {
             "count": 3,
             "bytes": 2147483648
+          },
+          "disk": {
+            "used_bytes": 644245094400,
+            "guaranteed_bytes": 274877906944,
+            "maximum_bytes": null,
+            "fair_bytes": 547608330240,
+            "evictions": 1200,
+            "evictions_suffered": 40,
+            "evictions_caused": 7
           }
         }
       ]

@@ -42,7 +42,7 @@ PARTS = {
                        "agent"),
 }
 SHARED_WORDS = ("tier_disk/disk_block.h", "agent/agent_stats.h", "agent/block_run.h", "agent/limits.h",
-                "agent/tenants.h")
+                "agent/tenant_shares.h", "agent/tenants.h")
 
 # What the gRPC generator writes is included as kvtier/v1/NAME.pb.h and belongs to proto.
 GENERATED = "kvtier/v1/"

@@ -226,6 +226,23 @@ void SimNode::ExpectOrdered() const {
                         absl::StrCat("RACE on node ", number(), ": ", checker_->races().front()));
 }
 
+void SimNode::ChangeDiskShares() {
+  DiskSet* const disks = agent_->disks().set();
+  if (disks == nullptr) return;
+  uint64_t left = disks->divided_bytes();
+  std::vector<OwnerShare> shares;
+  for (const Tenant& tenant : agent_->options().tenants.tenants()) {
+    OwnerShare& share = shares.emplace_back(OwnerShare{.owner = TenantTagOf(tenant.name)});
+    if (random_.Draw(0.5)) continue;
+    share.share = TierShare{.guaranteed = random_.Below(left + 1),
+                            .weight = static_cast<uint32_t>(1 + random_.Below(kMaxShareWeight))};
+    left -= share.share->guaranteed;
+  }
+  world_.trace->Add("disk shares", {number(), left});
+  const absl::Status set = disks->SetShares(shares);
+  world_.oracle->Expect(set.ok(), absl::StrCat("node ", number(), ": ", set.ToString()));
+}
+
 void SimNode::AskForRoom(size_t tenant, size_t space) {
   const BlockIndex& index = agent_->index();
   const auto domain = static_cast<DomainId>(tenant);

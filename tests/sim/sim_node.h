@@ -135,6 +135,8 @@ class SimNode {
   void DrawShare(size_t tenant);
   // Gives all tenants equal shares again.
   void ResetShares();
+  // Gives each tenant another share of the disks, or none. REQUIRES: it serves.
+  void ChangeDiskShares();
   // Every part's Audit(), and what only the world can know.
   void Audit();
   // Adds what the running agent counted.

@@ -17,6 +17,8 @@ constexpr double kThreeNodes = 0.25;
 // So many nodes have no disk: there host memory may refuse newcomers.
 constexpr double kNoDisk = 0.15;
 constexpr double kNewShare = 0.05;  // Of one tenant, each time that room is asked for.
+// Part of the times of kRoomInterval at which the shares of a disk change.
+constexpr double kNewShares = 0.02;
 // Of a whole world and of one of GPU pools, together.
 constexpr size_t kWorkers = 16, kPoolWorkers = 6;
 constexpr absl::Duration kFaultyTime = absl::Seconds(40), kFaultyPoolTime = absl::Seconds(3);
@@ -120,6 +122,7 @@ Task<void> World::AskForRoom(absl::Time until) {
     const size_t space = random_.Below(kSpaces);
     if (node.serves()) node.AskForRoom(tenant, space);
     if (node.serves() && random_.Draw(kNewShare)) node.DrawShare(tenant);
+    if (node.serves() && random_.Draw(kNewShares)) node.ChangeDiskShares();
   }
 }
 

@@ -24,6 +24,16 @@ class ReclaimTest : public ::testing::Test {
     order_.emplace(EvictionPolicy::kLru, kSegments, &*index_);
     std::fill(std::begin(tails_), std::end(tails_), 0);
   }
+  ReclaimPlan Plan(uint64_t budget_bytes, const Allowances* allowances = nullptr) const {
+    return PlanReclaim(*index_, *order_,
+                       {.victim = kVictim, .budget_bytes = budget_bytes, .allowances = allowances});
+  }
+  std::optional<SegmentId> Victim(const SegmentLog& log) const {
+    const RoomShares shares(3 * log.segment_bytes(), log.segment_bytes());
+    const auto choice = ChooseVictim(
+        {.log = &log, .index = &*index_, .order = &*order_, .shares = &shares}, kBudget);
+    return choice ? std::optional(choice->victim) : std::nullopt;
+  }
   static BlockKey Key(uint64_t number) { return {.hi = number, .lo = 1}; }
   void Add(uint64_t number, SegmentId segment, std::optional<uint64_t> parent = {}) {
     DiskBlock block{.key = Key(number), .length = kLength};
@@ -46,7 +56,7 @@ class ReclaimTest : public ::testing::Test {
 TEST_F(ReclaimTest, BlocksWithNobodyBelowAreDropped) {
   Add(1, kVictim);
   Add(2, kVictim);
-  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, kBudget);
+  const ReclaimPlan plan = Plan(kBudget);
   EXPECT_TRUE(plan.reappend.empty());
   EXPECT_EQ(plan.drop, Keys({1, 2}));
 }
@@ -56,7 +66,7 @@ TEST_F(ReclaimTest, AncestorsOfBlocksElsewhereAreReappendedParentsFirst) {
   Add(2, kVictim, 1);
   Add(3, kOther, 2);
   Add(4, kVictim, 1);
-  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, kBudget);
+  const ReclaimPlan plan = Plan(kBudget);
   EXPECT_EQ(plan.reappend, Keys({1, 2}));
   EXPECT_EQ(plan.drop, Keys({4}));
 }
@@ -67,7 +77,7 @@ TEST_F(ReclaimTest, AncestorsThatWereNotTouchedSinceTheirAppendGoWithAllBelow) {
   Add(2, kVictim, 1);
   Add(3, kVictim, 2);
   index_->Move(Key(3), {.segment = kOther, .generation = 1, .offset = 0});
-  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, kBudget);
+  const ReclaimPlan plan = Plan(kBudget);
   EXPECT_TRUE(plan.reappend.empty());
   EXPECT_EQ(plan.drop, Keys({3, 2, 1}));
 }
@@ -78,7 +88,7 @@ TEST_F(ReclaimTest, ATouchedLeafIsReappendedWithItsAncestors) {
   Add(3, kVictim);
   Add(4, kOther);  // A later epoch.
   index_->Touch(Key(2));
-  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, kBudget);
+  const ReclaimPlan plan = Plan(kBudget);
   EXPECT_EQ(plan.reappend, Keys({1, 2}));
   EXPECT_EQ(plan.drop, Keys({3}));
 }
@@ -87,7 +97,7 @@ TEST_F(ReclaimTest, AChainInsideTheVictimGoesFromItsEnd) {
   Add(1, kVictim);
   Add(2, kVictim, 1);
   Add(3, kVictim, 2);
-  EXPECT_EQ(PlanReclaim(*index_, *order_, kVictim, kBudget).drop, Keys({3, 2, 1}));
+  EXPECT_EQ(Plan(kBudget).drop, Keys({3, 2, 1}));
 }
 
 TEST_F(ReclaimTest, WithoutBudgetDescendantsElsewhereGoTooAndFirst) {
@@ -95,7 +105,7 @@ TEST_F(ReclaimTest, WithoutBudgetDescendantsElsewhereGoTooAndFirst) {
   Add(2, kOther, 1);
   Add(3, kOther, 2);
   Add(9, kOther);
-  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, 0);
+  const ReclaimPlan plan = Plan(0);
   EXPECT_TRUE(plan.reappend.empty());
   EXPECT_EQ(plan.drop, Keys({3, 2, 1}));
 }
@@ -105,7 +115,7 @@ TEST_F(ReclaimTest, BudgetBoundsWhatIsReappended) {
     Add(10 + i, kVictim);
     Add(20 + i, kOther, 10 + i);
   }
-  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, 2 * RecordBytes(kLength));
+  const ReclaimPlan plan = Plan(2 * RecordBytes(kLength));
   EXPECT_EQ(plan.reappend, Keys({10, 11}));
   EXPECT_EQ(plan.drop, Keys({22, 12, 23, 13}));
 }
@@ -117,7 +127,7 @@ TEST_F(ReclaimTest, NothingIsKeptBelowADroppedBlock) {
   Add(1, kVictim);
   Add(2, kOther, 1);
   Add(4, kOther, 3);
-  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, RecordBytes(kLength));
+  const ReclaimPlan plan = Plan(RecordBytes(kLength));
   EXPECT_TRUE(plan.reappend.empty());
   EXPECT_EQ(plan.drop, Keys({4, 3, 2, 1}));
 }
@@ -133,7 +143,7 @@ TEST_F(ReclaimTest, TheBudgetGoesToTheHighestPriorityFirst) {
     index_->Touch(Key(number));
     order_->NoteUse(Key(number), {.priority = static_cast<uint8_t>(10 * number)});
   }
-  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, 3 * RecordBytes(kLength));
+  const ReclaimPlan plan = Plan(3 * RecordBytes(kLength));
   EXPECT_EQ(plan.reappend, Keys({3, 4, 2}));
   EXPECT_EQ(plan.drop, Keys({1}));
 }
@@ -151,8 +161,7 @@ TEST_F(ReclaimTest, NoPlanDropsAParentBeforeItsChild) {
       if (parent >= i) parent.reset();
       Add(i, SegmentId{static_cast<uint32_t>(random() % 4)}, parent);
     }
-    const ReclaimPlan plan =
-        PlanReclaim(*index_, *order_, kVictim, random() % 20 * RecordBytes(kLength));
+    const ReclaimPlan plan = Plan(random() % 20 * RecordBytes(kLength));
     for (const BlockKey& key : plan.drop) {
       ASSERT_TRUE(index_->ChildrenOf(key).empty());
       index_->Erase(key);
@@ -172,9 +181,9 @@ TEST_F(ReclaimTest, VictimIsAnEmptySegmentElseTheOldest) {
   Add(1, SegmentId{0});
   Add(2, SegmentId{1});
   Add(3, SegmentId{2});
-  EXPECT_EQ(ChooseVictim(log, *index_), SegmentId{0});
+  EXPECT_EQ(Victim(log), SegmentId{0});
   index_->Erase(Key(2));
-  EXPECT_EQ(ChooseVictim(log, *index_), SegmentId{1});
+  EXPECT_EQ(Victim(log), SegmentId{1});
 }
 
 TEST_F(ReclaimTest, WithoutAReserveTheVictimIsTheEmptiest) {
@@ -184,7 +193,28 @@ TEST_F(ReclaimTest, WithoutAReserveTheVictimIsTheEmptiest) {
   for (uint64_t i = 1; i <= 3; ++i) Add(i, SegmentId{0});
   for (uint64_t i = 4; i <= 5; ++i) Add(i, SegmentId{1});
   for (uint64_t i = 6; i <= 9; ++i) Add(i, SegmentId{2});
-  EXPECT_EQ(ChooseVictim(log, *index_), SegmentId{1});
+  EXPECT_EQ(Victim(log), SegmentId{1});
+}
+
+// All that the two tenants have is within their fair shares, and there is nowhere to copy it.
+TEST_F(ReclaimTest, WithoutAReserveTheSegmentOfWhichTheLeastMustStayIsForced) {
+  std::vector<SegmentLog::Found> found(3);
+  for (uint64_t i = 0; i < 3; ++i) found[i] = {.generation = 10 + i, .holds_records = true};
+  const SegmentLog log(found, uint64_t{1} << 20);
+  RoomShares shares(2 * log.segment_bytes(), log.segment_bytes());
+  constexpr uint32_t kSegmentOf[] = {0, 0, 0, 1, 1, 2, 2, 2, 2};
+  for (uint64_t i = 0; i < std::size(kSegmentOf); ++i) {
+    const TenantTag owner{1 + i % 2};
+    shares.NoteOwner(owner);
+    index_->Insert(
+        {.key = Key(i), .length = kLength, .owner = owner},
+        {.segment = SegmentId{kSegmentOf[i]}, .generation = 1, .offset = i * RecordBytes(kLength)});
+  }
+  const auto choice =
+      ChooseVictim({.log = &log, .index = &*index_, .order = &*order_, .shares = &shares}, kBudget);
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->victim, SegmentId{1});
+  EXPECT_TRUE(choice->is_forced);
 }
 
 }  // namespace

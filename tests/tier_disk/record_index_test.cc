@@ -50,6 +50,29 @@ TEST_F(RecordIndexTest, ABlockComesBackWithEveryField) {
   EXPECT_EQ(index_.used_bytes(), RecordBytes(123456));
 }
 
+TEST_F(RecordIndexTest, WhatEachOwnerHasIsCountedInAllAndBySegment) {
+  const auto put = [&](uint64_t number, TenantTag owner, uint32_t segment) {
+    DiskBlock block = Block(number);
+    block.owner = owner;
+    index_.Insert(block, Place(segment, number));
+  };
+  const uint64_t bytes = RecordBytes(kLength);
+  put(1, TenantTag{7}, 0);
+  put(2, TenantTag{5}, 0);
+  put(3, TenantTag{7}, 1);
+  EXPECT_EQ(index_.Owners(),
+            (std::vector<OwnedBytes>{{TenantTag{5}, bytes}, {TenantTag{7}, 2 * bytes}}));
+  EXPECT_EQ(index_.OwnersIn(SegmentId{0}).size(), 2U);
+  index_.Move(Key(1), Place(1, 4));
+  EXPECT_EQ(index_.BytesOf(TenantTag{7}), 2 * bytes);
+  ASSERT_EQ(index_.OwnersIn(SegmentId{0}).size(), 1U);
+  EXPECT_EQ(index_.OwnersIn(SegmentId{0})[0], (OwnedBytes{TenantTag{5}, bytes}));
+  EXPECT_EQ(index_.OwnersIn(SegmentId{1})[0], (OwnedBytes{TenantTag{7}, 2 * bytes}));
+  index_.Erase(Key(2));
+  EXPECT_EQ(index_.BytesOf(TenantTag{5}), 0U);
+  EXPECT_EQ(index_.Owners().size(), 1U);
+}
+
 TEST_F(RecordIndexTest, AParentThatIsNotHereIsNoBlockYetHasItsChildren) {
   index_.Insert(Block(1, 2), Place(0, 0));
   index_.Insert(Block(3, 2), Place(0, 1));

@@ -49,6 +49,22 @@ TEST(SegmentLogTest, PutsLeaveTheReserveToReclaim) {
   log.Audit();
 }
 
+// Half of a segment is set aside: puts take the other half of what reclaim opened.
+TEST(SegmentLogTest, PutsLeaveWhatIsSetAsideOfTheSegmentThatWasTheReserve) {
+  SegmentLog log(Fresh(2), kSegmentBytes);
+  FillSegment(&log);
+  EXPECT_EQ(log.reclaim_room(), kSegmentBytes);
+  log.SetAside(4 * kPage);
+  EXPECT_TRUE(log.Reserve(kPage, Use::kReclaim).has_value());
+  log.SetAside(3 * kPage);
+  EXPECT_TRUE(log.Reserve(4 * kPage, Use::kPut).has_value());
+  EXPECT_FALSE(log.Reserve(kPage, Use::kPut).has_value());
+  EXPECT_FALSE(log.Reserve(6 * kPage, Use::kPut).has_value());  // And seals nothing.
+  EXPECT_EQ(log.reclaim_room(), 3 * kPage);
+  EXPECT_TRUE(log.Reserve(3 * kPage, Use::kReclaim).has_value());
+  log.Audit();
+}
+
 TEST(SegmentLogTest, SegmentWithAWriteInFlightIsNotReclaimable) {
   SegmentLog log(Fresh(2), kSegmentBytes);
   const auto place = log.Reserve(kSegmentBytes, Use::kPut);

@@ -80,6 +80,36 @@ uint64_t RecordIndex::BytesOf(const Node& node) const {
   return RecordBytes(shapes_.At(node.shape).length);
 }
 
+// A segment has blocks of few tenants, so the list is looked through.
+void RecordIndex::Count(const Node& node) {
+  Segment& segment = At(SegmentId{node.segment});
+  const TenantTag owner = shapes_.At(node.shape).owner;
+  const uint64_t bytes = BytesOf(node);
+  segment.live_bytes += bytes;
+  used_bytes_ += bytes;
+  bytes_by_owner_[owner] += bytes;
+  const auto owned = std::ranges::find(segment.owners, owner, &OwnedBytes::owner);
+  if (owned != segment.owners.end()) {
+    owned->bytes += bytes;
+  } else {
+    segment.owners.push_back({.owner = owner, .bytes = bytes});
+  }
+}
+
+void RecordIndex::Uncount(const Node& node) {
+  Segment& segment = At(SegmentId{node.segment});
+  const TenantTag owner = shapes_.At(node.shape).owner;
+  const uint64_t bytes = BytesOf(node);
+  segment.live_bytes -= bytes;
+  used_bytes_ -= bytes;
+  const auto all = bytes_by_owner_.find(owner);
+  if ((all->second -= bytes) == 0) bytes_by_owner_.erase(all);
+  const auto owned = std::ranges::find(segment.owners, owner, &OwnedBytes::owner);
+  if ((owned->bytes -= bytes) > 0) return;
+  *owned = segment.owners.back();
+  segment.owners.pop_back();
+}
+
 void RecordIndex::Occupy(NodeId id, const RecordPlace& place) {
   Node& node = At(id);
   Segment& segment = At(place.segment);
@@ -97,18 +127,18 @@ void RecordIndex::Occupy(NodeId id, const RecordPlace& place) {
   KVT_CHECK(place.offset % kRecordHeaderBytes == 0 && page < kGhost);
   node.segment = static_cast<uint32_t>(place.segment);
   node.page = static_cast<uint32_t>(page);
-  segment.live_bytes += BytesOf(node);
-  used_bytes_ += BytesOf(node);
+  Count(node);
   PushTight(id, &segment.nodes);
 }
 
 void RecordIndex::Vacate(NodeId id) {
   Node& node = At(id);
   Segment& segment = At(SegmentId{node.segment});
-  segment.live_bytes -= BytesOf(node);
-  used_bytes_ -= BytesOf(node);
+  Uncount(node);
   node.segment = kGhost;
-  if (segment.live_bytes == 0) segment.nodes = {};
+  if (segment.live_bytes > 0) return;
+  segment.nodes = {};
+  segment.owners = {};
 }
 
 bool RecordIndex::Fits(const DiskBlock& block) const { return shapes_.Fits(ShapeOf(block)); }
@@ -261,10 +291,28 @@ const BlockUse* RecordIndex::UseOf(const BlockKey& key) const {
   return id == kNone ? nullptr : &At(id).use;
 }
 
+uint64_t RecordIndex::BytesOf(TenantTag owner) const {
+  const auto found = bytes_by_owner_.find(owner);
+  return found == bytes_by_owner_.end() ? 0 : found->second;
+}
+
+std::vector<OwnedBytes> RecordIndex::Owners() const {
+  std::vector<OwnedBytes> owners;
+  owners.reserve(bytes_by_owner_.size());
+  for (const auto& [owner, bytes] : bytes_by_owner_) {
+    owners.push_back({.owner = owner, .bytes = bytes});
+  }
+  std::ranges::sort(owners, {}, &OwnedBytes::owner);
+  return owners;
+}
+
 uint64_t RecordIndex::memory_bytes() const {
   uint64_t bytes = nodes_.memory_bytes() + ids_.memory_bytes() +
                    segments_.capacity() * sizeof(Segment) + shapes_.memory_bytes();
-  for (const Segment& segment : segments_) bytes += segment.nodes.capacity() * sizeof(NodeId);
+  for (const Segment& segment : segments_) {
+    bytes +=
+        segment.nodes.capacity() * sizeof(NodeId) + segment.owners.capacity() * sizeof(OwnedBytes);
+  }
   return bytes;
 }
 
@@ -291,20 +339,27 @@ void RecordIndex::Audit() const {
   KVT_CHECK(residents == size_ && used_nodes == ids_.size());
   uint64_t used = 0;
   size_t in_segments = 0;
+  absl::flat_hash_map<TenantTag, uint64_t> by_owner;
   for (size_t i = 0; i < segments_.size(); ++i) {
     uint64_t live = 0;
     uint64_t end = 0;
+    absl::flat_hash_map<TenantTag, uint64_t> owned;
     for (const NodeId id : NodesIn(SegmentId{static_cast<uint32_t>(i)})) {
       const uint64_t offset = uint64_t{At(id).page} * kRecordHeaderBytes;
       KVT_CHECK(offset >= end);
       end = offset + BytesOf(At(id));
       live += BytesOf(At(id));
+      owned[shapes_.At(At(id).shape).owner] += BytesOf(At(id));
       ++in_segments;
     }
-    KVT_CHECK(live == segments_[i].live_bytes);
+    KVT_CHECK(live == segments_[i].live_bytes && owned.size() == segments_[i].owners.size());
+    for (const OwnedBytes& counted : segments_[i].owners) {
+      KVT_CHECK(owned[counted.owner] == counted.bytes);
+      by_owner[counted.owner] += counted.bytes;
+    }
     used += live;
   }
-  KVT_CHECK(in_segments == size_ && used == used_bytes_);
+  KVT_CHECK(in_segments == size_ && used == used_bytes_ && by_owner == bytes_by_owner_);
 }
 
 }  // namespace kvtier

@@ -14,7 +14,8 @@
 // record is reclaimed, or appended anew, long before two epochs can be mistaken for each
 // other.
 // Invariants, checked by Audit(): the three views (by key, by segment, by parent) name
-// the same blocks; records of a segment do not overlap; a ghost has a child and no parent.
+// the same blocks; records of a segment do not overlap; a ghost has a child and no parent;
+// what the owners have adds up, in each segment and in all.
 #ifndef KVTIER_TIER_DISK_LOG_RECORD_INDEX_H_
 #define KVTIER_TIER_DISK_LOG_RECORD_INDEX_H_
 
@@ -23,11 +24,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/numbers_by_key.h"
 #include "core/reuse_state.h"
 #include "core/steady_vector.h"
+#include "core/tenant_tag.h"
 #include "tier_disk/disk_block.h"
 #include "tier_disk/log/record.h"
 #include "tier_disk/log/shape_table.h"
@@ -39,6 +43,13 @@ struct BlockUse {
   ReuseState state;
   // Second of its last use, by the clock of whoever writes it here; 0: unknown.
   uint32_t last_second = 0;
+};
+
+// Records of one tenant, headers included.
+struct OwnedBytes {
+  TenantTag owner{};
+  uint64_t bytes = 0;
+  friend bool operator==(const OwnedBytes&, const OwnedBytes&) = default;
 };
 
 class RecordIndex {
@@ -110,6 +121,12 @@ class RecordIndex {
   }
 
   uint64_t live_bytes(SegmentId segment) const { return At(segment).live_bytes; }
+  // Returns the bytes of the tenant's records.
+  uint64_t BytesOf(TenantTag owner) const;
+  // Returns the tenants that have blocks here, by tag.
+  std::vector<OwnedBytes> Owners() const;
+  // Returns the tenants that have blocks in the segment, in no order. Valid until the next change.
+  std::span<const OwnedBytes> OwnersIn(SegmentId segment) const { return At(segment).owners; }
   size_t size() const { return size_; }
   uint64_t used_bytes() const { return used_bytes_; }  // Records, headers included.
   uint64_t memory_bytes() const;                       // What the index itself takes.
@@ -143,6 +160,7 @@ class RecordIndex {
     uint8_t epoch = 0;  // When its first record came.
     // By offset; those that left since, and numbers used anew, are still named here.
     std::vector<NodeId> nodes;
+    std::vector<OwnedBytes> owners;  // Those with live bytes here.
   };
 
   Node& At(NodeId id) { return nodes_[id]; }
@@ -155,6 +173,9 @@ class RecordIndex {
   NodeId Allocate(const BlockKey& key);
   void Free(NodeId id);
   uint64_t BytesOf(const Node& node) const;
+  // Counts the record of the node in its segment and for its owner, or no longer.
+  void Count(const Node& node);
+  void Uncount(const Node& node);
   void Occupy(NodeId id, const RecordPlace& place);
   void Vacate(NodeId id);
   void Adopt(NodeId parent, NodeId child);
@@ -166,6 +187,7 @@ class RecordIndex {
   NumbersByKey<Node> ids_{&nodes_};
   ShapeTable shapes_;
   std::vector<Segment> segments_;
+  absl::flat_hash_map<TenantTag, uint64_t> bytes_by_owner_;  // Of those with live bytes.
   size_t size_ = 0;
   uint64_t used_bytes_ = 0;
   uint8_t epoch_ = 0;

@@ -48,6 +48,9 @@ uint64_t SegmentLog::tail(SegmentId segment) const { return At(segment).tail; }
 
 std::optional<RecordPlace> SegmentLog::Reserve(uint64_t bytes, Use use) {
   KVT_CHECK(bytes <= segment_bytes_ && bytes % kBlockAlignment == 0);
+  // Nor is the open segment sealed for a put that does not fit: reclaim could open no other.
+  const bool is_kept = use == Use::kPut && set_aside_ > 0 && free_.empty();
+  if (is_kept && reclaim_room() < bytes + set_aside_) return std::nullopt;
   if (open_ && At(*open_).tail + bytes > segment_bytes_) {
     At(*open_).state = State::kSealed;
     sealed_.push_back(*open_);
@@ -71,6 +74,11 @@ std::optional<RecordPlace> SegmentLog::Reserve(uint64_t bytes, Use use) {
   return place;
 }
 
+uint64_t SegmentLog::reclaim_room() const {
+  if (!free_.empty()) return segment_bytes_;
+  return open_ ? segment_bytes_ - At(*open_).tail : 0;
+}
+
 void SegmentLog::EndWrite(const RecordPlace& place) {
   Segment& segment = At(place.segment);
   KVT_CHECK(segment.writers > 0 && segment.generation == place.generation);
@@ -82,6 +90,16 @@ std::vector<SegmentId> SegmentLog::Reclaimable() const {
   for (const SegmentId id : sealed_) {
     if (At(id).writers == 0) result.push_back(id);
   }
+  return result;
+}
+
+bool SegmentLog::AwaitsWrites() const {
+  return std::ranges::any_of(sealed_, [this](SegmentId id) { return At(id).writers > 0; });
+}
+
+std::vector<SegmentId> SegmentLog::Written() const {
+  std::vector<SegmentId> result(sealed_.begin(), sealed_.end());
+  if (open_) result.push_back(*open_);
   return result;
 }
 

@@ -46,10 +46,20 @@ class SegmentLog {
   // nullopt: no segment may be opened (reclaim one, then retry). The caller ends
   // the write with EndWrite() exactly once. REQUIRES: bytes <= segment_bytes.
   std::optional<RecordPlace> Reserve(uint64_t bytes, Use use);
+  // Makes puts leave so many bytes for reclaim of the segment that was opened from the reserve, as
+  // long as no segment is free. 0: none.
+  void SetAside(uint64_t bytes) { set_aside_ = bytes; }
+  // Returns the bytes of records that reclaim can append for certain: a whole segment, or what is
+  // left of the open one once the reserve is in use.
+  uint64_t reclaim_room() const;
   void EndWrite(const RecordPlace& place);
 
   // Sealed segments without writers, oldest first: what may be reclaimed.
   std::vector<SegmentId> Reclaimable() const;
+  // Returns whether a segment can be reclaimed only when writes under way to it have ended.
+  bool AwaitsWrites() const;
+  // Sealed segments, oldest first, then the open one.
+  std::vector<SegmentId> Written() const;
   // REQUIRES: `segment` is reclaimable. Ends with Free() or PutBack().
   void BeginReclaim(SegmentId segment);
   void Free(SegmentId segment, uint64_t generation);
@@ -81,6 +91,7 @@ class SegmentLog {
   std::deque<SegmentId> sealed_;  // Oldest first.
   std::optional<SegmentId> open_;
   uint64_t last_generation_ = 0;
+  uint64_t set_aside_ = 0;  // Bytes.
 };
 
 }  // namespace kvtier

@@ -1,4 +1,5 @@
-// TenantShares divides a limited number of things (sessions, leases, reservations) between the
+// TenantShares divides a limited number of things (sessions, leases, reservations, loads
+// that wait) between the
 // tenants of the node. Half of them are guaranteed: as many to each tenant. The other half, and
 // what guarantees leave unused, is whoever's comes first; but what is free always covers the
 // guarantees that are not used up. So one tenant may take nearly all while others want little, and
@@ -6,8 +7,8 @@
 //
 // Pure bookkeeping, O(1). Executor thread only. Invariant, checked by Audit(): what is taken and
 // what is still owed to guarantees fit into the limit.
-#ifndef KVTIER_AGENT_SESSIONS_TENANT_SHARES_H_
-#define KVTIER_AGENT_SESSIONS_TENANT_SHARES_H_
+#ifndef KVTIER_AGENT_TENANT_SHARES_H_
+#define KVTIER_AGENT_TENANT_SHARES_H_
 
 #include <cstddef>
 #include <vector>
@@ -53,4 +54,4 @@ class TenantShares {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_AGENT_SESSIONS_TENANT_SHARES_H_
+#endif  // KVTIER_AGENT_TENANT_SHARES_H_

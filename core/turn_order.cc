@@ -1,0 +1,13 @@
+#include "core/turn_order.h"
+
+namespace kvtier {
+
+std::optional<size_t> TurnOrder::Next(absl::FunctionRef<bool(size_t)> waits) const {
+  std::optional<size_t> next;
+  for (size_t party = 0; party < had_.size(); ++party) {
+    if (waits(party) && (!next || had_[party] < had_[*next])) next = party;
+  }
+  return next;
+}
+
+}  // namespace kvtier
