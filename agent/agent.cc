@@ -11,7 +11,7 @@ namespace {
 
 // Host memory of each tenant's domain.
 uint64_t DomainBytes(const Agent::Options& options) {
-  return options.host_bytes / options.tenants.tenants().size();
+  return options.host_bytes / options.tenants.size();
 }
 
 }  // namespace
@@ -24,8 +24,8 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seam
 absl::StatusOr<Agent::Memory> Agent::TakeMemory(const Options& options, const Seams& seams) {
   HostTier::Options host{.slab_bytes = options.slab_bytes};
   if (options.staging_bytes > 0) host.writers = SealedMemory::Writers::kMakerOnly;
-  for (const Tenant& tenant : options.tenants.tenants()) {
-    host.domains.push_back({.name = "kvtier-" + tenant.name, .bytes = DomainBytes(options)});
+  for (const Tenant* const tenant : options.tenants.All()) {
+    host.domains.push_back({.name = "kvtier-" + tenant->name, .bytes = DomainBytes(options)});
   }
   Memory memory;
   KVT_ASSIGN_OR_RETURN(memory.host, HostTier::Create(host));
@@ -87,28 +87,22 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
                                      .stats = &stats_}),
       lessons_(executor_, &waits_, seams.lessons),
       reporter_(MakeReporter(seams.coordinator)),
-      sessions_(&gpus_, options_.tenants.tenants().size(), DomainBytes(options_),
-                options_.staging_bytes),
-      turns_(executor_, options_.tenants.tenants().size()),
+      sessions_(&gpus_, options_.tenants.size(), DomainBytes(options_), options_.staging_bytes),
+      turns_(executor_, options_.tenants.size()),
       flows_({.self = options_.node,
               .locate_grace = options_.locate_grace,
               .host_scrub_bytes_per_second = options_.host_scrub_bytes_per_second},
-             {.executor = executor_,
-              .workers = seams.workers,
-              .scope = &scope_,
-              .waits = &waits_,
-              .stats = &stats_,
-              .tenants = &options_.tenants,
-              .host = host_.get(),
-              .changes = &changes_,
-              .index = &index_,
-              .evictor = &evictor_,
-              .disks = &disks_,
-              .gpus = &gpus_,
-              .sessions = &sessions_,
-              .turns = &turns_,
-              .reporter = reporter_.get(),
-              .transport = seams.transport}),
+             Rooms(seams)),
+      tenants_({.host_bytes = options_.host_bytes,
+                .slab_bytes = options_.slab_bytes,
+                .settings_file = options_.tenant_settings},
+               {.rooms = Rooms(seams),
+                .tenants = &options_.tenants,
+                .residency = &residency_,
+                .lessons = &lessons_,
+                .flows = &flows_,
+                .store = seams.tenants,
+                .close_session = [this](SessionId id) { CloseSession(id); }}),
       waits_(executor_),
       scope_(executor_) {
   NameOrders();
@@ -116,9 +110,28 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
 
 Agent::~Agent() = default;
 
+NodeRooms Agent::Rooms(const Seams& seams) {
+  return {.executor = executor_,
+          .workers = seams.workers,
+          .scope = &scope_,
+          .waits = &waits_,
+          .stats = &stats_,
+          .tenants = &options_.tenants,
+          .host = host_.get(),
+          .changes = &changes_,
+          .index = &index_,
+          .evictor = &evictor_,
+          .disks = &disks_,
+          .gpus = &gpus_,
+          .sessions = &sessions_,
+          .turns = &turns_,
+          .reporter = reporter_.get(),
+          .transport = seams.transport};
+}
+
 void Agent::NameOrders() {
-  for (const Tenant& tenant : options_.tenants.tenants()) {
-    lessons_.Add(absl::StrCat("host/", tenant.name), index_.HazardsOf(tenant.domain));
+  for (const Tenant* const tenant : options_.tenants.All()) {
+    lessons_.Add(absl::StrCat("host/", tenant->name), index_.HazardsOf(tenant->domain));
   }
   for (size_t i = 0; i < gpus_.size(); ++i) {
     lessons_.Add(absl::StrCat("gpu/", gpus_.at(i).device().uuid().ToString()),
@@ -133,17 +146,23 @@ std::unique_ptr<CoordinatorReporter> Agent::MakeReporter(CoordinatorLink* coordi
   if (coordinator == nullptr) return nullptr;
   DirectorySync sync(options_.node, options_.epoch, options_.address,
                      [this] { return index_.Snapshot(); });
-  return std::make_unique<CoordinatorReporter>(executor_, coordinator, &changes_, std::move(sync),
-                                               [this] { return Usage(); });
+  CoordinatorReporter::Tenants tenants{
+      .version = [this] { return tenants_.cluster_version(); },
+      .take = [this](ClusterTenants told) { tenants_.TakeCluster(std::move(told)); }};
+  return std::make_unique<CoordinatorReporter>(
+      executor_, coordinator, &changes_, std::move(sync), [this] { return Usage(); },
+      std::move(tenants));
 }
 
 Task<absl::StatusOr<DiskSet::Recovery>> Agent::Start() {
   co_await lessons_.Load();
   KVT_CO_ASSIGN_OR_RETURN(DiskSet::Recovery recovery,
                           co_await disks_.Open(options_.scrub_bytes_per_second));
+  co_await tenants_.Load();
   scope_.Spawn(SweepDeadlines());
   scope_.Spawn(flows_.host_scrub.Run());
   scope_.Spawn(lessons_.Run());
+  scope_.Spawn(tenants_.Run());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
   co_return recovery;
 }
@@ -170,6 +189,7 @@ Task<void> Agent::SweepDeadlines() {
     gpus_.ObserveSteps();
     sessions_.Sweep(now, &stats_);
     flows_.Sweep();
+    tenants_.Sweep();
     gpus_.Pump();
     block_count_.store(index_.copies(), std::memory_order_relaxed);
     co_await SleepUntil(executor_, now + kSweepInterval);

@@ -7,6 +7,7 @@
 //   gpus       its GPUs' pools
 //   sessions   its workers, and what they were promised
 //   flows      put, onboard, fetch and the others, one a file
+//   tenants    who comes and goes, and what was set of them
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_AGENT_H_
@@ -24,6 +25,8 @@
 #include "agent/agent_stats.h"
 #include "agent/disk/node_disks.h"
 #include "agent/flows/node_flows.h"
+#include "agent/flows/node_tenants.h"
+#include "agent/flows/tenant_store.h"
 #include "agent/gpu/node_gpus.h"
 #include "agent/index/block_changes.h"
 #include "agent/index/block_index.h"
@@ -44,6 +47,7 @@
 #include "core/node.h"
 #include "core/task.h"
 #include "core/task_scope.h"
+#include "core/tenant_settings.h"
 #include "core/waits.h"
 #include "tier_gpu/device/device.h"
 #include "tier_host/host_tier.h"
@@ -57,8 +61,10 @@ class Agent {
     Epoch epoch;                                 // Drawn at start.
     std::string address;                         // Of the peer service, as other nodes reach it.
     absl::Duration locate_grace = kLocateGrace;  // Shortest wait for a coordinator's answer.
-    TenantTable tenants;
-    uint64_t host_bytes = 0;  // Of all arenas; each tenant's domain gets an equal part.
+    TenantTable tenants;                         // That are there at the start.
+    TenantSettingsMap tenant_settings{};         // Of the file that the agent is started with.
+    uint64_t host_bytes =
+        0;  // Of all arenas; each tenant's domain gets an equal part at the start.
     uint64_t slab_bytes = uint64_t{64} << 20;
     uint64_t staging_bytes = 0;  // Size of each session's region; 0: workers write the arena.
     EvictionPolicies eviction;
@@ -84,6 +90,7 @@ class Agent {
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
     LessonsStore* lessons = nullptr;  // Null: what is learnt ends with the agent.
+    TenantStore* tenants = nullptr;   // Null: what is set of tenants ends with the agent.
   };
 
   // Errors: kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also when
@@ -119,6 +126,7 @@ class Agent {
   WorkerSessions& sessions() { return sessions_; }
   FairTurns& turns() { return turns_; }
   NodeFlows& flows() { return flows_; }
+  NodeTenants& tenants() { return tenants_; }
   // Returns capacity, use and blocks of each tier that this node has.
   std::vector<TierUsage> Usage() const;
   // BlockIndex::copies() of a moment ago. Any thread.
@@ -135,11 +143,13 @@ class Agent {
   static absl::StatusOr<Memory> TakeMemory(const Options& options, const Seams& seams);
   Agent(Options options, const Seams& seams, Memory memory);
   std::unique_ptr<CoordinatorReporter> MakeReporter(CoordinatorLink* coordinator);
+  // Returns the rooms that flows work in.
+  NodeRooms Rooms(const Seams& seams);
   // Names each order of eviction to `lessons_`.
   void NameOrders();
   Task<void> SweepDeadlines();
 
-  const Options options_;
+  Options options_;  // Its tenants come and go (NodeTenants); all else stays.
   Executor* const executor_;
   AgentStats stats_;
   // Each part is destroyed before the parts that it uses; the running flows (scope_) first of all.
@@ -155,6 +165,7 @@ class Agent {
   WorkerSessions sessions_;
   FairTurns turns_;
   NodeFlows flows_;
+  NodeTenants tenants_;
   Waits waits_;
   std::atomic<size_t> block_count_{0};  // A figure only, so relaxed.
   TaskScope scope_;

@@ -6,6 +6,7 @@
 #include "cli/admin_client.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "cli/tenant_shares.h"
 #include "cli/units.h"
 
 namespace kvtier::cli {
@@ -24,14 +25,19 @@ std::string TenantLines(const v1::ListTenantsResponse& response) {
                {"HOST MEMORY", Align::kRight},
                {"USED", Align::kRight},
                {"FULL", Align::kRight},
-               {"BLOCKS", Align::kRight}},
+               {"BLOCKS", Align::kRight},
+               {"STATE"}},
               /*indent=*/2);
   for (const v1::TenantReport& tenant : response.tenants()) {
+    if (!tenant.has_sessions()) {
+      table.AddRow({tenant.name(), "-", "-", "-", "-", "-", "-", "-", tenant.state()});
+      continue;
+    }
     table.AddRow({tenant.name(), ShareOf(tenant.sessions()), ShareOf(tenant.leases()),
                   ShareOf(tenant.reservations()), BytesText(tenant.host_capacity_bytes()),
                   BytesText(tenant.host_used_bytes()),
                   ShareText(tenant.host_used_bytes(), tenant.host_capacity_bytes()),
-                  CountText(tenant.host_blocks())});
+                  CountText(tenant.host_blocks()), tenant.state()});
   }
   return table.ToString();
 }
@@ -67,17 +73,27 @@ void WriteShare(const char* name, const v1::TenantShare& share, JsonWriter* json
 
 std::string TenantsTable(const TenantAnswers& answers) {
   return AgentSections(answers, [](const v1::ListTenantsResponse& response) {
-    return absl::StrCat(TenantLines(response), TotalLine(response));
+    const std::string failure =
+        response.settings_failure().empty()
+            ? ""
+            : absl::StrCat("  settings were lost: ", Printable(response.settings_failure()), "\n");
+    return absl::StrCat(TenantLines(response), TotalLine(response), failure);
   });
 }
 
 std::string TenantsJson(const TenantAnswers& answers) {
   return AgentsJson(answers, [](const v1::ListTenantsResponse& response, JsonWriter* json) {
     json->Text("node_id", response.node_id());
+    json->Count("settings_version", response.settings_version());
+    if (!response.settings_failure().empty()) {
+      json->Text("settings_failure", response.settings_failure());
+    }
     json->OpenArray("tenants");
     for (const v1::TenantReport& tenant : response.tenants()) {
       json->OpenElement();
       json->Text("name", tenant.name());
+      json->Text("state", tenant.state());
+      json->Text("settings_source", tenant.settings_source());
       WriteShare("sessions", tenant.sessions(), json);
       WriteShare("leases", tenant.leases(), json);
       WriteShare("reservations", tenant.reservations(), json);
@@ -92,7 +108,36 @@ std::string TenantsJson(const TenantAnswers& answers) {
   });
 }
 
+std::string ClusterTenantsTable(const v1::ListTenantsResponse& response) {
+  Table table({{"TENANT"}, {"SETTINGS"}});
+  for (const v1::TenantReport& tenant : response.tenants()) {
+    table.AddRow({tenant.name(), SettingsText(tenant.settings())});
+  }
+  return absl::StrCat(response.tenants().empty() ? "Nothing is set.\n" : table.ToString(),
+                      "version ", response.settings_version(), "\n");
+}
+
+std::string ClusterTenantsJson(const v1::ListTenantsResponse& response) {
+  JsonWriter json;
+  json.Count("settings_version", response.settings_version());
+  json.OpenArray("tenants");
+  for (const v1::TenantReport& tenant : response.tenants()) {
+    json.OpenElement();
+    json.Text("name", tenant.name());
+    WriteSettings(tenant.settings(), &json);
+    json.Close();
+  }
+  json.Close();
+  return json.Finish();
+}
+
 Outcome RunTenants(const Arguments& arguments) {
+  if (arguments.coordinator.has_value()) {
+    const auto all = CoordinatorAdmin(*arguments.coordinator, arguments.timeout).ListTenants();
+    if (!all.ok()) return Failure(*arguments.coordinator, all.status());
+    return {.out = arguments.format == Format::kJson ? ClusterTenantsJson(*all)
+                                                     : ClusterTenantsTable(*all)};
+  }
   const TenantAnswers answers =
       AskAll<v1::ListTenantsResponse>(arguments.agents, [&](const std::string& address) {
         return AgentAdmin(address, arguments.timeout).ListTenants();

@@ -59,6 +59,12 @@ class NodeDisks {
   // disks one that takes over kDiskOpenTimeout joins later and one that fails stays out. Errors:
   // the first disk's, if none opened.
   Task<absl::StatusOr<DiskSet::Recovery>> Open(uint64_t scrub_bytes_per_second);
+  // Takes in a domain that was added to host memory, of a tenant whose blocks the disks may have
+  // already: of these the residency is told, some each turn. Its arena is not registered with the
+  // disks (RegisterArenas()): their I/O works, and costs more CPU.
+  void AddDomain(const Tenant& tenant);
+  // Promises nothing to the disks for the domain any more.
+  void DropDomain(DomainId domain);
   void StopScrub();
   // Ends when no reclaim runs; false: one still did at `deadline`.
   Task<bool> Idle(absl::Time deadline);
@@ -67,6 +73,8 @@ class NodeDisks {
   DiskSet* set() const { return set_.get(); }
   DiskAdmission* admission() const { return admission_.get(); }
   DiskPromises* promises() const { return promises_.get(); }
+  // Whether payloads are sealed under keys of their tenants: on all disks, or on none.
+  bool sealed() const { return sealed_; }
   // Returns what the orders of all disks do.
   EvictionSummary Eviction() const;
   // Calls `visit` with the id of each disk and what its order of reclaim learns
@@ -90,15 +98,19 @@ class NodeDisks {
   void Tell(DiskSet::Change change, const BlockKey& key, TenantTag owner) const;
   // Lets the disks move blocks to and from their slots without pinning them each time.
   void RegisterArenas();
+  // Tells the residency of what the disks have of the tenant.
+  Task<void> TellResidency(TenantTag owner, DomainId domain);
   // Tells of what the disks had when they were opened.
   void TellRecovered();
 
   const Parts parts_;
   std::vector<Member> members_;
+  bool sealed_ = false;
   std::unique_ptr<DiskSet> set_;
   std::unique_ptr<DiskAdmission> admission_;
   std::unique_ptr<DiskPromises> promises_;
   DiskSet::Recovery recovery_;
+  size_t telling_ = 0;  // Tenants of whose blocks the residency is being told.
 };
 
 }  // namespace kvtier

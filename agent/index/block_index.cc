@@ -9,15 +9,17 @@
 
 namespace kvtier {
 
-BlockIndex::BlockIndex(const Parts& parts)
-    : PinHome(Tier::kHost), parts_(parts), erasures_(parts.domains) {
-  for (size_t domain = 0; domain < parts.domains; ++domain) {
-    const auto find = [this, of = static_cast<DomainId>(domain)](const BlockKey& key) {
-      return PlaceOf(of, key);
-    };
-    host_.emplace_back(parts.host_eviction, find, parts.attention_bytes);
-  }
+BlockIndex::BlockIndex(const Parts& parts) : PinHome(Tier::kHost), parts_(parts) {
+  for (size_t domain = 0; domain < parts.domains; ++domain) AddDomain();
   if (parts.disks != nullptr) parts.changes->Follow(&disk_follower_);
+}
+
+void BlockIndex::AddDomain() {
+  const auto find = [this, of = static_cast<DomainId>(host_.size())](const BlockKey& key) {
+    return PlaceOf(of, key);
+  };
+  host_.emplace_back(parts_.host_eviction, find, parts_.attention_bytes);
+  erasures_.push_back(0);
 }
 
 std::optional<HostOrder::Place> BlockIndex::PlaceOf(DomainId domain, const BlockKey& key) const {

@@ -40,7 +40,7 @@ class BlockIndex final : public PinHome {
  public:
   // None is owned.
   struct Parts {
-    size_t domains = 1;  // Number of host domains; each has its own HostOrder.
+    size_t domains = 1;  // Number of host domains at first; each has its own HostOrder.
     EvictionPolicy host_eviction = EvictionPolicy::kLearnt;
     uint64_t attention_bytes = 0;  // Of the orders of host memory: EvictionOrder.
     const Clock* clock = nullptr;
@@ -51,6 +51,9 @@ class BlockIndex final : public PinHome {
   // Lets the index answer for this pool's blocks, too: each list of a pool names itself here when
   // it is made. Does not own: it lives as long as questions are asked.
   void Join(GpuBlocks* pool) { pools_.push_back(pool); }
+
+  // Adds a domain, whose id is domain_count() - 1 from now on.
+  void AddDomain();
 
   // Returns the time of the clock by which blocks come and are used.
   absl::Time Now() const { return parts_.clock->Now(); }

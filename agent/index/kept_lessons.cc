@@ -16,6 +16,10 @@ void KeptLessons::Add(std::string name, ReuseHazards* hazards) {
   if (hazards != nullptr) orders_.push_back({.name = std::move(name), .hazards = hazards});
 }
 
+void KeptLessons::Remove(const std::string& name) {
+  std::erase_if(orders_, [&](const Order& order) { return order.name == name; });
+}
+
 uint64_t KeptLessons::Conclusions() const {
   uint64_t conclusions = 0;
   for (const Order& order : orders_) conclusions += order.hazards->conclusions();
@@ -67,7 +71,8 @@ Task<void> KeptLessons::Run() {
 Task<void> KeptLessons::Save() {
   const uint64_t conclusions = Conclusions();
   LessonsByOrder lessons;
-  for (const Order& order : orders_) {
+  const std::vector<Order> orders = orders_;  // Others may come or go during the turns of others.
+  for (const Order& order : orders) {
     if (order.hazards->conclusions() == 0) continue;
     lessons.emplace(order.name, EncodeReuseLessons(order.hazards->lessons()));
     co_await SleepUntil(executor_, executor_->Now());  // Others take their turn.

@@ -1,6 +1,7 @@
 // AdminService tells operators what the agent holds and did, on a Unix socket that is theirs
 // alone: who may ask may name any tenant's blocks. Read-only but for
-// EvictTier and EraseTenant, which drop cached copies and nothing else, StartDiskVerify,
+// EvictTier and EraseTenant, which drop cached copies and nothing else, SetTenant and DropTenant,
+// which say who may come, StartDiskVerify,
 // which drops what is damaged, and ResizeGpuPool, which drops what there is no room for.
 #ifndef KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
 #define KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
@@ -68,6 +69,10 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                            v1::DescribeSharingResponse* response) override;
   Reactor* ListTenants(Context* context, const v1::ListTenantsRequest* request,
                        v1::ListTenantsResponse* response) override;
+  Reactor* SetTenant(Context* context, const v1::SetTenantRequest* request,
+                     v1::SetTenantResponse* response) override;
+  Reactor* DropTenant(Context* context, const v1::DropTenantRequest* request,
+                      v1::DropTenantResponse* response) override;
 
  private:
   Task<absl::Status> DoStatus(v1::AgentStatusResponse* response);
@@ -84,6 +89,10 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
   Task<absl::Status> DoDiskVerifyStatus(v1::DiskVerifyStatusResponse* response);
   Task<absl::Status> DoDescribeSharing(v1::DescribeSharingResponse* response);
   Task<absl::Status> DoListTenants(v1::ListTenantsResponse* response);
+  Task<absl::Status> DoSetTenant(const v1::SetTenantRequest* request,
+                                 v1::SetTenantResponse* response);
+  Task<absl::Status> DoDropTenant(const v1::DropTenantRequest* request,
+                                  v1::DropTenantResponse* response);
   // `status`: of the agent's disk; nullptr: it did not open.
   v1::DiskVerify DiskVerifyOf(const AboutDisk& about, const DiskSet::DiskStatus* status) const;
   absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;

@@ -1,18 +1,8 @@
-// AdminService's part about sharing: who may connect, which spaces workers registered, and what
-// each tenant has.
+// AdminService's part about sharing: who may connect, and which spaces workers registered.
 #include "agent/services/admin_service.h"
 #include "proto/convert.h"
 
 namespace kvtier {
-namespace {
-
-void FillShare(const TenantShares& shares, DomainId domain, v1::TenantShare* wire) {
-  wire->set_used(shares.Taken(domain));
-  wire->set_guaranteed(shares.guarantee());
-  wire->set_limit(shares.limit());
-}
-
-}  // namespace
 
 AdminService::Reactor* AdminService::DescribeSharing(Context* context,
                                                      const v1::DescribeSharingRequest* request,
@@ -32,29 +22,6 @@ Task<absl::Status> AdminService::DoDescribeSharing(v1::DescribeSharingResponse* 
   response->set_forgotten_spaces(registered.forgotten());
   for (const uint32_t uid : about_.worker_uids) response->add_worker_uids(uid);
   response->set_slab_bytes(agent_->options().slab_bytes);
-  co_return absl::OkStatus();
-}
-
-AdminService::Reactor* AdminService::ListTenants(Context* context,
-                                                 const v1::ListTenantsRequest* request,
-                                                 v1::ListTenantsResponse* response) {
-  return calls_.Run(context, *request, DoListTenants(response));
-}
-
-Task<absl::Status> AdminService::DoListTenants(v1::ListTenantsResponse* response) {
-  response->set_node_id(agent_->options().node.str());
-  WorkerSessions& sessions = agent_->sessions();
-  for (const Tenant& tenant : agent_->options().tenants.tenants()) {
-    v1::TenantReport* const report = response->add_tenants();
-    report->set_name(tenant.name);
-    FillShare(sessions.shares(), tenant.domain, report->mutable_sessions());
-    FillShare(sessions.leases().shares(), tenant.domain, report->mutable_leases());
-    FillShare(sessions.reservations().shares(), tenant.domain, report->mutable_reservations());
-    const SlotPool& slots = agent_->host().slots(tenant.domain);
-    report->set_host_capacity_bytes(slots.capacity_bytes());
-    report->set_host_used_bytes(slots.used_bytes());
-    report->set_host_blocks(agent_->index().blocks_in_host(tenant.domain));
-  }
   co_return absl::OkStatus();
 }
 

@@ -65,4 +65,16 @@ RemoteAdminService::Reactor* RemoteAdminService::ListTenants(
   return Refuse(context, "ListTenants");
 }
 
+RemoteAdminService::Reactor* RemoteAdminService::SetTenant(Context* context,
+                                                           const v1::SetTenantRequest* /*request*/,
+                                                           v1::SetTenantResponse* /*response*/) {
+  return Refuse(context, "SetTenant");
+}
+
+RemoteAdminService::Reactor* RemoteAdminService::DropTenant(
+    Context* context, const v1::DropTenantRequest* /*request*/,
+    v1::DropTenantResponse* /*response*/) {
+  return Refuse(context, "DropTenant");
+}
+
 }  // namespace kvtier

@@ -42,6 +42,10 @@ class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
                            v1::DescribeSharingResponse* response) override;
   Reactor* ListTenants(Context* context, const v1::ListTenantsRequest* request,
                        v1::ListTenantsResponse* response) override;
+  Reactor* SetTenant(Context* context, const v1::SetTenantRequest* request,
+                     v1::SetTenantResponse* response) override;
+  Reactor* DropTenant(Context* context, const v1::DropTenantRequest* request,
+                      v1::DropTenantResponse* response) override;
 
  private:
   Reactor* Refuse(Context* context, const char* rpc) const;

@@ -77,7 +77,9 @@ absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent,
 }
 
 absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSocket::Wish& wish) {
-  const Arena& arena = agent->host().arena(wish.domain);
+  // Domains come and go on the executor; an arena stays where it is.
+  const Arena& arena =
+      *CallOn(agent->executor(), [&] { return &agent->host().arena(wish.domain); });
   switch (wish.kind) {
     case wire::DescriptorKind::kArenaRead:
       return DescriptorSocket::Shared{.fd = arena.read_only_fd(), .bytes = arena.bytes().size()};
@@ -109,7 +111,13 @@ DescriptorSocket::Calls SessionCalls(Agent* agent) {
   Executor* const executor = agent->executor();
   return {.open =
               [agent, executor](const Tenant& tenant, const SessionToken& token) {
-                return CallOn(executor, [&] { return agent->sessions().Open(tenant, token); });
+                return CallOn(executor, [&]() -> absl::StatusOr<SessionId> {
+                  // It may have been dropped since it proved itself.
+                  if (agent->options().tenants.FindAdmitted(tenant.name) != &tenant) {
+                    return absl::NotFoundError("the tenant is let in no more");
+                  }
+                  return agent->sessions().Open(tenant, token);
+                });
               },
           .close =
               [agent, executor](SessionId id) {
