@@ -63,8 +63,13 @@ Task<void> NodeTenants::Run() {
 }
 
 Task<void> NodeTenants::Look() {
-  if (parts_.store == nullptr) co_return;
   co_await TakeTurn();
+  co_await LookInTurn();
+  EndTurn();
+}
+
+Task<void> NodeTenants::LookInTurn() {
+  if (parts_.store == nullptr) co_return;
   const absl::StatusOr<std::vector<TenantSecret>> secrets = co_await parts_.store->ReadSecrets();
   // Without a directory of them there is nothing to look at; one that cannot be read says nothing.
   const bool failed = !secrets.ok() && !absl::IsFailedPrecondition(secrets.status());
@@ -75,7 +80,6 @@ Task<void> NodeTenants::Look() {
   secrets_failure_ = failure;
   if (secrets.ok()) LookAt(*secrets);
   ApplyShares();  // A tier may be of another size by now.
-  EndTurn();
 }
 
 void NodeTenants::LookAt(const std::vector<TenantSecret>& secrets) {
@@ -159,6 +163,7 @@ absl::Status NodeTenants::CheckFits(const TenantSettings& changed) const {
 
 Task<absl::Status> NodeTenants::Set(TenantChange change, std::optional<std::string> secret) {
   co_await TakeTurn();
+  co_await LookInTurn();
   const absl::Status set = co_await SetInTurn(std::move(change), std::move(secret));
   EndTurn();
   co_return set;
@@ -285,6 +290,11 @@ Task<void> NodeTenants::EndDomain(DomainId domain) {
     Log(LogLevel::kWarning, absl::StrCat("tenant ", tenant.name, ": a disk may still have blocks: ",
                                          erased.status().message()));
   }
+  if (parts_.rooms.host->slots(domain).used_bytes() > 0) {
+    leaving_.push_back(domain);  // Something has come meanwhile: the next Sweep() looks again.
+    co_return;
+  }
+  parts_.rooms.index->DropDomain(domain);
   parts_.tenants->Forget(domain);
 }
 

@@ -67,7 +67,8 @@ class NodeTenants {
   // Looks at them now.
   Task<void> Look();
 
-  // Changes a tenant's settings, and with a secret makes the tenant, or lets it in again. Errors,
+  // Looks at the secrets, changes a tenant's settings, and with a secret makes the tenant, or lets
+  // it in again. Errors,
   // and then nothing has changed: kInvalidArgument, naming field and value; kNotFound, there is no
   // such tenant, and neither a secret nor a setting is named; TenantTable::Check()'s;
   // TenantStore's; HostTier::AddDomain()'s.
@@ -112,6 +113,7 @@ class NodeTenants {
   // A change is made between the two: TakeTurn() waits for the changes before it.
   Task<void> TakeTurn();
   void EndTurn();
+  Task<void> LookInTurn();
   Task<absl::Status> SetInTurn(TenantChange change, std::optional<std::string> secret);
   Task<absl::StatusOr<Dropped>> DropInTurn(std::string name);
 

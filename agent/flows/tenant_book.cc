@@ -18,6 +18,8 @@ TenantBook::Holding TenantBook::Of(const std::string& name) const {
 }
 
 absl::StatusOr<KeptTenantSettings> TenantBook::With(const TenantChange& change) const {
+  // A tenant that is only made goes on from nothing that others said.
+  if (change.values.empty()) return kept_;
   KVT_ASSIGN_OR_RETURN(TenantSettings changed, change.In(Of(change.name).settings));
   KeptTenantSettings kept = kept_;
   if (changed.IsDefault()) {

@@ -18,8 +18,15 @@ void BlockIndex::AddDomain() {
   const auto find = [this, of = static_cast<DomainId>(host_.size())](const BlockKey& key) {
     return PlaceOf(of, key);
   };
-  host_.emplace_back(parts_.host_eviction, find, parts_.attention_bytes);
+  host_.emplace_back(std::in_place, parts_.host_eviction, find, parts_.attention_bytes);
   erasures_.push_back(0);
+}
+
+void BlockIndex::DropDomain(DomainId domain) {
+  KVT_CHECK(blocks_in_host(domain) == 0);
+  dropped_.insert(domain);
+  const auto find_none = [](const BlockKey&) { return std::optional<HostOrder::Place>(); };
+  host_.at(static_cast<size_t>(domain)).emplace(EvictionPolicy::kFifo, find_none);
 }
 
 std::optional<HostOrder::Place> BlockIndex::PlaceOf(DomainId domain, const BlockKey& key) const {
@@ -29,7 +36,7 @@ std::optional<HostOrder::Place> BlockIndex::PlaceOf(DomainId domain, const Block
 }
 
 HostOrder& BlockIndex::OrderNow(DomainId domain) {
-  HostOrder& order = host_.at(static_cast<size_t>(domain));
+  HostOrder& order = *host_.at(static_cast<size_t>(domain));
   order.AdvanceTo(Now());
   return order;
 }
@@ -170,7 +177,9 @@ EvictionSummary BlockIndex::SummaryOf(Tier tier) const {
     summary.Add(order.Summary());
   };
   if (tier == Tier::kHost) {
-    for (const HostOrder& order : host_) add(order.order());
+    for (size_t i = 0; i < host_.size(); ++i) {
+      if (!dropped_.contains(static_cast<DomainId>(i))) add(host_[i]->order());
+    }
   } else {
     for (const GpuBlocks* const pool : pools_) add(pool->order());
   }
@@ -228,9 +237,9 @@ void BlockIndex::Audit() const {
   });
   KVT_CHECK(pinned == pinned_bytes());
   size_t ordered = 0;
-  for (const HostOrder& order : host_) {
-    order.Audit();
-    ordered += order.size();
+  for (const std::optional<HostOrder>& order : host_) {
+    order->Audit();
+    ordered += order->size();
   }
   KVT_CHECK(ordered == blocks_.size());
 }

@@ -183,7 +183,7 @@ uint64_t Residency::memory_bytes() const {
 size_t Residency::blocks_in(Tier tier) const {
   size_t count = 0;
   for (const Domain& domain : domains_) {
-    if (domain.table != nullptr) count += domain.table->blocks_in(tier);
+    if (domain.table != nullptr && !domain.dropped) count += domain.table->blocks_in(tier);
   }
   return count;
 }

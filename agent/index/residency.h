@@ -68,7 +68,9 @@ class Residency final : public BlockFollower {
   void Expect(DomainId domain, uint64_t blocks);
 
   // The domain's table as it is now; nullptr: it has none. Valid until the next turn.
-  const ResidencyTable* table(DomainId domain) const { return At(domain).table.get(); }
+  const ResidencyTable* table(DomainId domain) const {
+    return At(domain).dropped ? nullptr : At(domain).table.get();
+  }
   // Bytes of all tables, those that are being filled included.
   uint64_t memory_bytes() const;
   // Tables that are being filled are given up soon, and none is begun.

@@ -126,6 +126,7 @@ TEST_F(NodeTenantsTest, TheNodesOwnSettingsHoldBeforeTheClustersAndTheFiles) {
   EXPECT_EQ(own.holding.source, SettingsSource::kNode);
   EXPECT_EQ(own.shares[TierIndex(Tier::kHost)].weight, 5) << "it went on from what held";
   tenants().TakeCluster({6, {}});
+  EXPECT_EQ(tenants().cluster_version(), 7) << "what is older is ignored";
   tenants().TakeCluster({8, {{"acme", Settings("acme", 9)}}});
   EXPECT_EQ(ViewOf("acme").shares[TierIndex(Tier::kHost)].weight, 5);
   EXPECT_EQ(tenants().cluster_version(), 8);
@@ -134,6 +135,15 @@ TEST_F(NodeTenantsTest, TheNodesOwnSettingsHoldBeforeTheClustersAndTheFiles) {
   ASSERT_EQ(Set(Change("acme", ShareField::kMaximum, std::nullopt)), absl::OkStatus());
   ASSERT_EQ(Set(Change("acme", ShareField::kWeight, std::nullopt)), absl::OkStatus());
   EXPECT_EQ(ViewOf("acme").holding.source, SettingsSource::kCluster) << "all default is none";
+}
+
+TEST_F(NodeTenantsTest, ATenantThatIsOnlyMadeIsToldNothingByTheNode) {
+  tenants().TakeCluster({7, {{"newcomer", Settings("newcomer", 5)}}});
+  EXPECT_EQ(ViewOf("newcomer").domain, std::nullopt);
+  ASSERT_EQ(Make("newcomer"), absl::OkStatus());
+  EXPECT_EQ(ViewOf("newcomer").holding.source, SettingsSource::kCluster);
+  EXPECT_EQ(ViewOf("newcomer").shares[TierIndex(Tier::kHost)].weight, 5);
+  EXPECT_TRUE(store_.kept.node.empty());
 }
 
 TEST_F(NodeTenantsTest, GuaranteesFitIntoTheTierAndDefaultsShareTheRest) {

@@ -146,7 +146,8 @@ TEST_F(SetTenantsTest, WhatIsSetForTheClusterReachesItsNodesAndOutlastsItsCoordi
     EXPECT_EQ(cluster.Describe("alpha").settings().values(0).value(), 3u);
   }
   const auto weight = [&] {
-    for (const v1::TierShareReport& share : node.Describe("alpha").shares()) {
+    const v1::TenantReport alpha = node.Describe("alpha");
+    for (const v1::TierShareReport& share : alpha.shares()) {
       if (share.tier() == v1::TIER_HOST) return share.weight();
     }
     return 0u;
