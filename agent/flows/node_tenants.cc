@@ -192,7 +192,8 @@ Task<absl::Status> NodeTenants::SetInTurn(TenantChange change, std::optional<std
     parts_.tenants->Reopen(tenant->domain);
     co_return absl::OkStatus();
   }
-  co_return Admit({.name = change.name, .secret = *std::move(secret)});
+  const TenantTable::Entry entry{.name = change.name, .secret = *std::move(secret)};
+  co_return Admit(entry);
 }
 
 Task<absl::Status> NodeTenants::Keep(KeptTenantSettings kept) {

@@ -1,5 +1,6 @@
 #include "tests/sim/guests.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,8 +41,9 @@ Task<void> GuestVisit::Run() {
 }
 
 Task<bool> GuestVisit::Come() {
-  const absl::Status made =
-      co_await agent_.tenants().Set({.name = name_}, absl::StrCat("a secret of ", name_));
+  TenantChange change{.name = name_};
+  std::optional<std::string> secret = absl::StrCat("a secret of ", name_);
+  const absl::Status made = co_await agent_.tenants().Set(std::move(change), std::move(secret));
   parts_.trace->Add("guest comes", {parts_.node->number(), static_cast<uint64_t>(made.code())});
   parts_.oracle->Expect(made.ok() || absl::IsFailedPrecondition(made),
                         absl::StrCat("a guest is refused: ", made.ToString()));
