@@ -1,5 +1,6 @@
 #include "cli/tenant_shares.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -72,13 +73,6 @@ std::vector<Answer<Response>> Ask(const Arguments& arguments, OfAgent of_agent,
   return AskAll<Response>({*arguments.coordinator}, of_coordinator);
 }
 
-template <typename Response>
-ExitCode VerdictOf(const std::vector<Answer<Response>>& answers) {
-  Verdict verdict;
-  for (const auto& answer : answers) verdict.Add(answer);
-  return verdict.code();
-}
-
 // Returns the part of the answer that is about the tenant. Errors: kNotFound.
 absl::StatusOr<v1::SetTenantResponse> Only(const std::string& name,
                                            absl::StatusOr<v1::ListTenantsResponse> all) {
@@ -95,7 +89,9 @@ absl::StatusOr<v1::SetTenantResponse> Only(const std::string& name,
 }
 
 Outcome OutcomeOf(const Arguments& arguments, const TenantAnswer& answers) {
-  return {.code = VerdictOf(answers),
+  Verdict verdict;
+  for (const auto& answer : answers) verdict.Add(answer);
+  return {.code = verdict.code(),
           .out = arguments.format == Format::kJson ? TenantJson(answers) : TenantTable(answers)};
 }
 
@@ -229,7 +225,15 @@ Outcome RunDropTenant(const Arguments& arguments) {
       [&](const std::string& address) {
         return CoordinatorAdmin(address, arguments.timeout).DropTenant(request);
       });
-  return {.code = VerdictOf(answers),
+  // One node that knew the tenant is enough: it need not have been on every node.
+  const bool known =
+      std::ranges::any_of(answers, [](const auto& answer) { return answer.response.ok(); });
+  Verdict verdict;
+  for (const auto& answer : answers) {
+    const bool nothing_to_do = known && absl::IsNotFound(answer.response.status());
+    verdict.Add(nothing_to_do ? absl::OkStatus() : answer.response.status());
+  }
+  return {.code = verdict.code(),
           .out = arguments.format == Format::kJson ? DropTenantJson(answers)
                                                    : DropTenantTable(answers)};
 }
