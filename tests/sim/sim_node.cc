@@ -102,19 +102,20 @@ void SimNode::Boot() {
   transport_ =
       std::make_unique<testing::SimPeerTransport>(executor_.get(), world_.network, address_);
   link_ = std::make_unique<testing::SimCoordinatorLink>(executor_.get(), world_.network, address_);
-  Agent::Options options{.node = id_,
-                         .epoch = {random_.Next()},
-                         .address = address_,
-                         .tenants = Tenants(),
-                         .host_bytes = options_.host_bytes,
-                         .slab_bytes = kSlabBytes,
-                         .staging_bytes = options_.staging_bytes,
-                         .eviction = options_.eviction,
-                         .disk_writes = WritesOf(options_.seed),
-                         .host_scrub_bytes_per_second = kHostScrubRate,
-                         .gpu_bytes = options_.gpu_bytes,
-                         .gpu_block_bytes = Space(kGpuSpace).block_bytes,
-                         .gpu_tenant = Tenants().OfDomain(static_cast<DomainId>(options_.gpu_tenant)).name};
+  Agent::Options options{
+      .node = id_,
+      .epoch = {random_.Next()},
+      .address = address_,
+      .tenants = Tenants(),
+      .host_bytes = options_.host_bytes,
+      .slab_bytes = kSlabBytes,
+      .staging_bytes = options_.staging_bytes,
+      .eviction = options_.eviction,
+      .disk_writes = WritesOf(options_.seed),
+      .host_scrub_bytes_per_second = kHostScrubRate,
+      .gpu_bytes = options_.gpu_bytes,
+      .gpu_block_bytes = Space(kGpuSpace).block_bytes,
+      .gpu_tenant = Tenants().OfDomain(static_cast<DomainId>(options_.gpu_tenant)).name};
   std::vector<DiskSeam> disks;
   for (const auto& disk : disks_) {
     disk->disk = std::make_unique<testing::SimDisk>(executor_.get(), &disk->media);
