@@ -11,7 +11,7 @@ namespace {
 
 // Returns an equal part of host memory.
 uint64_t DomainBytes(const Agent::Options& options) {
-  return options.host_bytes / options.tenants.tenants().size();
+  return options.host_bytes / options.tenants.size();
 }
 
 // Returns whether slabs come to the domain and leave it.
@@ -58,14 +58,19 @@ absl::StatusOr<Agent::Memory> Agent::TakeMemory(const Options& options, const Se
 absl::Status Agent::TakeHostMemory(const Options& options, Memory* memory) {
   HostTier::Options host{.slab_bytes = options.slab_bytes, .threads = kHostFillThreads};
   if (options.staging_bytes > 0) host.writers = SealedMemory::Writers::kMakerOnly;
-  memory->shares = HostShares(options.host_bytes / options.slab_bytes);
-  const std::vector<Tenant>& tenants = options.tenants.tenants();
-  const std::vector<uint64_t> slabs = memory->shares.AtFirst(tenants.size());
-  for (const Tenant& tenant : tenants) {
-    const bool moves = Moves(options, tenant);
-    if (!moves) memory->shares.Fix(tenant.domain);
-    host.domains.push_back({.name = "kvtier-" + tenant.name,
-                            .bytes = slabs[static_cast<size_t>(tenant.domain)] * options.slab_bytes,
+  const std::vector<const Tenant*> tenants = options.tenants.All();
+  memory->shares = HostShares(options.host_bytes / options.slab_bytes, tenants.size());
+  const std::vector<uint64_t> slabs = memory->shares.AtFirst();
+  for (size_t i = 0; i < tenants.size(); ++i) {
+    const bool moves = Moves(options, *tenants[i]);
+    if (!moves) memory->shares.Fix(tenants[i]->domain);
+    if (slabs[i] == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("host memory: ", options.host_bytes, " bytes are fewer than a slab of ",
+                       options.slab_bytes, " bytes for each of ", tenants.size(), " tenants"));
+    }
+    host.domains.push_back({.name = "kvtier-" + tenants[i]->name,
+                            .bytes = slabs[i] * options.slab_bytes,
                             .max_bytes = moves ? options.host_bytes : 0});
   }
   KVT_ASSIGN_OR_RETURN(memory->host, HostTier::Create(host));
@@ -108,29 +113,12 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
                                      .stats = &stats_}),
       lessons_(executor_, &waits_, seams.lessons),
       reporter_(MakeReporter(seams.coordinator)),
-      sessions_(&gpus_, options_.tenants.tenants().size(), DomainBytes(options_),
-                options_.staging_bytes),
-      turns_(executor_, options_.tenants.tenants().size()),
+      sessions_(&gpus_, options_.tenants.size(), DomainBytes(options_), options_.staging_bytes),
+      turns_(executor_, options_.tenants.size()),
       flows_({.self = options_.node,
               .locate_grace = options_.locate_grace,
               .host_scrub_bytes_per_second = options_.host_scrub_bytes_per_second},
-             {.executor = executor_,
-              .workers = seams.workers,
-              .scope = &scope_,
-              .waits = &waits_,
-              .stats = &stats_,
-              .tenants = &options_.tenants,
-              .host = host_.get(),
-              .shares = &host_shares_,
-              .changes = &changes_,
-              .index = &index_,
-              .evictor = &evictor_,
-              .disks = &disks_,
-              .gpus = &gpus_,
-              .sessions = &sessions_,
-              .turns = &turns_,
-              .reporter = reporter_.get(),
-              .transport = seams.transport}),
+             Rooms(seams)),
       mover_({.executor = executor_,
               .memory = seams.memory == nullptr ? seams.workers : seams.memory,
               .workers = seams.workers,
@@ -140,8 +128,21 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
               .shares = &host_shares_,
               .index = &index_,
               .evictor = &evictor_,
-              .ledger = &ledger_,
               .disks = &disks_}),
+      tenants_({.host_bytes = options_.host_bytes,
+                .slab_bytes = options_.slab_bytes,
+                .host_memory =
+                    options_.staging_bytes > 0 ? HostMemory::kFixed : options_.host_memory,
+                .settings_file = options_.tenant_settings},
+               {.rooms = Rooms(seams),
+                .tenants = &options_.tenants,
+                .residency = &residency_,
+                .lessons = &lessons_,
+                .flows = &flows_,
+                .shares = &host_shares_,
+                .mover = &mover_,
+                .store = seams.tenants,
+                .close_session = [this](SessionId id) { CloseSession(id); }}),
       waits_(executor_),
       scope_(executor_) {
   NameOrders();
@@ -149,9 +150,29 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
 
 Agent::~Agent() = default;
 
+NodeRooms Agent::Rooms(const Seams& seams) {
+  return {.executor = executor_,
+          .workers = seams.workers,
+          .scope = &scope_,
+          .waits = &waits_,
+          .stats = &stats_,
+          .tenants = &options_.tenants,
+          .host = host_.get(),
+          .shares = &host_shares_,
+          .changes = &changes_,
+          .index = &index_,
+          .evictor = &evictor_,
+          .disks = &disks_,
+          .gpus = &gpus_,
+          .sessions = &sessions_,
+          .turns = &turns_,
+          .reporter = reporter_.get(),
+          .transport = seams.transport};
+}
+
 void Agent::NameOrders() {
-  for (const Tenant& tenant : options_.tenants.tenants()) {
-    lessons_.Add(absl::StrCat("host/", tenant.name), index_.HazardsOf(tenant.domain));
+  for (const Tenant* const tenant : options_.tenants.All()) {
+    lessons_.Add(absl::StrCat("host/", tenant->name), index_.HazardsOf(tenant->domain));
   }
   for (size_t i = 0; i < gpus_.size(); ++i) {
     lessons_.Add(absl::StrCat("gpu/", gpus_.at(i).device().uuid().ToString()),
@@ -166,18 +187,24 @@ std::unique_ptr<CoordinatorReporter> Agent::MakeReporter(CoordinatorLink* coordi
   if (coordinator == nullptr) return nullptr;
   DirectorySync sync(options_.node, options_.epoch, options_.address,
                      [this] { return index_.Snapshot(); });
-  return std::make_unique<CoordinatorReporter>(executor_, coordinator, &changes_, std::move(sync),
-                                               [this] { return Usage(); });
+  CoordinatorReporter::Tenants tenants{
+      .version = [this] { return tenants_.cluster_version(); },
+      .take = [this](ClusterTenants told) { tenants_.TakeCluster(std::move(told)); }};
+  return std::make_unique<CoordinatorReporter>(
+      executor_, coordinator, &changes_, std::move(sync), [this] { return Usage(); },
+      std::move(tenants));
 }
 
 Task<absl::StatusOr<DiskSet::Recovery>> Agent::Start() {
   co_await lessons_.Load();
   KVT_CO_ASSIGN_OR_RETURN(DiskSet::Recovery recovery,
                           co_await disks_.Open(options_.scrub_bytes_per_second));
+  co_await tenants_.Load();
   scope_.Spawn(SweepDeadlines());
   scope_.Spawn(flows_.host_scrub.Run());
   scope_.Spawn(lessons_.Run());
   if (options_.host_memory == HostMemory::kMoving) scope_.Spawn(mover_.Run());
+  scope_.Spawn(tenants_.Run());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
   co_return recovery;
 }
@@ -204,6 +231,7 @@ Task<void> Agent::SweepDeadlines() {
     gpus_.ObserveSteps();
     sessions_.Sweep(now, &stats_);
     flows_.Sweep(now);
+    tenants_.Sweep();
     gpus_.Pump();
     block_count_.store(index_.copies(), std::memory_order_relaxed);
     co_await SleepUntil(executor_, now + kSweepInterval);
@@ -219,14 +247,6 @@ bool Agent::CloseSession(SessionId id) {
 
 bool Agent::HostMemoryMoves(DomainId domain) const {
   return Moves(options_, options_.tenants.OfDomain(domain));
-}
-
-absl::Status Agent::SetHostShare(DomainId domain, std::optional<TierShare> share) {
-  if (share.has_value()) {
-    share->guaranteed /= options_.slab_bytes;
-    if (share->maximum != UINT64_MAX) share->maximum /= options_.slab_bytes;
-  }
-  return host_shares_.Set(domain, share);
 }
 
 std::vector<TierUsage> Agent::Usage() const {

@@ -7,6 +7,7 @@
 //   gpus       its GPUs' pools
 //   sessions   its workers, and what they were promised
 //   flows      put, onboard, fetch and the others, one a file
+//   tenants    who comes and goes, and what was set of them
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_AGENT_H_
@@ -26,11 +27,12 @@
 #include "agent/disk/node_disks.h"
 #include "agent/flows/memory_mover.h"
 #include "agent/flows/node_flows.h"
+#include "agent/flows/node_tenants.h"
+#include "agent/flows/tenant_store.h"
 #include "agent/gpu/node_gpus.h"
 #include "agent/index/block_changes.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
-#include "agent/index/eviction_ledger.h"
 #include "agent/index/kept_lessons.h"
 #include "agent/index/lessons_store.h"
 #include "agent/index/residency.h"
@@ -47,7 +49,7 @@
 #include "core/node.h"
 #include "core/task.h"
 #include "core/task_scope.h"
-#include "core/tier_share.h"
+#include "core/tenant_settings.h"
 #include "core/waits.h"
 #include "tier_gpu/device/device.h"
 #include "tier_host/host_shares.h"
@@ -62,8 +64,9 @@ class Agent {
     Epoch epoch;                                 // Drawn at start.
     std::string address;                         // Of the peer service, as other nodes reach it.
     absl::Duration locate_grace = kLocateGrace;  // Shortest wait for a coordinator's answer.
-    TenantTable tenants;
-    uint64_t host_bytes = 0;  // Host memory of all tenants.
+    TenantTable tenants;                         // That are there at the start.
+    TenantSettingsMap tenant_settings{};         // Of the file that the agent is started with.
+    uint64_t host_bytes = 0;                     // Host memory of all tenants.
     uint64_t slab_bytes = uint64_t{64} << 20;
     // Whether host memory moves to the tenants that need it. Where workers stage, and for the
     // tenant of GPU pools, it does not: the one has its memory sealed, the other pinned.
@@ -93,6 +96,7 @@ class Agent {
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
     LessonsStore* lessons = nullptr;  // Null: what is learnt ends with the agent.
+    TenantStore* tenants = nullptr;   // Null: what is set of tenants ends with the agent.
   };
 
   // Errors: kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also when
@@ -119,13 +123,8 @@ class Agent {
   const AgentStats& stats() const { return stats_; }
   const HostTier& host() const { return *host_; }
   const HostShares& host_shares() const { return host_shares_; }
-  // Sets what a tenant may have of host memory, in bytes, which are rounded down to slabs; nullopt:
-  // an equal part of what other guarantees leave. Memory moves to whom it belongs in the
-  // background. Errors: HostShares::Set()'s.
-  absl::Status SetHostShare(DomainId domain, std::optional<TierShare> share);
-  // Returns whether slabs come to the domain and leave it. Any thread.
+  // Returns whether slabs come to the domain and leave it.
   bool HostMemoryMoves(DomainId domain) const;
-  const EvictionLedger& ledger() const { return ledger_; }
   const MemoryMover& mover() const { return mover_; }
   const Residency& residency() const { return residency_; }
   BlockIndex& index() { return index_; }
@@ -137,6 +136,7 @@ class Agent {
   WorkerSessions& sessions() { return sessions_; }
   FairTurns& turns() { return turns_; }
   NodeFlows& flows() { return flows_; }
+  NodeTenants& tenants() { return tenants_; }
   // Returns capacity, use and blocks of each tier that this node has.
   std::vector<TierUsage> Usage() const;
   // BlockIndex::copies() of a moment ago. Any thread.
@@ -147,19 +147,21 @@ class Agent {
  private:
   // Memory of the tiers, which is taken first: it may not be there.
   struct Memory {
-    HostShares shares{0};
+    HostShares shares{0, 1};
     std::unique_ptr<HostTier> host;
     std::vector<GpuTier::Memory> gpus;
   };
   static absl::StatusOr<Memory> TakeMemory(const Options& options, const Seams& seams);
   Agent(Options options, const Seams& seams, Memory memory);
   std::unique_ptr<CoordinatorReporter> MakeReporter(CoordinatorLink* coordinator);
+  // Returns the rooms that flows work in.
+  NodeRooms Rooms(const Seams& seams);
   static absl::Status TakeHostMemory(const Options& options, Memory* memory);
   // Names each order of eviction to `lessons_`.
   void NameOrders();
   Task<void> SweepDeadlines();
 
-  const Options options_;
+  Options options_;  // Its tenants come and go (NodeTenants); all else stays.
   Executor* const executor_;
   AgentStats stats_;
   // Each part is destroyed before the parts that it uses; the running flows (scope_) first of all.
@@ -170,7 +172,6 @@ class Agent {
   NodeDisks disks_;
   BlockIndex index_;
   Evictor evictor_;
-  EvictionLedger ledger_;
   NodeGpus gpus_;
   KeptLessons lessons_;
   std::unique_ptr<CoordinatorReporter> reporter_;
@@ -178,6 +179,7 @@ class Agent {
   FairTurns turns_;
   NodeFlows flows_;
   MemoryMover mover_;
+  NodeTenants tenants_;
   Waits waits_;
   std::atomic<size_t> block_count_{0};  // A figure only, so relaxed.
   TaskScope scope_;

@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <system_error>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "agent/flows/tenant_files.h"
 #include "agent/limits.h"
 #include "core/address.h"
 #include "core/node.h"
@@ -20,32 +20,10 @@ namespace kvtier {
 namespace {
 
 constexpr int kMaxByteThreads = 64;
-constexpr size_t kMaxSecretFileBytes = size_t{64} << 10;
+constexpr size_t kMaxSettingsFileBytes = size_t{1} << 20;
 
 absl::Status Invalid(const char* flag, const std::string& value, const char* why) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", value, ": ", why));
-}
-
-// Returns what the file holds, without the newline that editors add.
-absl::StatusOr<std::string> ReadSecretFile(const std::filesystem::path& path) {
-  const auto refused = [&](absl::string_view why) {
-    return absl::InvalidArgumentError(absl::StrCat("tenant file ", path.string(), " ", why));
-  };
-  std::error_code error;
-  const std::filesystem::file_status file = std::filesystem::status(path, error);
-  if (!std::filesystem::is_regular_file(file)) {
-    return refused(error ? absl::StrCat("cannot be read: ", error.message()) : "is no plain file");
-  }
-  const auto bytes = ReadFileStart(path, kMaxSecretFileBytes + 1);
-  if (!bytes.ok()) return refused(absl::StrCat("cannot be read: ", bytes.status().message()));
-  if (!bytes->has_value()) return refused("went away while it was read");
-  if ((*bytes)->size() > kMaxSecretFileBytes) {
-    return refused(absl::StrCat("has more than ", kMaxSecretFileBytes, " bytes"));
-  }
-  std::string secret(reinterpret_cast<const char*>((*bytes)->data()), (*bytes)->size());
-  if (absl::EndsWith(secret, "\n")) secret.pop_back();
-  if (secret.empty()) return refused("holds no secret");
-  return secret;
 }
 
 // Whether `path` is `directory` or lies in it, as far as their names say.
@@ -254,30 +232,44 @@ absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text) {
 }
 
 absl::StatusOr<TenantTable> ReadTenants(const std::string& directory) {
-  if (directory.empty()) return TenantTable::Create({{.name = "default"}});
-  std::vector<TenantTable::Entry> entries;
-  std::error_code error;
-  for (std::filesystem::directory_iterator file(directory, error), end; !error && file != end;
-       file.increment(error)) {
-    const std::string name = file->path().filename();
-    // Mounted secrets carry bookkeeping entries such as "..data".
-    if (absl::StartsWith(name, ".") || file->is_directory(error)) continue;
-    absl::StatusOr<std::string> secret = ReadSecretFile(file->path());
-    if (!secret.ok()) {
-      return Invalid("tenants_dir", directory, std::string(secret.status().message()).c_str());
-    }
-    entries.push_back({.name = name, .secret = *std::move(secret)});
+  if (directory.empty()) return TenantTable::Create({{.name = std::string(kOpenTenant)}});
+  const absl::StatusOr<std::vector<TenantSecret>> secrets = ReadTenantSecrets(directory);
+  if (!secrets.ok()) {
+    return Invalid("tenants_dir", directory, std::string(secrets.status().message()).c_str());
   }
-  if (error) return Invalid("tenants_dir", directory, error.message().c_str());
+  std::vector<TenantTable::Entry> entries;
+  for (const TenantSecret& tenant : *secrets) {
+    if (!tenant.secret.ok()) {
+      return Invalid("tenants_dir", directory,
+                     std::string(tenant.secret.status().message()).c_str());
+    }
+    entries.push_back({.name = tenant.name, .secret = *tenant.secret});
+  }
   if (entries.empty()) {
     // A volume that is not mounted yet must not open the node to everybody.
     return Invalid("tenants_dir", directory,
                    "no tenant's secret file is there (is it mounted?); without the flag, tenant "
                    "\"default\" is open to every worker");
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
   return TenantTable::Create(entries);
+}
+
+absl::StatusOr<TenantSettingsMap> ReadTenantSettings(const std::string& path) {
+  if (path.empty()) return TenantSettingsMap();
+  const auto bytes = ReadFileStart(path, kMaxSettingsFileBytes + 1);
+  if (!bytes.ok()) {
+    return Invalid("tenant_settings", path, std::string(bytes.status().message()).c_str());
+  }
+  if (!bytes->has_value()) return Invalid("tenant_settings", path, "no such file");
+  if ((*bytes)->size() > kMaxSettingsFileBytes) {
+    return Invalid("tenant_settings", path, "has more than 1 MiB");
+  }
+  absl::StatusOr<TenantSettingsMap> settings =
+      ParseTenantSettings({reinterpret_cast<const char*>((*bytes)->data()), (*bytes)->size()});
+  if (!settings.ok()) {
+    return Invalid("tenant_settings", path, std::string(settings.status().message()).c_str());
+  }
+  return settings;
 }
 
 }  // namespace kvtier

@@ -17,6 +17,7 @@
 #include "agent/limits.h"
 #include "agent/tenants.h"
 #include "core/eviction_policy.h"
+#include "core/tenant_settings.h"
 #include "tier_disk/scrub.h"
 #include "tier_host/host_shares.h"
 
@@ -63,19 +64,24 @@ struct AgentConfig {
   // Directory of the file in which what the orders have learnt outlasts a restart; empty: the first
   // of `disk_dirs` or, without one, `socket_dir`.
   std::string lessons_dir;
+  // Directory of the file in which settings of tenants outlast a restart; empty: as `lessons_dir`.
+  std::string settings_dir;
   DiskWriteOptions disk_writes;  // Of each disk: which blocks are written.
   // Read to verify records in the background, each second; 0: only when asked.
   uint64_t scrub_bytes_per_second = kScrubBytesPerSecond;
   // Read to verify blocks in host memory, each second; 0: they are not scrubbed.
   uint64_t host_scrub_bytes_per_second = kHostScrubBytesPerSecond;
-  uint64_t gpu_bytes = 0;            // Of the GPU pool; 0: none.
-  uint64_t gpu_max_bytes = 0;        // That it may be grown to at run time; 0: gpu_bytes.
-                                     // Reserves addresses, no memory.
-  uint64_t gpu_block_bytes = 0;      // Of the blocks it is for; needed with gpu_bytes.
-  std::string gpu_tenant;            // Whose workers may map it; empty: the first by name.
-  std::string device = "auto";       // Names of OpenDevices(), separated by commas.
-  std::string tenants_dir;           // A file a tenant, its content the secret; empty: the tenant
-                                     // "default", open to every worker.
+  uint64_t gpu_bytes = 0;        // Of the GPU pool; 0: none.
+  uint64_t gpu_max_bytes = 0;    // That it may be grown to at run time; 0: gpu_bytes.
+                                 // Reserves addresses, no memory.
+  uint64_t gpu_block_bytes = 0;  // Of the blocks it is for; needed with gpu_bytes.
+  std::string gpu_tenant;        // Whose workers may map it; empty: the first by name.
+  std::string device = "auto";   // Names of OpenDevices(), separated by commas.
+  std::string tenants_dir;       // A file a tenant, its content the secret; empty: the tenant
+                                 // "default", open to every worker.
+  // File of tenants' settings (ParseTenantSettings()), read at the start, for those of whom nothing
+  // was set at run time; empty: none.
+  std::string tenant_settings;
   std::vector<uint32_t> allow_uids;  // Of workers; empty: the agent's own only.
   int byte_threads = 2;              // For checksums and copies; 1..64.
   bool insecure_listen = false;      // Allows `listen` beyond loopback without TLS.
@@ -83,10 +89,9 @@ struct AgentConfig {
   // Errors: kInvalidArgument, naming the flag and the value.
   absl::Status Validate() const;
   // Returns the directory that `lessons_dir` means.
-  const std::string& LessonsDir() const {
-    if (!lessons_dir.empty()) return lessons_dir;
-    return disk_dirs.empty() ? socket_dir : disk_dirs.front();
-  }
+  const std::string& LessonsDir() const { return StateDir(lessons_dir); }
+  // Returns the directory that `settings_dir` means.
+  const std::string& SettingsDir() const { return StateDir(settings_dir); }
   // Returns what `host_memory` means.
   HostMemory MeantHostMemory() const;
   // Of the n-th directory. REQUIRES: valid.
@@ -95,6 +100,10 @@ struct AgentConfig {
   }
 
  private:
+  const std::string& StateDir(const std::string& named) const {
+    if (!named.empty()) return named;
+    return disk_dirs.empty() ? socket_dir : disk_dirs.front();
+  }
   absl::Status ValidateDisks() const;
   absl::Status ValidateStaging() const;
   absl::Status ValidateGpu() const;
@@ -112,11 +121,14 @@ absl::StatusOr<HostMemoryChoice> ParseHostMemory(absl::string_view text);
 absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text);
 absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text);
 
-// Reads `directory`: everything whose name does not start with a dot, and that is no directory,
-// is a tenant's file; a newline at the end of its content is not part of the secret. Empty: the
-// one open tenant. Errors: kInvalidArgument, naming flag, directory and file: it cannot be read,
-// holds no secret, or there is none.
+// Reads the tenants of the start from `directory` (ReadTenantSecrets()). Empty: the one open
+// tenant. Errors: kInvalidArgument, naming flag, directory and file: it cannot be read, holds no
+// secret, or there is none.
 absl::StatusOr<TenantTable> ReadTenants(const std::string& directory);
+
+// Reads the file of --tenant_settings; empty: there is none. Errors: kInvalidArgument, naming flag,
+// file, line, field and value.
+absl::StatusOr<TenantSettingsMap> ReadTenantSettings(const std::string& path);
 
 }  // namespace kvtier
 

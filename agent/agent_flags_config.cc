@@ -106,6 +106,7 @@ ABSL_FLAG(kvtier::EvictionPolicy, host_eviction, kvtier::EvictionPolicies().host
 ABSL_FLAG(kvtier::EvictionPolicy, gpu_eviction, kvtier::EvictionPolicies().gpu, "Order in which blocks leave the GPU pool: as --host_eviction.");
 ABSL_FLAG(kvtier::EvictionPolicy, disk_eviction, kvtier::EvictionPolicies().disk, "What a disk keeps when it frees its oldest segment: learnt (what is likelier to be used than most; lru where that finds more), lru (what was used since it was written), fifo (nothing) or priority (as lru, the highest priority first).");
 ABSL_FLAG(std::string, lessons_dir, "", "Directory of the file eviction_lessons: what the learnt orders know, so that a restarted agent goes on from it; empty: the first --disk_dir, or --socket_dir where there is no disk.");
+ABSL_FLAG(std::string, settings_dir, "", "Directory of the file tenant_settings: what `kvtier tenants set` said and what the coordinator did; empty: as --lessons_dir.");
 ABSL_FLAG(kvtier::ByteSize, attention_bytes, {0}, "KV of one worker in front of a block at which attention costs as much as all else that computes the block: --host_eviction=learnt keeps what costs more. 0: blocks cost the same wherever they are in a prompt.");
 ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
 ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
@@ -127,7 +128,8 @@ ABSL_FLAG(kvtier::ByteSize, gpu_max_bytes, {0}, "Device memory that `kvtier gpu 
 ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
 ABSL_FLAG(std::string, gpu_tenant, "", "The tenant that --gpu_bytes is for, who maps all of it; empty: the first by name.");
 ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; several, each with a pool of its own: cuda:0,cuda:1. Used with --gpu_bytes.");
-ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant, one at least; empty: one open tenant.");
+ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant, one at least, which is looked at each 10 s; empty: one open tenant.");
+ABSL_FLAG(std::string, tenant_settings, "", "File of tenants' shares, a line a tenant (acme host_guaranteed=10GiB disk_weight=3), read at the start; what was set at run time holds before it.");
 ABSL_FLAG(std::vector<std::string>, allow_uids, {}, "User ids of workers; empty: the agent's own.");
 ABSL_FLAG(int, byte_threads, 2, "Threads for checksums and copies.");
 ABSL_FLAG(bool, insecure_listen, false, "Allow --listen beyond loopback without TLS.");
@@ -158,6 +160,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
                    .disk = absl::GetFlag(FLAGS_disk_eviction)},
       .attention_bytes = absl::GetFlag(FLAGS_attention_bytes).bytes,
       .lessons_dir = absl::GetFlag(FLAGS_lessons_dir),
+      .settings_dir = absl::GetFlag(FLAGS_settings_dir),
       .disk_writes = {.policy = absl::GetFlag(FLAGS_disk_write_policy),
                       .moment = absl::GetFlag(FLAGS_disk_write_moment),
                       .drive_writes_per_day = absl::GetFlag(FLAGS_disk_writes_per_day)},
@@ -169,6 +172,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .gpu_tenant = absl::GetFlag(FLAGS_gpu_tenant),
       .device = absl::GetFlag(FLAGS_device),
       .tenants_dir = absl::GetFlag(FLAGS_tenants_dir),
+      .tenant_settings = absl::GetFlag(FLAGS_tenant_settings),
       .byte_threads = absl::GetFlag(FLAGS_byte_threads),
       .insecure_listen = absl::GetFlag(FLAGS_insecure_listen)};
   for (const std::string& text : absl::GetFlag(FLAGS_allow_uids)) {

@@ -23,6 +23,7 @@
 #include "agent/agent.h"
 #include "agent/agent_config.h"
 #include "agent/agent_flags_config.h"
+#include "agent/flows/tenant_files.h"
 #include "agent/index/lessons_file.h"
 #include "agent/named_disks.h"
 #include "agent/peers/grpc_coordinator_link.h"
@@ -133,6 +134,8 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   RaiseDescriptorLimit();
   KVT_RETURN_IF_ERROR(LockSocketDir(config.socket_dir, "kvtier.lock", "agent"));
   KVT_ASSIGN_OR_RETURN(TenantTable tenants, ReadTenants(config.tenants_dir));
+  KVT_ASSIGN_OR_RETURN(TenantSettingsMap tenant_settings,
+                       ReadTenantSettings(config.tenant_settings));
   KVT_ASSIGN_OR_RETURN(const NodeId node, NodeId::FromString(config.node_id));
 
   ThreadExecutor executor("decisions");
@@ -163,8 +166,12 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   }
 
   BytePool memory_threads(&executor, "host-memory", kHostMemoryThreads);
-  BytePool lessons_thread(&executor, "lessons", 1);  // Its file may be on a drive that hangs.
+  // A file of each may be on a drive that hangs.
+  BytePool lessons_thread(&executor, "lessons", 1);
   LessonsFile lessons(&lessons_thread, config.LessonsDir());
+  BytePool tenants_thread(&executor, "tenants", 1);
+  TenantFiles tenant_files(&tenants_thread,
+                           {.settings = config.SettingsDir(), .secrets = config.tenants_dir});
 
   KVT_ASSIGN_OR_RETURN(
       const std::unique_ptr<Agent> agent,
@@ -173,6 +180,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .address = config.advertise,
                      .locate_grace = config.locate_grace,
                      .tenants = std::move(tenants),
+                     .tenant_settings = std::move(tenant_settings),
                      .host_bytes = config.host_bytes,
                      .slab_bytes = config.slab_bytes,
                      .host_memory = config.MeantHostMemory(),
@@ -196,7 +204,8 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .binder = &binder,
                      .transport = &transport,
                      .coordinator = coordinator.get(),
-                     .lessons = &lessons}));
+                     .lessons = &lessons,
+                     .tenants = &tenant_files}));
   const absl::Time started = executor.Now();
   const absl::StatusOr<DiskSet::Recovery> recovery =
       AwaitOn(&executor, agent->scope(), agent->Start());

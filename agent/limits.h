@@ -11,6 +11,14 @@
 namespace kvtier {
 
 inline constexpr size_t kMaxTenants = 256;
+// Isolation domains that an agent gives in its life: each tenant that comes gets a new one, also
+// one that was dropped and comes again. Beyond it the agent is to be restarted.
+inline constexpr size_t kMaxDomains = 4 * kMaxTenants;
+// Blocks on disk that are looked at in one turn of the executor, when a tenant comes or goes: some
+// 100 us.
+inline constexpr size_t kDiskKeysPerTurn = 1024;
+// How often at most the directory of the tenants' secrets is looked at.
+inline constexpr absl::Duration kTenantsInterval = absl::Seconds(10);
 inline constexpr size_t kMaxSessions = 1024;
 inline constexpr size_t kMaxSpacesPerSession = 16;
 // Spaces that operators are told of, those that nobody uses any more included.

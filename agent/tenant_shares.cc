@@ -1,28 +1,74 @@
 #include "agent/tenant_shares.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
 
 namespace kvtier {
 
 TenantShares::TenantShares(size_t limit, size_t domains)
-    : limit_(limit),
-      guarantee_(limit / kGuaranteedPart / domains),
-      owed_(guarantee_ * domains),
-      by_domain_(domains) {
+    : limit_(limit), domains_(domains), claims_(domains) {
+  KVT_CHECK(domains > 0);
+  Divide();
+}
+
+void TenantShares::AddDomain() {
+  ++domains_;
+  claims_.emplace_back();
+  Divide();
+}
+
+void TenantShares::DropDomain(DomainId domain) {
+  Claim& claim = ClaimOf(domain);
+  KVT_CHECK(!claim.dropped);
+  claim.dropped = true;
+  claim.guarantee = 0;
+  --domains_;
+  Divide();
+}
+
+void TenantShares::Divide() {
+  // The last tenant that goes leaves no other to divide it for.
+  if (domains_ > 0) guarantee_ = limit_ / kGuaranteedPart / domains_;
   KVT_CHECK(guarantee_ > 0);
+  owed_ = 0;
+  short_.clear();
+  for (size_t domain = claims_.size(); domain-- > 0;) {
+    Claim& claim = claims_[domain];
+    claim.guarantee = std::min(claim.guarantee, guarantee_);
+    owed_ += claim.Owed();
+    if (!claim.dropped && claim.guarantee < guarantee_) short_.push_back(domain);
+  }
+  Grow();
+}
+
+void TenantShares::Grow() {
+  while (!short_.empty()) {
+    Claim& claim = claims_[short_.back()];
+    // What it has beyond its guarantee becomes part of it, and nothing more is owed for that.
+    claim.guarantee = std::min(guarantee_, std::max(claim.guarantee, claim.taken));
+    const size_t more = std::min(Unowed(), guarantee_ - claim.guarantee);
+    claim.guarantee += more;
+    owed_ += more;
+    if (claim.guarantee < guarantee_) return;
+    short_.pop_back();
+  }
 }
 
 void TenantShares::Take(DomainId domain) {
   KVT_CHECK(MayTake(domain));
-  if (by_domain_[static_cast<size_t>(domain)]++ < guarantee_) --owed_;
+  Claim& claim = ClaimOf(domain);
+  if (claim.taken++ < claim.guarantee) --owed_;
   ++taken_;
 }
 
 void TenantShares::GiveBack(DomainId domain) {
-  KVT_CHECK(Taken(domain) > 0);
-  if (--by_domain_[static_cast<size_t>(domain)] < guarantee_) ++owed_;
+  Claim& claim = ClaimOf(domain);
+  KVT_CHECK(claim.taken > 0);
+  if (--claim.taken < claim.guarantee) ++owed_;
   --taken_;
+  if (!short_.empty()) Grow();
 }
 
 absl::Status TenantShares::Refusal(absl::string_view things, DomainId domain) const {
@@ -38,11 +84,15 @@ absl::Status TenantShares::Refusal(absl::string_view things, DomainId domain) co
 void TenantShares::Audit() const {
   size_t taken = 0;
   size_t owed = 0;
-  for (const size_t each : by_domain_) {
-    taken += each;
-    owed += each < guarantee_ ? guarantee_ - each : 0;
+  size_t lacking = 0;
+  for (const Claim& claim : claims_) {
+    taken += claim.taken;
+    owed += claim.Owed();
+    KVT_CHECK(claim.guarantee <= (claim.dropped ? 0 : guarantee_));
+    if (!claim.dropped && claim.guarantee < guarantee_) ++lacking;
   }
   KVT_CHECK(taken == taken_ && owed == owed_ && taken + owed <= limit_);
+  KVT_CHECK(lacking == short_.size() && (lacking == 0 || Unowed() == 0));
 }
 
 }  // namespace kvtier

@@ -5,8 +5,13 @@
 // guarantees that are not used up. So one tenant may take nearly all while others want little, and
 // none can refuse another its guarantee, not even for a moment.
 //
-// Pure bookkeeping, O(1). Executor thread only. Invariant, checked by Audit(): what is taken and
-// what is still owed to guarantees fit into the limit.
+// Tenants come and go. A newcomer is guaranteed as much as the others, but only what is free and
+// promised to nobody: where others have taken more, its guarantee grows as they give back, before
+// anybody may take that again. Whoever goes is guaranteed nothing, and gives back what it has.
+//
+// Pure bookkeeping; O(1), but for tenants that come and go: O(tenants). Executor thread only.
+// Invariants, checked by Audit(): what is taken and what is still owed to guarantees fit into the
+// limit; while a guarantee is short of guarantee(), nothing is free that is not owed.
 #ifndef KVTIER_AGENT_TENANT_SHARES_H_
 #define KVTIER_AGENT_TENANT_SHARES_H_
 
@@ -27,9 +32,15 @@ class TenantShares {
   // `domains` is the number of tenants. REQUIRES: limit >= kGuaranteedPart * domains > 0.
   TenantShares(size_t limit, size_t domains);
 
+  // Adds a tenant, whose domain is the next one. REQUIRES: as many as the constructor does.
+  void AddDomain();
+  // Guarantees the tenant nothing any more, and the others more. REQUIRES: it was not dropped yet.
+  void DropDomain(DomainId domain);
+
   // Returns whether the tenant may take one more.
   bool MayTake(DomainId domain) const {
-    return Taken(domain) < guarantee_ || limit_ - taken_ > owed_;
+    const Claim& claim = ClaimOf(domain);
+    return claim.taken < claim.guarantee || Unowed() > 0;
   }
   // Takes one. REQUIRES: MayTake().
   void Take(DomainId domain);
@@ -39,17 +50,37 @@ class TenantShares {
   absl::Status Refusal(absl::string_view things, DomainId domain) const;
 
   size_t taken() const { return taken_; }
-  size_t Taken(DomainId domain) const { return by_domain_.at(static_cast<size_t>(domain)); }
+  size_t Taken(DomainId domain) const { return ClaimOf(domain).taken; }
   size_t limit() const { return limit_; }
-  size_t guarantee() const { return guarantee_; }  // Of each tenant.
+  // Returns what each tenant is guaranteed, or grows into.
+  size_t guarantee() const { return guarantee_; }
+  // Returns what the tenant is guaranteed now.
+  size_t Guarantee(DomainId domain) const { return ClaimOf(domain).guarantee; }
   void Audit() const;
 
  private:
+  struct Claim {
+    size_t taken = 0;
+    size_t guarantee = 0;  // guarantee_, less while it grows, and 0 of a tenant that was dropped.
+    bool dropped = false;
+    size_t Owed() const { return taken < guarantee ? guarantee - taken : 0; }
+  };
+  const Claim& ClaimOf(DomainId domain) const { return claims_.at(static_cast<size_t>(domain)); }
+  Claim& ClaimOf(DomainId domain) { return claims_.at(static_cast<size_t>(domain)); }
+  // Returns how many are free and owed to nobody.
+  size_t Unowed() const { return limit_ - taken_ - owed_; }
+  // Works out guarantee_ for the tenants that there are, and lets guarantees grow into it.
+  void Divide();
+  // Lets the guarantees that are short grow by what is owed to nobody, the first of `short_` first.
+  void Grow();
+
   const size_t limit_;
-  const size_t guarantee_;
+  size_t domains_;  // That were not dropped.
+  size_t guarantee_ = 0;
   size_t taken_ = 0;
-  size_t owed_;  // Sum over the tenants of what is left of their guarantees.
-  std::vector<size_t> by_domain_;
+  size_t owed_ = 0;            // Sum over the tenants of what is left of their guarantees.
+  std::vector<Claim> claims_;  // By domain.
+  std::vector<size_t> short_;  // Domains whose guarantee is to grow, the next one last.
 };
 
 }  // namespace kvtier

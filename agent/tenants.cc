@@ -2,13 +2,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "core/check.h"
 #include "core/node.h"
+#include "core/status_macros.h"
 
 namespace kvtier {
 namespace {
 
 constexpr size_t kMinSecretBytes = 16;
-constexpr char kOpenTenant[] = "default";
 
 }  // namespace
 
@@ -19,40 +20,108 @@ absl::StatusOr<TenantTable> TenantTable::Create(const std::vector<Entry>& entrie
   }
   TenantTable table;
   for (const Entry& entry : entries) {
-    // A tenant's name has the alphabet of a node's.
-    if (!NodeId::FromString(entry.name).ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tenant name '", entry.name, "': 1 to 63 of [a-zA-Z0-9._-], starting alphanumeric"));
-    }
-    if (table.Find(entry.name) != nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("tenant '", entry.name, "': given twice"));
-    }
-    const bool open = entry.secret.empty() && entry.name == kOpenTenant;
-    if (!open && entry.secret.size() < kMinSecretBytes) {
-      return absl::InvalidArgumentError(absl::StrCat("tenant '", entry.name, "': the secret has ",
-                                                     entry.secret.size(), " bytes, at least ",
-                                                     kMinSecretBytes, " are needed"));
-    }
-    const TenantKey key = TenantKey::FromSecret(entry.secret);
-    for (const Tenant& other : table.tenants_) {
-      // They would name the same blocks, and each would look for them in its own arena.
-      if (other.key == key) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "tenant '", entry.name, "': its secret is that of tenant '", other.name, "'"));
-      }
-    }
-    const auto domain = static_cast<DomainId>(table.tenants_.size());
-    table.tenants_.push_back({.name = entry.name, .key = key, .domain = domain});
-    table.owners_.emplace(TenantTagOf(entry.name), domain);
+    KVT_RETURN_IF_ERROR(table.Check(entry));
+    table.Add(entry);
   }
   return table;
 }
 
-const Tenant* TenantTable::Find(absl::string_view name) const {
-  for (const Tenant& tenant : tenants_) {
-    if (tenant.name == name) return &tenant;
+absl::Status TenantTable::Check(const Entry& entry) const {
+  const auto refused = [&](const auto&... why) {
+    return absl::InvalidArgumentError(absl::StrCat("tenant '", entry.name, "': ", why...));
+  };
+  // A tenant's name has the alphabet of a node's.
+  if (!NodeId::FromString(entry.name).ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tenant name '", entry.name, "': 1 to 63 of [a-zA-Z0-9._-], starting alphanumeric"));
   }
-  return nullptr;
+  if (Find(entry.name) != nullptr) return refused("given twice");
+  const bool open = entry.secret.empty() && entry.name == kOpenTenant;
+  if (!open && entry.secret.size() < kMinSecretBytes) {
+    return refused("the secret has ", entry.secret.size(), " bytes, at least ", kMinSecretBytes,
+                   " are needed");
+  }
+  const TenantKey key = TenantKey::FromSecret(entry.secret);
+  for (const Row& row : rows_) {
+    if (row.state == State::kForgotten) continue;
+    if (row.state == State::kLeft && (row.tenant.name == entry.name || row.tenant.key == key)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("tenant '", entry.name, "': blocks of '", row.tenant.name,
+                       "', which was dropped, are still held; try again when they are released"));
+    }
+    // They would name the same blocks, and each would look for them in its own arena.
+    if (row.tenant.key == key)
+      return refused("its secret is that of tenant '", row.tenant.name, "'");
+  }
+  if (size() >= kMaxTenants) return refused("there are ", kMaxTenants, " already");
+  if (rows_.size() >= kMaxDomains) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("tenant '", entry.name, "': ", kMaxDomains,
+                     " tenants came since the agent started, and it can take no more: restart the "
+                     "agent"));
+  }
+  return absl::OkStatus();
+}
+
+const Tenant& TenantTable::Add(const Entry& entry) {
+  const auto domain = static_cast<DomainId>(rows_.size());
+  const absl::MutexLock lock(mu_.get());
+  rows_.push_back(
+      {.tenant = {
+           .name = entry.name, .key = TenantKey::FromSecret(entry.secret), .domain = domain}});
+  KVT_CHECK(by_name_.emplace(entry.name, domain).second);
+  owners_.insert_or_assign(TenantTagOf(entry.name), domain);
+  return rows_.back().tenant;
+}
+
+void TenantTable::Move(DomainId domain, State from, State to) {
+  Row& row = rows_.at(static_cast<size_t>(domain));
+  KVT_CHECK(row.state == from || row.state == to);
+  row.state = to;
+}
+
+void TenantTable::Shut(DomainId domain) {
+  const absl::MutexLock lock(mu_.get());
+  Move(domain, State::kAdmitted, State::kShut);
+}
+
+void TenantTable::Reopen(DomainId domain) {
+  const absl::MutexLock lock(mu_.get());
+  Move(domain, State::kShut, State::kAdmitted);
+}
+
+void TenantTable::Leave(DomainId domain) {
+  const absl::MutexLock lock(mu_.get());
+  Row& row = rows_.at(static_cast<size_t>(domain));
+  KVT_CHECK(by_name_.erase(row.tenant.name) == 1);
+  owners_.erase(TenantTagOf(row.tenant.name));
+  row.state = State::kLeft;
+}
+
+void TenantTable::Forget(DomainId domain) {
+  const absl::MutexLock lock(mu_.get());
+  Move(domain, State::kLeft, State::kForgotten);
+}
+
+const Tenant* TenantTable::Find(absl::string_view name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &OfDomain(found->second);
+}
+
+const Tenant* TenantTable::FindAdmitted(absl::string_view name) const {
+  const absl::MutexLock lock(mu_.get());
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return nullptr;
+  const Row& row = RowOf(found->second);
+  return row.state == State::kAdmitted ? &row.tenant : nullptr;
+}
+
+std::vector<const Tenant*> TenantTable::All() const {
+  std::vector<const Tenant*> all;
+  for (const Row& row : rows_) {
+    if (row.state == State::kAdmitted || row.state == State::kShut) all.push_back(&row.tenant);
+  }
+  return all;
 }
 
 std::optional<DomainId> TenantTable::DomainOf(TenantTag owner) const {

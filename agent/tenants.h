@@ -1,8 +1,16 @@
-// TenantTable knows who may open a session: each tenant's key and the isolation
-// domain its bytes live in. Immutable after Create(), so any thread may read it.
+// TenantTable knows the tenants of the node: each tenant's key and the isolation domain its bytes
+// live in. They come and go at run time. A tenant is let in while its secret is there; one that is
+// shut is let in no more, and keeps its blocks. One that is dropped leaves: its name is found no
+// more, and name and secret may come again once nothing of its domain is held; then with a domain
+// of its own, for ids are never used again.
+//
+// Executor thread only, but for FindAdmitted(), which any thread may call. A Tenant stays where it
+// is, and as it is, as long as the table.
 #ifndef KVTIER_AGENT_TENANTS_H_
 #define KVTIER_AGENT_TENANTS_H_
 
+#include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,11 +18,15 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
 #include "core/block_key.h"
 #include "core/tenant_tag.h"
 #include "tier_host/host_tier.h"
 
 namespace kvtier {
+
+// Tenant that exists without a secret, where no secrets are configured.
+inline constexpr absl::string_view kOpenTenant = "default";
 
 struct Tenant {
   std::string name;  // 1..63 of [a-zA-Z0-9._-].
@@ -28,19 +40,51 @@ class TenantTable {
     std::string name;
     std::string secret;  // Empty only for the open "default" tenant.
   };
-  // Each tenant gets its own domain, in the order given. Errors: kInvalidArgument,
-  // naming the tenant: a bad or repeated name, a secret under 16 bytes or another's, too many.
+  // Adds each of them. Errors: kInvalidArgument, naming the tenant: Check()'s, or there is none.
   static absl::StatusOr<TenantTable> Create(const std::vector<Entry>& entries);
-  // nullptr: no such tenant.
+
+  // Returns why the tenant may not be added: kInvalidArgument, a bad or repeated name, a secret
+  // under 16 bytes or another's, too many; kFailedPrecondition, a tenant of this name or secret was
+  // dropped and some of it is still held (wait), or kMaxDomains were used (restart the agent).
+  absl::Status Check(const Entry& entry) const;
+  // Adds the tenant and lets it in; its domain is the next one. REQUIRES: Check() is OK.
+  const Tenant& Add(const Entry& entry);
+  // Lets the tenant in no more, or again. REQUIRES of both: it is one of All().
+  void Shut(DomainId domain);
+  void Reopen(DomainId domain);
+  // Takes the tenant out; its blocks are nobody's now. REQUIRES: it is one of All().
+  void Leave(DomainId domain);
+  // Lets name and secret come again: nothing of the domain is held. REQUIRES: Leave() was called.
+  void Forget(DomainId domain);
+
+  // Returns the tenant, let in or not; nullptr: there is none of this name.
   const Tenant* Find(absl::string_view name) const;
-  const std::vector<Tenant>& tenants() const { return tenants_; }
-  // REQUIRES: a domain of one of them.
-  const Tenant& OfDomain(DomainId domain) const { return tenants_.at(static_cast<size_t>(domain)); }
-  // Returns the domain of the tenant that the tag names; nullopt: it is none of these.
+  // Returns the tenant if it is let in; nullptr: it is not, or there is none. Any thread.
+  const Tenant* FindAdmitted(absl::string_view name) const;
+  bool IsShut(DomainId domain) const { return RowOf(domain).state == State::kShut; }
+  // Returns all, in the order of their domains, without those that left.
+  std::vector<const Tenant*> All() const;
+  size_t size() const { return by_name_.size(); }  // Of All().
+  // Returns the tenant of the domain, also one that left. REQUIRES: the domain was given.
+  const Tenant& OfDomain(DomainId domain) const { return RowOf(domain).tenant; }
+  // Returns the domain of the tenant that the tag names; nullopt: it is none of All().
   std::optional<DomainId> DomainOf(TenantTag owner) const;
 
  private:
-  std::vector<Tenant> tenants_;
+  enum class State { kAdmitted, kShut, kLeft, kForgotten };
+  struct Row {
+    Tenant tenant;
+    State state = State::kAdmitted;
+  };
+  TenantTable() = default;
+  const Row& RowOf(DomainId domain) const { return rows_.at(static_cast<size_t>(domain)); }
+  // Sets the state of a row in one of two states.
+  void Move(DomainId domain, State from, State to);
+
+  // The executor's thread, which alone writes, reads without it; others read under it.
+  std::unique_ptr<absl::Mutex> mu_ = std::make_unique<absl::Mutex>();
+  std::deque<Row> rows_;  // By domain.
+  absl::flat_hash_map<std::string, DomainId> by_name_;
   absl::flat_hash_map<TenantTag, DomainId> owners_;
 };
 

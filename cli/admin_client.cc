@@ -105,6 +105,18 @@ absl::StatusOr<v1::DropPrefixResponse> AgentAdmin::DropPrefix(
                                      timeout_);
 }
 
+absl::StatusOr<v1::SetTenantResponse> AgentAdmin::SetTenant(
+    const v1::SetTenantRequest& request) const {
+  return Ask<v1::SetTenantResponse>(stub_.get(), &v1::AgentAdmin::Stub::SetTenant, request,
+                                    timeout_);
+}
+
+absl::StatusOr<v1::DropTenantResponse> AgentAdmin::DropTenant(
+    const v1::DropTenantRequest& request) const {
+  return Ask<v1::DropTenantResponse>(stub_.get(), &v1::AgentAdmin::Stub::DropTenant, request,
+                                     timeout_);
+}
+
 CoordinatorAdmin::CoordinatorAdmin(const std::string& address, absl::Duration timeout)
     : stub_(v1::CoordinatorAdmin::NewStub(Connect(address))), timeout_(timeout) {}
 
@@ -121,6 +133,23 @@ absl::StatusOr<v1::LookupResponse> CoordinatorAdmin::Lookup(
     const v1::LookupRequest& request) const {
   return Ask<v1::LookupResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::Lookup, request,
                                  timeout_);
+}
+
+absl::StatusOr<v1::ListTenantsResponse> CoordinatorAdmin::ListTenants() const {
+  return Ask<v1::ListTenantsResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::ListTenants,
+                                      v1::ListTenantsRequest(), timeout_);
+}
+
+absl::StatusOr<v1::SetTenantResponse> CoordinatorAdmin::SetTenant(
+    const v1::SetTenantRequest& request) const {
+  return Ask<v1::SetTenantResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::SetTenant, request,
+                                    timeout_);
+}
+
+absl::StatusOr<v1::DropTenantResponse> CoordinatorAdmin::DropTenant(
+    const v1::DropTenantRequest& request) const {
+  return Ask<v1::DropTenantResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::DropTenant, request,
+                                     timeout_);
 }
 
 absl::StatusOr<v1::GetSettingsResponse> CoordinatorAdmin::GetSettings() const {

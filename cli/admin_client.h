@@ -35,6 +35,8 @@ class AgentAdmin {
   absl::StatusOr<v1::EndTenantKeptResponse> EndTenantKept(
       const v1::EndTenantKeptRequest& request) const;
   absl::StatusOr<v1::DropPrefixResponse> DropPrefix(const v1::DropPrefixRequest& request) const;
+  absl::StatusOr<v1::SetTenantResponse> SetTenant(const v1::SetTenantRequest& request) const;
+  absl::StatusOr<v1::DropTenantResponse> DropTenant(const v1::DropTenantRequest& request) const;
 
  private:
   const std::unique_ptr<v1::AgentAdmin::Stub> stub_;
@@ -46,6 +48,9 @@ class CoordinatorAdmin {
   CoordinatorAdmin(const std::string& address, absl::Duration timeout);
   absl::StatusOr<v1::CoordinatorStatusResponse> Status() const;
   absl::StatusOr<v1::LookupResponse> Lookup(const v1::LookupRequest& request) const;
+  absl::StatusOr<v1::ListTenantsResponse> ListTenants() const;
+  absl::StatusOr<v1::SetTenantResponse> SetTenant(const v1::SetTenantRequest& request) const;
+  absl::StatusOr<v1::DropTenantResponse> DropTenant(const v1::DropTenantRequest& request) const;
   absl::StatusOr<v1::GetSettingsResponse> GetSettings() const;
   absl::StatusOr<v1::SetSettingResponse> SetSetting(const v1::SetSettingRequest& request) const;
 

@@ -26,11 +26,16 @@ struct VerbWord {
   absl::string_view options;  // Separated by spaces, beside the ones every verb takes.
 };
 constexpr absl::string_view kEveryVerb = "--output";
-constexpr std::array<VerbWord, 18> kVerbs = {{
+constexpr std::array<VerbWord, 22> kVerbs = {{
     {"status", Verb::kStatus, "--agent --coordinator --timeout"},
     {"nodes", Verb::kNodes, "--agent --coordinator --timeout"},
     {"tiers", Verb::kTiers, "--agent --timeout"},
-    {"tenants", Verb::kTenants, "--agent --timeout"},
+    {"tenants", Verb::kTenants, "--agent --coordinator --timeout"},
+    {"tenants list", Verb::kTenants, "--agent --coordinator --timeout"},
+    {"tenants describe", Verb::kTenantDescribe, "--agent --coordinator --timeout"},
+    // And kTenantSetOptions.
+    {"tenants set", Verb::kTenantSet, "--agent --coordinator --timeout"},
+    {"tenants drop", Verb::kTenantDrop, "--agent --coordinator --timeout --yes"},
     {"disk info", Verb::kDiskInfo, "--agent --timeout"},
     {"disk verify", Verb::kDiskVerify, "--agent --timeout --rate"},
     {"doctor", Verb::kDoctor, "--socket-dir --disk-dir --uid --timeout"},
@@ -99,7 +104,7 @@ absl::StatusOr<Pieces> TakeApart(std::span<const std::string> words) {
       name.resize(equals);
     }
     if (name == "-o") name = "--output";
-    if (!Lists(kOptions, name) && !Lists(kSizeOptions, name)) {
+    if (!Lists(kOptions, name) && !Lists(kSizeOptions, name) && !Lists(kTenantSetOptions, name)) {
       return Wrong(absl::StrCat("unknown option ", name, "; see kvtier help"));
     }
     if (Lists(kNoValue, name)) {
@@ -111,6 +116,10 @@ absl::StatusOr<Pieces> TakeApart(std::span<const std::string> words) {
     KVT_RETURN_IF_ERROR(AddOption(name, std::move(value), &pieces));
   }
   return pieces;
+}
+
+bool IsAboutATenant(Verb verb) {
+  return verb == Verb::kTenantDescribe || verb == Verb::kTenantSet || verb == Verb::kTenantDrop;
 }
 
 absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
@@ -131,18 +140,21 @@ absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
       return Wrong(absl::StrCat(family, " needs a second word: ", second_words));
     }
   }
+  // Alone it is a verb of its own.
+  if (family == "tenants" && pieces.words.size() > 1) has_family = true;
   const size_t verb_words = has_family ? 2 : 1;
   const std::string spoken =
       has_family ? absl::StrCat(family, " ", pieces.words[1]) : std::string(family);
   for (const VerbWord& known : kVerbs) {
     if (known.word != spoken) continue;
     for (const auto& [name, values] : pieces.options) {
-      if (!Lists(known.options, name) && !Lists(kEveryVerb, name)) {
+      const bool sets = known.verb == Verb::kTenantSet && Lists(kTenantSetOptions, name);
+      if (!Lists(known.options, name) && !Lists(kEveryVerb, name) && !sets) {
         return Wrong(absl::StrCat(known.word, " does not take ", name));
       }
     }
     const bool takes_words = known.verb == Verb::kSettings || known.verb == Verb::kTenantErase ||
-                             known.verb == Verb::kGpuResize;
+                             known.verb == Verb::kGpuResize || IsAboutATenant(known.verb);
     if (pieces.words.size() > verb_words && !takes_words) {
       return Wrong(absl::StrCat(known.word, " does not take '", pieces.words[verb_words], "'"));
     }
@@ -259,8 +271,8 @@ absl::Status ReadTenantErase(const Pieces& pieces, Arguments* arguments) {
 }
 
 absl::Status ReadPins(const Pieces& pieces, Arguments* arguments) {
-  arguments->tenant = ValueOf(pieces, "--tenant").value_or("");
-  if (arguments->verb == Verb::kPinsDrop && arguments->tenant.empty()) {
+  arguments->pins_tenant = ValueOf(pieces, "--tenant").value_or("");
+  if (arguments->verb == Verb::kPinsDrop && arguments->pins_tenant.empty()) {
     return Wrong("pins drop needs --tenant");
   }
   const auto pin = ValueOf(pieces, "--pin");
@@ -276,6 +288,34 @@ absl::Status ReadPrefixDrop(const Pieces& pieces, Arguments* arguments) {
   if (!arguments->yes) {
     return Wrong("prefix drop drops the block and all that descends from it; add --yes to mean it");
   }
+  if (!ValueOf(pieces, "--timeout")) arguments->timeout = convert::kMaxTimeout;
+  return absl::OkStatus();
+}
+
+absl::Status ReadTenants(const Pieces& pieces, Arguments* arguments) {
+  if (arguments->coordinator && !arguments->agents.empty()) {
+    return Wrong("tenants asks agents or, for all nodes, a coordinator; name one of the two");
+  }
+  if (!IsAboutATenant(arguments->verb)) return absl::OkStatus();
+  if (pieces.words.size() != 3) {
+    return Wrong(absl::StrCat("tenants ", pieces.words[1], " needs the name of one tenant"));
+  }
+  KVT_ASSIGN_OR_RETURN(arguments->tenant, TenantQuestionFrom(pieces.words[2], pieces.options));
+  const bool names_none =
+      arguments->tenant.change.values.empty() && arguments->tenant.secret_file.empty();
+  if (arguments->verb == Verb::kTenantSet && names_none) {
+    return Wrong("tenants set needs something to set: --secret_file, --host_guaranteed, ...");
+  }
+  if (arguments->coordinator && !arguments->tenant.secret_file.empty()) {
+    return Wrong("--secret_file: a coordinator takes no secret; set it on the agents");
+  }
+  arguments->yes = ValueOf(pieces, "--yes").has_value();
+  if (arguments->verb != Verb::kTenantDrop) return absl::OkStatus();
+  if (!arguments->yes) {
+    return Wrong(absl::StrCat("tenants drop ends the sessions of ", pieces.words[2],
+                              " and erases its blocks, secret and settings; add --yes to mean it"));
+  }
+  // It looks at each block on disk, or rewrites a part of each disk's manifest.
   if (!ValueOf(pieces, "--timeout")) arguments->timeout = convert::kMaxTimeout;
   return absl::OkStatus();
 }
@@ -372,6 +412,9 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
     KVT_RETURN_IF_ERROR(ReadPins(pieces, &arguments));
   }
   if (arguments.verb == Verb::kPrefixDrop) KVT_RETURN_IF_ERROR(ReadPrefixDrop(pieces, &arguments));
+  if (arguments.verb == Verb::kTenants || IsAboutATenant(arguments.verb)) {
+    KVT_RETURN_IF_ERROR(ReadTenants(pieces, &arguments));
+  }
   if (arguments.verb == Verb::kGpuResize) KVT_RETURN_IF_ERROR(ReadGpuResize(pieces, &arguments));
   if (arguments.verb == Verb::kDiskVerify) {
     KVT_RETURN_IF_ERROR(ReadDiskVerify(pieces, &arguments));
@@ -382,57 +425,6 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
   }
   if (arguments.verb == Verb::kSettings) KVT_RETURN_IF_ERROR(ReadSettings(pieces, &arguments));
   return arguments;
-}
-
-std::string HelpText() {
-  return R"(kvtier: looks into kvtier agents and their coordinator.
-
-  kvtier status                      health of agents and coordinator
-  kvtier nodes                       the nodes that the coordinator knows
-  kvtier tiers                       capacity, use, hits, bytes and latencies of each tier
-  kvtier tenants                     what each tenant has, and what it is guaranteed
-  kvtier disk info                   each disk: health, capacity, use, bytes, errors
-  kvtier disk verify [--rate BYTES]  reads and verifies every record of the agents' disks now;
-                                     --rate is a second and disk (64MiB; the agent chooses)
-  kvtier doctor                      why workers of this node do not share, and what is wrong with
-                                     the machine; [--socket-dir DIR] of the agent (/run/kvtier),
-                                     [--uid UID] of the worker, [--disk-dir DIR] more than once
-  kvtier lookup --block-key HEX      where a block is
-  kvtier lookup --tenant T --space-digest HEX --engine-key HEX
-  kvtier evict --tier host --yes     drops a tier's blocks that nobody holds
-  kvtier tenant erase NAME --yes     destroys a tenant's key on the agents' encrypted disks,
-                                     and drops its blocks
-  kvtier pins list [--tenant T]      the prefixes that tenants keep, for how long, of what quota
-  kvtier pins drop --tenant T        ends a tenant's pins before their time, or [--pin N] of them
-  kvtier prefix drop --tenant T --space-digest HEX --engine-key HEX --yes
-                                     drops a block and all that descends from it, from all tiers
-  kvtier gpu resize BYTES            brings the agents' GPU pools to that size (40GiB), in whole
-                                     handles and up to --gpu_max_bytes; on a node with several
-                                     GPUs --device UUID names one, as kvtier tiers shows it
-  kvtier settings [get [NAME]]       the coordinator's durable settings
-  kvtier settings set NAME=VALUE
-  kvtier size --model NAME           bytes of KV of a model's tokens and requests, and what the
-  kvtier size --config FILE          tiers hold; of a preset, of a config.json, or of facts:
-                                     --layers, --heads, --kv-heads, --head-dim or --latent,
-                                     --window and --window-layers, --dtype, --parameters;
-                                     --tokens of a request (8192), --requests, bytes of --gpu,
-                                     --host and --disk; --prefill-rate TOKENS or --flops a second
-                                     of the engine: from when on fetching beats recomputing
-  kvtier version
-
-Options
-  --agent ADDRESS        a path, unix:PATH or HOST:PORT; may be repeated
-                         (unix:/run/kvtier/kvtier-admin.sock when nothing is named)
-  --coordinator ADDRESS  nodes and settings ask the agent for it when it is not named
-                         HOST:PORT answers status, tiers, disk info, nodes and settings get;
-                         all else is asked on the program's own machine, as root or as its user,
-                         at kvtier-admin.sock or kvtier-coordinator.sock in its --socket_dir
-  -o, --output FORMAT    table or json
-  --timeout DURATION     of each question: 1ms to 60s (2s; tenant erase and prefix drop 60s)
-
-Exit codes: 0 done, 1 failed or only partly answered, 2 unreachable, 3 not found, 4 damage found,
-5 not answered at that address, which names the one that does, 64 wrong usage.
-)";
 }
 
 }  // namespace kvtier::cli

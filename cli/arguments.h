@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cli/size_question.h"
+#include "cli/tenant_question.h"
 #include "core/block_key.h"
 #include "core/tier.h"
 
@@ -26,6 +27,9 @@ enum class Verb {
   kNodes,
   kTiers,
   kTenants,
+  kTenantDescribe,
+  kTenantSet,
+  kTenantDrop,
   kDiskInfo,
   kDiskVerify,
   kDoctor,
@@ -63,14 +67,17 @@ struct Arguments {
 
   // evict: always both.
   std::optional<Tier> tier;
-  bool yes = false;  // tenant erase and prefix drop, too.
+  bool yes = false;  // tenant erase, tenants drop and prefix drop, too.
 
   // tenant erase: never empty.
   std::string erased_tenant;
 
   // pins.
-  std::string tenant;  // Of pins drop never empty; of pins list empty: all.
-  uint64_t pin = 0;    // Of pins drop; 0: all of the tenant's.
+  std::string pins_tenant;  // Of pins drop never empty; of pins list empty: all.
+  uint64_t pin = 0;         // Of pins drop; 0: all of the tenant's.
+
+  // tenants describe, set and drop.
+  TenantQuestion tenant;
 
   // gpu resize.
   uint64_t gpu_bytes = 0;  // Never 0.
@@ -95,9 +102,6 @@ struct Arguments {
 // when only a coordinator was named; with neither there is kDefaultAgent.
 // Errors: kInvalidArgument, one line for a person.
 absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words);
-
-// Every verb and option, for `kvtier help`.
-std::string HelpText();
 
 }  // namespace kvtier::cli
 

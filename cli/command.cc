@@ -9,12 +9,14 @@
 #include "cli/erase_tenant.h"
 #include "cli/evict.h"
 #include "cli/gpu_resize.h"
+#include "cli/help.h"
 #include "cli/lookup.h"
 #include "cli/nodes.h"
 #include "cli/pins.h"
 #include "cli/settings.h"
 #include "cli/size.h"
 #include "cli/status.h"
+#include "cli/tenant_shares.h"
 #include "cli/tenants.h"
 #include "cli/tiers.h"
 #include "cli/version.h"
@@ -32,6 +34,12 @@ Outcome Run(const Arguments& arguments, const Progress& progress) {
       return RunTiers(arguments);
     case Verb::kTenants:
       return RunTenants(arguments);
+    case Verb::kTenantDescribe:
+      return RunDescribeTenant(arguments);
+    case Verb::kTenantSet:
+      return RunSetTenant(arguments);
+    case Verb::kTenantDrop:
+      return RunDropTenant(arguments);
     case Verb::kDiskInfo:
       return RunDiskInfo(arguments);
     case Verb::kDoctor:

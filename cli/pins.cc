@@ -139,7 +139,7 @@ std::string DroppedJson(const DroppedAnswers& answers) {
 
 Outcome RunPinsList(const Arguments& arguments) {
   v1::ListTenantsKeptRequest request;
-  request.set_tenant(arguments.tenant);
+  request.set_tenant(arguments.pins_tenant);
   const PinsAnswers answers =
       AskAll<v1::ListTenantsKeptResponse>(arguments.agents, [&](const std::string& address) {
         return AgentAdmin(address, arguments.timeout).ListTenantsKept(request);
@@ -148,9 +148,9 @@ Outcome RunPinsList(const Arguments& arguments) {
 }
 
 Outcome RunPinsDrop(const Arguments& arguments) {
-  KVT_CHECK(!arguments.tenant.empty());
+  KVT_CHECK(!arguments.pins_tenant.empty());
   v1::EndTenantKeptRequest request;
-  request.set_tenant(arguments.tenant);
+  request.set_tenant(arguments.pins_tenant);
   request.set_kept_id(arguments.pin);
   const EndedAnswers answers =
       AskAll<v1::EndTenantKeptResponse>(arguments.agents, [&](const std::string& address) {

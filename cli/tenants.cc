@@ -6,6 +6,8 @@
 #include "cli/admin_client.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "cli/tenant_shares.h"
+#include "cli/tenant_tiers.h"
 #include "cli/units.h"
 
 namespace kvtier::cli {
@@ -18,66 +20,23 @@ std::string ShareOf(const v1::TenantShare& share) {
 
 std::string TenantLines(const v1::ListTenantsResponse& response) {
   Table table({{"TENANT"},
+               {"STATE"},
                {"SESSIONS", Align::kRight},
                {"LEASES", Align::kRight},
                {"RESERVATIONS", Align::kRight},
-               {"HOST MEMORY", Align::kRight},
-               {"USED", Align::kRight},
-               {"FULL", Align::kRight},
-               {"BLOCKS", Align::kRight},
                {"PINS", Align::kRight},
                {"KEPT", Align::kRight}},
               /*indent=*/2);
   for (const v1::TenantReport& tenant : response.tenants()) {
-    table.AddRow({tenant.name(), ShareOf(tenant.sessions()), ShareOf(tenant.leases()),
-                  ShareOf(tenant.reservations()), BytesText(tenant.host_capacity_bytes()),
-                  BytesText(tenant.host_used_bytes()),
-                  ShareText(tenant.host_used_bytes(), tenant.host_capacity_bytes()),
-                  CountText(tenant.host_blocks()), CountText(tenant.kept().prefixes()),
-                  BytesText(tenant.kept().bytes())});
+    if (!tenant.has_sessions()) {
+      table.AddRow({tenant.name(), tenant.state(), "-", "-", "-", "-", "-"});
+      continue;
+    }
+    table.AddRow({tenant.name(), tenant.state(), ShareOf(tenant.sessions()),
+                  ShareOf(tenant.leases()), ShareOf(tenant.reservations()),
+                  CountText(tenant.kept().prefixes()), BytesText(tenant.kept().bytes())});
   }
   return table.ToString();
-}
-
-// Returns what each tenant has of the disks; nothing where the node has none.
-std::string DiskLines(const v1::ListTenantsResponse& response) {
-  Table table({{"DISK"},
-               {"USED", Align::kRight},
-               {"GUARANTEED", Align::kRight},
-               {"FAIR SHARE", Align::kRight},
-               {"MAXIMUM", Align::kRight},
-               {"EVICTED", Align::kRight},
-               {"FOR OTHERS", Align::kRight},
-               {"OF OTHERS", Align::kRight}},
-              /*indent=*/2);
-  bool has_disk = false;
-  for (const v1::TenantReport& tenant : response.tenants()) {
-    if (!tenant.has_disk()) continue;
-    has_disk = true;
-    const v1::TenantDisk& disk = tenant.disk();
-    table.AddRow({tenant.name(), BytesText(disk.used_bytes()), BytesText(disk.guaranteed_bytes()),
-                  BytesText(disk.fair_bytes()),
-                  disk.maximum_bytes() == UINT64_MAX ? "-" : BytesText(disk.maximum_bytes()),
-                  CountText(disk.evictions()), CountText(disk.evictions_suffered()),
-                  CountText(disk.evictions_caused())});
-  }
-  return has_disk ? table.ToString() : "";
-}
-
-void WriteDisk(const v1::TenantDisk& disk, JsonWriter* json) {
-  json->OpenObject("disk");
-  json->Count("used_bytes", disk.used_bytes());
-  json->Count("guaranteed_bytes", disk.guaranteed_bytes());
-  if (disk.maximum_bytes() == UINT64_MAX) {
-    json->Null("maximum_bytes");
-  } else {
-    json->Count("maximum_bytes", disk.maximum_bytes());
-  }
-  json->Count("fair_bytes", disk.fair_bytes());
-  json->Count("evictions", disk.evictions());
-  json->Count("evictions_suffered", disk.evictions_suffered());
-  json->Count("evictions_caused", disk.evictions_caused());
-  json->Close();
 }
 
 // Returns what all tenants together have of the node's numbers.
@@ -111,25 +70,32 @@ void WriteShare(const char* name, const v1::TenantShare& share, JsonWriter* json
 
 std::string TenantsTable(const TenantAnswers& answers) {
   return AgentSections(answers, [](const v1::ListTenantsResponse& response) {
-    return absl::StrCat(TenantLines(response), TotalLine(response), DiskLines(response));
+    const std::string failure =
+        response.settings_failure().empty()
+            ? ""
+            : absl::StrCat("  settings were lost: ", Printable(response.settings_failure()), "\n");
+    return absl::StrCat(TenantLines(response), TotalLine(response), HostLines(response),
+                        DiskLines(response), TakenLines(response), failure);
   });
 }
 
 std::string TenantsJson(const TenantAnswers& answers) {
   return AgentsJson(answers, [](const v1::ListTenantsResponse& response, JsonWriter* json) {
     json->Text("node_id", response.node_id());
+    json->Count("settings_version", response.settings_version());
+    if (!response.settings_failure().empty()) {
+      json->Text("settings_failure", response.settings_failure());
+    }
     json->OpenArray("tenants");
     for (const v1::TenantReport& tenant : response.tenants()) {
       json->OpenElement();
       json->Text("name", tenant.name());
+      json->Text("state", tenant.state());
+      json->Text("settings_source", tenant.settings_source());
       WriteShare("sessions", tenant.sessions(), json);
       WriteShare("leases", tenant.leases(), json);
       WriteShare("reservations", tenant.reservations(), json);
-      json->OpenObject("host");
-      json->Count("capacity_bytes", tenant.host_capacity_bytes());
-      json->Count("used_bytes", tenant.host_used_bytes());
-      json->Count("blocks", tenant.host_blocks());
-      json->Close();
+      WriteHost(tenant, json);
       json->OpenObject("pins");
       json->Count("count", tenant.kept().prefixes());
       json->Count("bytes", tenant.kept().bytes());
@@ -141,7 +107,36 @@ std::string TenantsJson(const TenantAnswers& answers) {
   });
 }
 
+std::string ClusterTenantsTable(const v1::ListTenantsResponse& response) {
+  Table table({{"TENANT"}, {"SETTINGS"}});
+  for (const v1::TenantReport& tenant : response.tenants()) {
+    table.AddRow({tenant.name(), SettingsText(tenant.settings())});
+  }
+  return absl::StrCat(response.tenants().empty() ? "Nothing is set.\n" : table.ToString(),
+                      "version ", response.settings_version(), "\n");
+}
+
+std::string ClusterTenantsJson(const v1::ListTenantsResponse& response) {
+  JsonWriter json;
+  json.Count("settings_version", response.settings_version());
+  json.OpenArray("tenants");
+  for (const v1::TenantReport& tenant : response.tenants()) {
+    json.OpenElement();
+    json.Text("name", tenant.name());
+    WriteSettings(tenant.settings(), &json);
+    json.Close();
+  }
+  json.Close();
+  return json.Finish();
+}
+
 Outcome RunTenants(const Arguments& arguments) {
+  if (arguments.coordinator.has_value()) {
+    const auto all = CoordinatorAdmin(*arguments.coordinator, arguments.timeout).ListTenants();
+    if (!all.ok()) return Failure(*arguments.coordinator, all.status());
+    return {.out = arguments.format == Format::kJson ? ClusterTenantsJson(*all)
+                                                     : ClusterTenantsTable(*all)};
+  }
   const TenantAnswers answers =
       AskAll<v1::ListTenantsResponse>(arguments.agents, [&](const std::string& address) {
         return AgentAdmin(address, arguments.timeout).ListTenants();

@@ -1,4 +1,5 @@
-// `kvtier tenants`: what each tenant of the asked agents has, and what it is guaranteed.
+// `kvtier tenants [list]`: what each tenant of the asked agents has, and what it is guaranteed; of
+// a coordinator the cluster's settings.
 #ifndef KVTIER_CLI_TENANTS_H_
 #define KVTIER_CLI_TENANTS_H_
 
@@ -19,6 +20,9 @@ Outcome RunTenants(const Arguments& arguments);
 // For people: a section for each agent, a row for each tenant.
 std::string TenantsTable(const TenantAnswers& answers);
 std::string TenantsJson(const TenantAnswers& answers);
+// The same of a coordinator's answer: settings alone.
+std::string ClusterTenantsTable(const v1::ListTenantsResponse& response);
+std::string ClusterTenantsJson(const v1::ListTenantsResponse& response);
 
 }  // namespace kvtier::cli
 

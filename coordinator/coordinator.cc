@@ -14,6 +14,9 @@ namespace {
 // Beside the one of each report: all shards in about two minutes even when idle.
 constexpr int kSweepsPerTick = 8;
 
+// A version beyond it is nobody's: who reports it must not use up the numbers.
+constexpr uint64_t kMaxTenantsHeard = uint64_t{1} << 62;
+
 // FNV-1a, 64 bit: the same number for the same asker in every run of a simulation.
 uint64_t NumberOf(const NodeId& id) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -64,9 +67,18 @@ absl::StatusOr<ReportReply> Coordinator::OnReport(const Report& report) {
     ++stats_.resyncs;
   }
   directory_.Sweep();
-  return ReportReply{.coordinator_epoch = epoch_,
-                     .next_sequence = node->next_sequence,
-                     .resync = node->stream == Stream::kLost};
+  if (report.tenants_version <= kMaxTenantsHeard) {
+    tenants_heard_ = std::max(tenants_heard_, report.tenants_version);
+  }
+  ReportReply reply{.coordinator_epoch = epoch_,
+                    .next_sequence = node->next_sequence,
+                    .resync = node->stream == Stream::kLost};
+  if (report.tenants_version < tenants_.version) reply.tenants = tenants_;
+  return reply;
+}
+
+uint64_t Coordinator::NextTenantsVersion() const {
+  return std::max(tenants_.version, tenants_heard_) + 1;
 }
 
 absl::StatusOr<Node*> Coordinator::FindOrInsert(const Report& report) {

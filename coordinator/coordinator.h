@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -108,6 +109,13 @@ class Coordinator {
   // nothing that is answered depends on how often.
   void Tick();
 
+  // What operators say of tenants for all nodes, which nodes that know less are told with the
+  // answer to their next report.
+  void SetTenants(ClusterTenants tenants) { tenants_ = std::move(tenants); }
+  // Returns a version that every node takes for later than what it knows, also where those settings
+  // were lost here, as far as nodes have reported.
+  uint64_t NextTenantsVersion() const;
+
   // New durations, from the settings. REQUIRES: positive.
   void SetTimeouts(absl::Duration node_timeout, absl::Duration forget_after);
 
@@ -133,6 +141,8 @@ class Coordinator {
   Directory directory_;
   NodeTable nodes_;
   CoordinatorStats stats_;
+  ClusterTenants tenants_;
+  uint64_t tenants_heard_ = 0;  // Latest version that a node has reported.
 };
 
 }  // namespace kvtier

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/log.h"
 #include "proto/convert.h"
+#include "proto/convert_tenants.h"
 
 namespace kvtier {
 namespace {
@@ -92,6 +93,68 @@ grpc::Status CoordinatorAdminService::SetSetting(grpc::ServerContext*,
     coordinator_->coordinator.SetTimeouts(now.node_timeout, now.forget_after);
   }
   Log(LogLevel::kInfo, absl::StrCat("setting ", setting.name(), " is now ", setting.value()));
+  return grpc::Status::OK;
+}
+
+uint64_t CoordinatorAdminService::NextTenantsVersion() {
+  absl::MutexLock lock(&coordinator_->mu);
+  return coordinator_->coordinator.NextTenantsVersion();
+}
+
+void CoordinatorAdminService::TellTenants() {
+  absl::MutexLock lock(&coordinator_->mu);
+  // Asked for under the lock: of two changes the later one stays in force.
+  coordinator_->coordinator.SetTenants(settings_->tenants());
+}
+
+grpc::Status CoordinatorAdminService::ListTenants(grpc::ServerContext*,
+                                                  const v1::ListTenantsRequest*,
+                                                  v1::ListTenantsResponse* response) {
+  const ClusterTenants tenants = settings_->tenants();
+  response->set_settings_version(tenants.version);
+  for (const auto& [name, settings] : tenants.settings) {
+    v1::TenantReport* const report = response->add_tenants();
+    report->set_name(name);
+    report->set_state("settings");
+    report->set_settings_source("cluster");
+    *report->mutable_settings() = convert::ToWire(settings);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status CoordinatorAdminService::SetTenant(grpc::ServerContext*,
+                                                const v1::SetTenantRequest* request,
+                                                v1::SetTenantResponse* response) {
+  if (!request->secret().empty()) {
+    return convert::ToGrpc(absl::InvalidArgumentError(
+        "secret: a coordinator takes none; set the tenant's secret on each node"));
+  }
+  const absl::StatusOr<TenantChange> change = convert::TenantChangeFrom(request->settings());
+  if (!change.ok()) return convert::ToGrpc(change.status());
+  const auto stored = settings_->ChangeTenant(*change, NextTenantsVersion());
+  if (!stored.ok()) return convert::ToGrpc(stored.status());
+  TellTenants();
+  Log(LogLevel::kInfo,
+      absl::StrCat("tenant ", change->name, ": settings changed, version ", stored->version));
+  response->set_settings_version(stored->version);
+  response->mutable_tenant()->set_name(change->name);
+  response->mutable_tenant()->set_state("settings");
+  const auto now = stored->settings.find(change->name);
+  const bool is_set = now != stored->settings.end();
+  response->mutable_tenant()->set_settings_source(is_set ? "cluster" : "default");
+  if (is_set) *response->mutable_tenant()->mutable_settings() = convert::ToWire(now->second);
+  return grpc::Status::OK;
+}
+
+grpc::Status CoordinatorAdminService::DropTenant(grpc::ServerContext*,
+                                                 const v1::DropTenantRequest* request,
+                                                 v1::DropTenantResponse* response) {
+  const auto stored = settings_->DropTenant(request->tenant(), NextTenantsVersion());
+  if (!stored.ok()) return convert::ToGrpc(stored.status());
+  TellTenants();
+  Log(LogLevel::kInfo,
+      absl::StrCat("tenant ", request->tenant(), ": settings dropped, version ", stored->version));
+  response->set_had_settings(true);
   return grpc::Status::OK;
 }
 

@@ -24,6 +24,13 @@ class CoordinatorAdminService final : public v1::CoordinatorAdmin::Service {
   // By block key only: the coordinator has no tenant's secret to derive one.
   grpc::Status Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
                       v1::LookupResponse* response) override;
+  grpc::Status ListTenants(grpc::ServerContext* context, const v1::ListTenantsRequest* request,
+                           v1::ListTenantsResponse* response) override;
+  // Durable before it is answered; each node is told with the answer to its next report.
+  grpc::Status SetTenant(grpc::ServerContext* context, const v1::SetTenantRequest* request,
+                         v1::SetTenantResponse* response) override;
+  grpc::Status DropTenant(grpc::ServerContext* context, const v1::DropTenantRequest* request,
+                          v1::DropTenantResponse* response) override;
   grpc::Status GetSettings(grpc::ServerContext* context, const v1::GetSettingsRequest* request,
                            v1::GetSettingsResponse* response) override;
   // Durable before it is answered, and in force from then on.
@@ -31,6 +38,11 @@ class CoordinatorAdminService final : public v1::CoordinatorAdmin::Service {
                           v1::SetSettingResponse* response) override;
 
  private:
+  // Returns the version that a change of the tenants' settings gets.
+  uint64_t NextTenantsVersion();
+  // Tells the nodes what is stored now.
+  void TellTenants();
+
   GuardedCoordinator* const coordinator_;
   SettingsStore* const settings_;
   const std::string build_;

@@ -100,6 +100,10 @@ absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
   const MonotonicClock clock;
   GuardedCoordinator guarded(&clock, DrawEpoch(),
                              {.node_timeout = now.node_timeout, .forget_after = now.forget_after});
+  {
+    absl::MutexLock lock(&guarded.mu);
+    guarded.coordinator.SetTenants(settings->tenants());
+  }
   CoordinatorService service(&guarded, kBuild);
   CoordinatorAdminService admin(&guarded, settings.get(), kBuild);
   const std::string admin_socket =

@@ -28,4 +28,22 @@ grpc::Status CoordinatorRemoteAdminService::SetSetting(grpc::ServerContext*,
   return convert::ToGrpc(NotAtThisDoor("SetSetting", admin_socket_));
 }
 
+grpc::Status CoordinatorRemoteAdminService::ListTenants(grpc::ServerContext*,
+                                                        const v1::ListTenantsRequest*,
+                                                        v1::ListTenantsResponse*) {
+  return convert::ToGrpc(NotAtThisDoor("ListTenants", admin_socket_));
+}
+
+grpc::Status CoordinatorRemoteAdminService::SetTenant(grpc::ServerContext*,
+                                                      const v1::SetTenantRequest*,
+                                                      v1::SetTenantResponse*) {
+  return convert::ToGrpc(NotAtThisDoor("SetTenant", admin_socket_));
+}
+
+grpc::Status CoordinatorRemoteAdminService::DropTenant(grpc::ServerContext*,
+                                                       const v1::DropTenantRequest*,
+                                                       v1::DropTenantResponse*) {
+  return convert::ToGrpc(NotAtThisDoor("DropTenant", admin_socket_));
+}
+
 }  // namespace kvtier

@@ -27,6 +27,12 @@ class CoordinatorRemoteAdminService final : public v1::CoordinatorAdmin::Service
                       v1::LookupResponse* response) override;
   grpc::Status SetSetting(grpc::ServerContext* context, const v1::SetSettingRequest* request,
                           v1::SetSettingResponse* response) override;
+  grpc::Status ListTenants(grpc::ServerContext* context, const v1::ListTenantsRequest* request,
+                           v1::ListTenantsResponse* response) override;
+  grpc::Status SetTenant(grpc::ServerContext* context, const v1::SetTenantRequest* request,
+                         v1::SetTenantResponse* response) override;
+  grpc::Status DropTenant(grpc::ServerContext* context, const v1::DropTenantRequest* request,
+                          v1::DropTenantResponse* response) override;
 
  private:
   CoordinatorAdminService* const admin_;

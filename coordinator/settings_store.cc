@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -10,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "core/log.h"
 #include "core/status_macros.h"
+#include "core/summed_bytes.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 
@@ -18,6 +20,9 @@ namespace {
 
 // Keys are "setting/<name>", so that other durable nouns can live beside them.
 constexpr absl::string_view kKeyPrefix = "setting/";
+// The key of the settings of all tenants: version:4 cluster_version:8 | PutTenantSettings() | sum.
+constexpr absl::string_view kTenantsKey = "tenants";
+constexpr uint32_t kTenantsVersion = 1;
 constexpr size_t kMaxShownBytes = 64;  // Of the world's text in an error.
 
 // A few keys of a few bytes: small buffers, few files.
@@ -104,6 +109,28 @@ absl::StatusOr<CoordinatorSettings> Load(rocksdb::DB& db, CoordinatorSettings se
   return settings;
 }
 
+// What is stored of tenants; version 0: nothing is.
+absl::StatusOr<ClusterTenants> LoadTenants(rocksdb::DB& db) {
+  std::string bytes;
+  const rocksdb::Status read = db.Get(
+      rocksdb::ReadOptions(), rocksdb::Slice(kTenantsKey.data(), kTenantsKey.size()), &bytes);
+  if (read.IsNotFound()) return ClusterTenants();
+  KVT_RETURN_IF_ERROR(FromRocks(read, "reading tenants' settings"));
+  std::optional<SummedReader> in = SummedReader::Open(bytes);
+  if (!in.has_value()) return absl::DataLossError("tenants' settings are damaged");
+  const auto form = in->Take<uint32_t>();
+  if (form != kTenantsVersion) {
+    return absl::DataLossError(absl::StrCat("tenants' settings have version ", form.value_or(0),
+                                            ", this program's is ", kTenantsVersion));
+  }
+  const auto version = in->Take<uint64_t>();
+  std::optional<TenantSettingsMap> settings = TakeTenantSettings(&*in);
+  if (!version.has_value() || !settings.has_value() || !in->at_end()) {
+    return absl::DataLossError("tenants' settings contradict themselves");
+  }
+  return ClusterTenants{.version = *version, .settings = *std::move(settings)};
+}
+
 }  // namespace
 
 absl::Status CoordinatorSettings::Validate() const {
@@ -122,11 +149,14 @@ absl::StatusOr<std::unique_ptr<SettingsStore>> SettingsStore::Open(const Options
     return absl::DataLossError(
         absl::StrCat("settings in ", options.directory, ": ", valid.message()));
   }
-  return std::unique_ptr<SettingsStore>(new SettingsStore(std::move(db), settings));
+  KVT_ASSIGN_OR_RETURN(ClusterTenants tenants, LoadTenants(*db));
+  return std::unique_ptr<SettingsStore>(
+      new SettingsStore(std::move(db), settings, std::move(tenants)));
 }
 
-SettingsStore::SettingsStore(std::unique_ptr<rocksdb::DB> db, const CoordinatorSettings& settings)
-    : db_(std::move(db)), settings_(settings) {}
+SettingsStore::SettingsStore(std::unique_ptr<rocksdb::DB> db, const CoordinatorSettings& settings,
+                             ClusterTenants tenants)
+    : db_(std::move(db)), settings_(settings), tenants_(std::move(tenants)) {}
 
 SettingsStore::~SettingsStore() = default;
 
@@ -149,6 +179,69 @@ absl::Status SettingsStore::Set(const std::string& name, const std::string& valu
   writing_ = false;
   if (written.ok()) settings_ = changed;
   return written;
+}
+
+absl::StatusOr<ClusterTenants> SettingsStore::BeginTenants() {
+  absl::MutexLock lock(&mu_);
+  if (writing_) return absl::AbortedError("tenants' settings: another setting is written");
+  writing_ = true;
+  return tenants_;
+}
+
+absl::StatusOr<ClusterTenants> SettingsStore::StoreTenants(absl::StatusOr<ClusterTenants> tenants) {
+  absl::Status written = tenants.status();
+  if (written.ok()) {
+    SummedWriter out;
+    out.Put(kTenantsVersion);
+    out.Put(tenants->version);
+    PutTenantSettings(tenants->settings, &out);
+    rocksdb::WriteOptions synced;
+    synced.sync = true;
+    written = FromRocks(db_->Put(synced, rocksdb::Slice(kTenantsKey.data(), kTenantsKey.size()),
+                                 std::move(out).End()),
+                        "writing tenants' settings");
+  }
+  absl::MutexLock lock(&mu_);
+  writing_ = false;
+  if (!written.ok()) return written;
+  tenants_ = *tenants;
+  return tenants;
+}
+
+absl::StatusOr<ClusterTenants> SettingsStore::ChangeTenant(const TenantChange& change,
+                                                           uint64_t version) {
+  KVT_ASSIGN_OR_RETURN(ClusterTenants tenants, BeginTenants());
+  const auto before = tenants.settings.find(change.name);
+  absl::StatusOr<TenantSettings> changed =
+      change.In(before == tenants.settings.end() ? TenantSettings() : before->second);
+  if (!changed.ok()) return StoreTenants(changed.status());
+  tenants.version = version;
+  if (changed->IsDefault()) {
+    tenants.settings.erase(change.name);
+  } else {
+    tenants.settings.insert_or_assign(change.name, *std::move(changed));
+  }
+  if (tenants.settings.size() > kMaxTenantSettings) {
+    return StoreTenants(absl::ResourceExhaustedError(
+        absl::StrCat("tenants: settings of ", kMaxTenantSettings, " are kept already; drop one")));
+  }
+  return StoreTenants(std::move(tenants));
+}
+
+absl::StatusOr<ClusterTenants> SettingsStore::DropTenant(const std::string& name,
+                                                         uint64_t version) {
+  KVT_ASSIGN_OR_RETURN(ClusterTenants tenants, BeginTenants());
+  if (tenants.settings.erase(name) == 0) {
+    return StoreTenants(absl::NotFoundError(absl::StrCat("tenant: the cluster has no settings of '",
+                                                         name.substr(0, kMaxShownBytes), "'")));
+  }
+  tenants.version = version;
+  return StoreTenants(std::move(tenants));
+}
+
+ClusterTenants SettingsStore::tenants() const {
+  absl::MutexLock lock(&mu_);
+  return tenants_;
 }
 
 CoordinatorSettings SettingsStore::current() const {

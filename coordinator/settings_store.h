@@ -1,5 +1,6 @@
 // SettingsStore keeps what operators set and a restart must not lose, in an embedded
-// RocksDB. The directory of blocks is not here: that is soft state.
+// RocksDB: durations of the coordinator's own, and settings of tenants for all nodes. The directory
+// of blocks is not here: that is soft state; nor is any tenant's secret.
 #ifndef KVTIER_COORDINATOR_SETTINGS_STORE_H_
 #define KVTIER_COORDINATOR_SETTINGS_STORE_H_
 
@@ -11,6 +12,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "core/report.h"
+#include "core/tenant_settings.h"
 
 namespace rocksdb {
 class DB;
@@ -47,16 +50,32 @@ class SettingsStore {
   // being written (retry); kUnavailable, the disk refused: nothing has changed.
   absl::Status Set(const std::string& name, const std::string& value) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Change the settings of one tenant, and return all of them as they are from then on, with
+  // `version`. Errors: as Set(), and of ChangeTenant() TenantChange::In()'s and kResourceExhausted,
+  // kMaxTenantSettings; of DropTenant() kNotFound.
+  absl::StatusOr<ClusterTenants> ChangeTenant(const TenantChange& change, uint64_t version)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  absl::StatusOr<ClusterTenants> DropTenant(const std::string& name, uint64_t version)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  ClusterTenants tenants() const ABSL_LOCKS_EXCLUDED(mu_);
+
   CoordinatorSettings current() const ABSL_LOCKS_EXCLUDED(mu_);
   // Every setting by name, set or not.
   std::map<std::string, std::string> All() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  SettingsStore(std::unique_ptr<rocksdb::DB> db, const CoordinatorSettings& settings);
+  SettingsStore(std::unique_ptr<rocksdb::DB> db, const CoordinatorSettings& settings,
+                ClusterTenants tenants);
+  // Begins a change of the tenants' settings: nobody else writes until StoreTenants().
+  absl::StatusOr<ClusterTenants> BeginTenants() ABSL_LOCKS_EXCLUDED(mu_);
+  // Ends it, with settings or with the error that keeps them as they are.
+  absl::StatusOr<ClusterTenants> StoreTenants(absl::StatusOr<ClusterTenants> tenants)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   const std::unique_ptr<rocksdb::DB> db_;  // Written without mu_, by one Set() at a time.
   mutable absl::Mutex mu_;
   CoordinatorSettings settings_ ABSL_GUARDED_BY(mu_);
+  ClusterTenants tenants_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
 };
 

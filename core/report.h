@@ -4,11 +4,13 @@
 #define KVTIER_CORE_REPORT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/block_key.h"
 #include "core/node.h"
+#include "core/tenant_settings.h"
 #include "core/tier.h"
 
 namespace kvtier {
@@ -34,12 +36,20 @@ struct Report {
   bool snapshot_begin = false;  // Forget the node's blocks first; the stream restarts here.
   bool snapshot_end = false;    // The node is whole after this one.
   std::vector<TierUsage> tiers;
+  uint64_t tenants_version = 0;  // Of the tenants' settings that the node knows; 0: none.
+};
+
+// What operators say of tenants for all nodes.
+struct ClusterTenants {
+  uint64_t version = 0;  // From 1 on; of two the later one holds.
+  TenantSettingsMap settings;
 };
 
 struct ReportReply {
   Epoch coordinator_epoch;
-  uint64_t next_sequence = 0;  // The first delta the coordinator does not have.
-  bool resync = false;         // A gap, or a stream it does not know: send a snapshot.
+  uint64_t next_sequence = 0;               // The first delta the coordinator does not have.
+  bool resync = false;                      // A gap, or a stream it does not know: send a snapshot.
+  std::optional<ClusterTenants> tenants{};  // nullopt: the node knows the latest.
 };
 
 // Which of the keys of a question are answered: the leading ones up to the first that nobody

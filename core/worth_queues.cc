@@ -104,9 +104,12 @@ void WorthQueues::LookForCheapest(Queue* queue, Moment now) const {
     queue->rank = 0;
     queue->enters = kForever;
     queue->open = false;
+    queue->youngest = 0;
   }
   queue->known = queue->passed = true;
-  queue->youngest = queue->items.rbegin()->first;
+  // The youngest of an earlier look may have left since, and was what entered the buckets that were
+  // passed first: one that is older than it may enter them sooner.
+  queue->youngest = std::max<Moment>(queue->youngest, queue->items.rbegin()->first);
   queue->conclusion = hazards_->conclusions();
   const auto& ranking = hazards_->Ranking(queue->id.of);
   for (; queue->rank < ranking.size(); ++queue->rank) {

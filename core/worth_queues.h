@@ -118,8 +118,10 @@ class WorthQueues {
     Moment enters = 0;
     // The cheapest item, known while `known` and until `until`.
     bool known = false;
-    bool open = false;    // An item that is added now may become cheaper than it before `until`;
-    Moment youngest = 0;  // so may one that was used before this: the youngest when it was found.
+    bool open = false;  // An item that is added now may become cheaper than it before `until`;
+    // So may one that was used before this: the youngest of the looks since the buckets were
+    // passed.
+    Moment youngest = 0;
     size_t rank = 0;
     Moment cheapest = 0;
     Moment until = 0;

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/status_macros.h"
 #include "proto/convert.h"
+#include "proto/convert_tenants.h"
 
 namespace kvtier::convert {
 namespace {
@@ -135,7 +136,8 @@ absl::StatusOr<Report> ReportFrom(const v1::ReportRequest& request) {
                 .deltas = std::move(deltas),
                 .snapshot_begin = request.snapshot_begin(),
                 .snapshot_end = request.snapshot_end(),
-                .tiers = std::move(tiers)};
+                .tiers = std::move(tiers),
+                .tenants_version = request.tenants_version()};
 }
 
 absl::StatusOr<ReportReply> ReportReplyFrom(const v1::ReportResponse& response) {
@@ -144,9 +146,13 @@ absl::StatusOr<ReportReply> ReportReplyFrom(const v1::ReportResponse& response) 
     return absl::InvalidArgumentError(
         "coordinator_epoch is 0; must be drawn at the coordinator's start");
   }
-  return ReportReply{.coordinator_epoch = {response.coordinator_epoch()},
-                     .next_sequence = response.next_sequence(),
-                     .resync = response.resync()};
+  ReportReply reply{.coordinator_epoch = {response.coordinator_epoch()},
+                    .next_sequence = response.next_sequence(),
+                    .resync = response.resync()};
+  if (response.has_tenants()) {
+    KVT_ASSIGN_OR_RETURN(reply.tenants, ClusterTenantsFrom(response.tenants()));
+  }
+  return reply;
 }
 
 v1::BlockDelta ToWire(const Delta& delta) {
@@ -179,6 +185,7 @@ v1::ReportRequest ToWire(const Report& report, const std::string& build) {
   wire.set_snapshot_begin(report.snapshot_begin);
   wire.set_snapshot_end(report.snapshot_end);
   for (const TierUsage& usage : report.tiers) *wire.add_tiers() = ToWire(usage);
+  wire.set_tenants_version(report.tenants_version);
   return wire;
 }
 
@@ -188,6 +195,7 @@ v1::ReportResponse ToWire(const ReportReply& reply, const std::string& build) {
   wire.set_coordinator_epoch(reply.coordinator_epoch.value);
   wire.set_next_sequence(reply.next_sequence);
   wire.set_resync(reply.resync);
+  if (reply.tenants.has_value()) *wire.mutable_tenants() = ToWire(*reply.tenants);
   return wire;
 }
 

@@ -1,35 +1,55 @@
 #include "tier_host/host_shares.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "core/check.h"
 
 namespace kvtier {
-namespace {
 
-absl::Status Check(const TierShare& share) {
-  if (share.guaranteed > share.maximum) {
-    return absl::InvalidArgumentError(absl::StrCat("guaranteed: ", share.guaranteed,
-                                                   " slabs are more than the maximum of ",
-                                                   share.maximum, " slabs"));
-  }
-  if (share.weight < 1 || share.weight > kMaxShareWeight) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("weight: ", share.weight, "; must be 1 to ", kMaxShareWeight));
-  }
-  return absl::OkStatus();
+HostShares::HostShares(uint64_t slabs, size_t domains) : slabs_(slabs), domains_(domains) {
+  KVT_CHECK(domains > 0);
+  for (Domain& domain : domains_) domain.share = {.guaranteed = slabs / domains};
 }
 
-}  // namespace
+const HostShares::Domain& HostShares::DomainOf(DomainId domain) const {
+  static const Domain kNobody;
+  const auto at = static_cast<size_t>(domain);
+  return at < domains_.size() ? domains_[at] : kNobody;
+}
 
-uint64_t HostShares::IncomingOf(DomainId domain) const {
-  const auto incoming = incoming_.find(domain);
-  return incoming == incoming_.end() ? 0 : incoming->second;
+HostShares::Domain& HostShares::At(DomainId domain) {
+  const auto at = static_cast<size_t>(domain);
+  if (at >= domains_.size()) domains_.resize(at + 1);
+  return domains_[at];
+}
+
+void HostShares::Divide(const std::map<DomainId, TierShare>& shares) {
+  for (Domain& domain : domains_) domain.share = Domain().share;
+  uint64_t guaranteed = 0;
+  for (const auto& [domain, share] : shares) {
+    At(domain).share = share;
+    guaranteed += share.guaranteed;
+  }
+  KVT_CHECK(guaranteed <= slabs_);
+}
+
+void HostShares::Fix(DomainId domain) { At(domain).fixed = true; }
+
+TierShare HostShares::Of(DomainId domain) const { return DomainOf(domain).share; }
+
+std::vector<uint64_t> HostShares::AtFirst() const {
+  std::vector<ShareClaim> claims;
+  claims.reserve(domains_.size());
+  for (const Domain& domain : domains_) {
+    claims.push_back({.share = domain.share, .wanted = UINT64_MAX});
+  }
+  return FairShares(slabs_, claims);
 }
 
 uint64_t HostShares::HeldBy(DomainId domain, const HostTier& host) const {
   const SlotPool& slots = host.slots(domain);
-  return slots.present_slabs() - slots.closed_slabs() + IncomingOf(domain);
+  return slots.present_slabs() - slots.closed_slabs() + DomainOf(domain).incoming;
 }
 
 uint64_t HostShares::WantedBy(DomainId domain, const HostTier& host) const {
@@ -39,95 +59,21 @@ uint64_t HostShares::WantedBy(DomainId domain, const HostTier& host) const {
   return used + std::max<uint64_t>(1, used / kHeadroomDivisor);
 }
 
-HostShares::Setting& HostShares::At(DomainId domain) {
-  const auto at = static_cast<size_t>(domain);
-  if (at >= settings_.size()) settings_.resize(at + 1);
-  return settings_[at];
-}
-
-uint64_t HostShares::Guaranteed() const {
-  uint64_t guaranteed = 0;
-  for (const Setting& setting : settings_) {
-    if (setting.share.has_value()) guaranteed += setting.share->guaranteed;
-  }
-  return guaranteed;
-}
-
-absl::Status HostShares::Set(DomainId domain, std::optional<TierShare> share) {
-  Setting& setting = At(domain);
-  if (share.has_value()) {
-    if (const absl::Status checked = Check(*share); !checked.ok()) return checked;
-    const uint64_t others =
-        Guaranteed() - (setting.share.has_value() ? setting.share->guaranteed : 0);
-    if (share->guaranteed > slabs_ - others) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("guaranteed: ", share->guaranteed, " slabs; of the node's ", slabs_,
-                       " slabs of host memory others are guaranteed ", others));
-    }
-  }
-  setting.share = share;
-  return absl::OkStatus();
-}
-
-void HostShares::Fix(DomainId domain) { At(domain).fixed = true; }
-
-absl::Status HostShares::Resize(uint64_t slabs) {
-  if (slabs < Guaranteed()) {
-    return absl::InvalidArgumentError(absl::StrCat(slabs, " slabs are fewer than the ",
-                                                   Guaranteed(), " that tenants are guaranteed"));
-  }
-  slabs_ = slabs;
-  return absl::OkStatus();
-}
-
-uint64_t HostShares::EqualPart(size_t domains) const {
-  size_t unset = 0;
-  for (size_t i = 0; i < domains; ++i) {
-    if (!SettingOf(i).share.has_value()) ++unset;
-  }
-  return unset == 0 ? 0 : (slabs_ - Guaranteed()) / unset;
-}
-
-uint64_t HostShares::GuaranteedTo(DomainId domain, size_t domains) const {
-  const std::optional<TierShare> share = SettingOf(static_cast<size_t>(domain)).share;
-  return share.has_value() ? share->guaranteed : EqualPart(domains);
-}
-
-std::vector<TierShare> HostShares::Shares(size_t domains) const {
-  const uint64_t part = EqualPart(domains);
-  std::vector<TierShare> shares;
-  shares.reserve(domains);
-  for (size_t i = 0; i < domains; ++i) {
-    shares.push_back(SettingOf(i).share.value_or(TierShare{.guaranteed = part}));
-  }
-  return shares;
-}
-
-std::vector<uint64_t> HostShares::AtFirst(size_t domains) const {
-  std::vector<ShareClaim> claims;
-  claims.reserve(domains);
-  for (const TierShare& share : Shares(domains)) {
-    claims.push_back({.share = share, .wanted = UINT64_MAX});
-  }
-  return FairShares(slabs_, claims);
-}
-
 std::vector<uint64_t> HostShares::Fair(const HostTier& host) const {
-  const std::vector<TierShare> shares = Shares(host.domain_count());
   uint64_t capacity = slabs_;
-  for (size_t i = 0; i < shares.size(); ++i) {
+  for (size_t i = 0; i < host.domain_count(); ++i) {
     const auto domain = static_cast<DomainId>(i);
-    if (SettingOf(i).fixed) capacity -= std::min(capacity, HeldBy(domain, host));
+    if (DomainOf(domain).fixed) capacity -= std::min(capacity, HeldBy(domain, host));
   }
   std::vector<ShareClaim> claims;
   uint64_t unguaranteed = capacity;
-  for (size_t i = 0; i < shares.size(); ++i) {
+  for (size_t i = 0; i < host.domain_count(); ++i) {
     const auto domain = static_cast<DomainId>(i);
-    if (SettingOf(i).fixed) {
+    if (DomainOf(domain).fixed) {
       claims.push_back({});
       continue;
     }
-    ShareClaim claim{.share = shares[i], .wanted = WantedBy(domain, host)};
+    ShareClaim claim{.share = Of(domain), .wanted = WantedBy(domain, host)};
     claim.share.maximum = std::min<uint64_t>(claim.share.maximum, host.slots(domain).slab_count());
     // Domains that are fixed may have what others are guaranteed.
     claim.share.guaranteed = std::min({claim.share.guaranteed, claim.share.maximum, unguaranteed});
@@ -135,58 +81,52 @@ std::vector<uint64_t> HostShares::Fair(const HostTier& host) const {
     claims.push_back(claim);
   }
   std::vector<uint64_t> fair = FairShares(capacity, claims);
-  for (size_t i = 0; i < shares.size(); ++i) {
-    if (SettingOf(i).fixed) fair[i] = HeldBy(static_cast<DomainId>(i), host);
+  for (size_t i = 0; i < fair.size(); ++i) {
+    const auto domain = static_cast<DomainId>(i);
+    if (DomainOf(domain).fixed) fair[i] = HeldBy(domain, host);
   }
   return fair;
 }
 
 std::optional<SlabMove> HostShares::Next(const HostTier& host) const {
   const std::vector<uint64_t> fair = Fair(host);
-  const std::vector<TierShare> shares = Shares(fair.size());
   using Rank = std::pair<uint64_t, uint64_t>;  // The first of equal ones comes first.
   Rank most_short;
   Rank furthest_over;
-  SlabMove move;
+  std::optional<DomainId> to;
+  std::optional<DomainId> from;
   uint64_t present = between_;
-  uint64_t held_by_all = 0;
   for (size_t i = 0; i < fair.size(); ++i) {
     const auto domain = static_cast<DomainId>(i);
     const uint64_t held = HeldBy(domain, host);
-    held_by_all += held;
     present += host.slots(domain).present_slabs();
     if (held < fair[i]) {
-      const uint64_t guaranteed = std::min(fair[i], shares[i].guaranteed);
+      const uint64_t guaranteed = std::min(fair[i], Of(domain).guaranteed);
       const Rank rank{guaranteed - std::min(guaranteed, held), fair[i] - held};
-      if (!move.to.has_value() || rank > most_short) {
+      if (!to.has_value() || rank > most_short) {
         most_short = rank;
-        move.to = domain;
+        to = domain;
       }
-    } else if (held > fair[i] && IncomingOf(domain) == 0) {
+    } else if (held > fair[i] && DomainOf(domain).incoming == 0) {
       const Rank rank{host.slots(domain).free_slabs() > 0 ? 1 : 0, held - fair[i]};
-      if (!move.from.has_value() || rank > furthest_over) {
+      if (!from.has_value() || rank > furthest_over) {
         furthest_over = rank;
-        move.from = domain;
+        from = domain;
       }
     }
   }
-  if (held_by_all > slabs_) {
-    move.to.reset();
-  } else if (!move.to.has_value()) {
-    return std::nullopt;
-  } else if (present < slabs_) {
-    return SlabMove{.to = move.to};
-  }
-  return move.from.has_value() ? std::optional(move) : std::nullopt;
+  if (!to.has_value()) return std::nullopt;
+  if (present < slabs_) return SlabMove{.to = *to};
+  return from.has_value() ? std::optional(SlabMove{.from = from, .to = *to}) : std::nullopt;
 }
 
 void HostShares::Begin(const SlabMove& move) {
-  if (move.to.has_value()) ++incoming_[*move.to];
+  ++At(move.to).incoming;
   if (!move.from.has_value()) ++between_;
 }
 
 void HostShares::End(const SlabMove& move, Outcome outcome) {
-  if (move.to.has_value()) --incoming_.at(*move.to);
+  --At(move.to).incoming;
   if (outcome == Outcome::kMoved || !move.from.has_value()) --between_;
 }
 

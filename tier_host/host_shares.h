@@ -1,20 +1,20 @@
 // HostShares says how many slabs of host memory each domain should have, and which one is to move
-// next so that it has. A domain wants what it uses and an eighth more, for what
-// comes next (kHeadroomDivisor); one without a free slab wants all that it can get. Of that it has
-// its fair share (core/tier_share.h): so what a domain does not use of its guarantee is lent, and
-// is taken back when it has filled the rest.
+// next so that it has. A domain wants what it uses and an eighth more, for what comes next
+// (kHeadroomDivisor); one without a free slab wants all that it can get. Of that it has its fair
+// share (core/tier_share.h): so what a domain does not use of its guarantee is lent, and is taken
+// back when it has filled the rest.
 //
 // Counts, and moves nothing; it is told of the slabs that are on their way, several at a time.
 // Executor thread only.
 #ifndef KVTIER_TIER_HOST_HOST_SHARES_H_
 #define KVTIER_TIER_HOST_HOST_SHARES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "core/tier_share.h"
 #include "tier_host/host_tier.h"
 
@@ -30,33 +30,28 @@ enum class HostMemory : uint8_t { kFixed, kMoving };
 // One slab that is to move.
 struct SlabMove {
   std::optional<DomainId> from;  // nullopt: from memory that no domain has.
-  std::optional<DomainId> to;    // nullopt: the node has more than it should.
+  DomainId to{};
   friend bool operator==(const SlabMove&, const SlabMove&) = default;
 };
 
 class HostShares {
  public:
-  // `slabs` is how many all domains together may have.
-  explicit HostShares(uint64_t slabs) : slabs_(slabs) {}
+  // `slabs` is how many all domains together may have; each of the domains is guaranteed an equal
+  // part of them. REQUIRES: `domains` is not 0.
+  HostShares(uint64_t slabs, size_t domains);
 
-  // Sets what a domain may have, in slabs; nullopt: an equal part, among all such domains, of what
-  // the guarantees of the others leave. Errors: kInvalidArgument, saying why: the share is none, or
-  // guarantees would be more than there is; nothing is changed.
-  absl::Status Set(DomainId domain, std::optional<TierShare> share);
+  // Sets what each domain may have, in slabs; a domain that is not named may have nothing.
+  // REQUIRES: each share is as TierShare says, and the guarantees fit into all slabs.
+  void Divide(const std::map<DomainId, TierShare>& shares);
   // Lets a domain keep what it has: it neither gives nor takes slabs.
   void Fix(DomainId domain);
-  // Changes how many slabs all domains together may have. Errors: kInvalidArgument, fewer than the
-  // guarantees.
-  absl::Status Resize(uint64_t slabs);
 
   uint64_t slabs() const { return slabs_; }
-  // Returns what each of so many domains may have, in slabs.
-  std::vector<TierShare> Shares(size_t domains) const;
-  // Returns how many slabs one of so many domains is guaranteed.
-  uint64_t GuaranteedTo(DomainId domain, size_t domains) const;
-  // Returns how many slabs each of so many domains begins with: its fair share while all of them
-  // want all that they can get.
-  std::vector<uint64_t> AtFirst(size_t domains) const;
+  // Returns what the domain may have, in slabs.
+  TierShare Of(DomainId domain) const;
+  // Returns how many slabs each domain begins with: its fair share while all of them want all that
+  // they can get.
+  std::vector<uint64_t> AtFirst() const;
   // Returns how many slabs the domain could use; UINT64_MAX: all that it can get.
   uint64_t WantedBy(DomainId domain, const HostTier& host) const;
   // Returns the fair share of each domain now, in slabs.
@@ -69,31 +64,24 @@ class HostShares {
   void Begin(const SlabMove& move);
   // Notes that the slab of a move has been removed from its domain, and lies between two.
   void NoteRemoved() { ++between_; }
-  // Notes that the move has ended: its slab has arrived, or has left the node, or stays where it
-  // was (kStayed), and then it was not removed.
+  // Notes that the move has ended: its slab has arrived (kMoved), or was not removed (kStayed).
   enum class Outcome : uint8_t { kMoved, kStayed };
   void End(const SlabMove& move, Outcome outcome);
 
  private:
-  struct Setting {
-    std::optional<TierShare> share;  // nullopt: an equal part.
+  struct Domain {
+    TierShare share{.maximum = 0};
     bool fixed = false;
+    uint64_t incoming = 0;  // Slabs on their way to it.
   };
-  Setting SettingOf(size_t domain) const {
-    return domain < settings_.size() ? settings_[domain] : Setting();
-  }
-  Setting& At(DomainId domain);
-  uint64_t IncomingOf(DomainId domain) const;
+  const Domain& DomainOf(DomainId domain) const;
+  Domain& At(DomainId domain);
   // Returns how many slabs the domain has or is about to have.
   uint64_t HeldBy(DomainId domain, const HostTier& host) const;
-  // Returns the guarantee of each of so many domains whose share was not set.
-  uint64_t EqualPart(size_t domains) const;
-  uint64_t Guaranteed() const;  // Sum over the shares that were set.
 
   uint64_t slabs_;
-  std::vector<Setting> settings_;          // By domain, as far as any was set.
-  std::map<DomainId, uint64_t> incoming_;  // Slabs on their way to a domain.
-  uint64_t between_ = 0;                   // Slabs that no domain has, and that are on their way.
+  std::vector<Domain> domains_;  // By id, as far as one was named.
+  uint64_t between_ = 0;         // Slabs that no domain has, and that are on their way.
 };
 
 }  // namespace kvtier

@@ -44,6 +44,9 @@ class DiskLoader {
   // Somebody waits now for a load that is in flight: were it a prefetch, it is none any
   // more, wherever it waits.
   void Hasten(const BlockKey& key);
+  // Guarantees a part of the queue to one tenant more, or to one fewer.
+  void AddDomain() { queue_shares_.AddDomain(); }
+  void DropDomain(DomainId domain) { queue_shares_.DropDomain(domain); }
   // Starts loads while there is room. To be called also when a disk went out of service:
   // the gets that it holds up count no longer. A load that ends at once calls it again
   // from within: the outer one goes on, or a long queue would overflow the stack.

@@ -1,6 +1,7 @@
 #include "agent/disk/disk_promises.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "agent/limits.h"
 #include "core/check.h"
@@ -84,19 +85,46 @@ struct DiskPromises::Waiter {
 
 DiskPromises::DiskPromises(Executor* executor, Waits* waits, const HostTier& host,
                            OffloadStats* stats)
-    : executor_(executor), waits_(waits), stats_(stats), domains_(host.domain_count()) {
-  for (size_t i = 0; i < domains_.size(); ++i) {
-    const uint64_t bytes = host.slots(static_cast<DomainId>(i)).capacity_bytes();
-    domains_[i].max_bytes = bytes / kPromisedPart;
-    domains_[i].max_blocks = kMaxOffloadQueued / domains_.size();
+    : executor_(executor), waits_(waits), stats_(stats) {
+  for (size_t i = 0; i < host.domain_count(); ++i) {
+    AddDomain(host.slots(static_cast<DomainId>(i)).capacity_bytes());
   }
 }
 
-size_t DiskPromises::Fitting(const Domain& domain, uint64_t slot_bytes) {
-  if (domain.blocks == 0) return Most(domain, slot_bytes);
+void DiskPromises::AddDomain(uint64_t bytes) {
+  domains_.emplace_back().max_bytes = bytes / kPromisedPart;
+  Divide();
+}
+
+void DiskPromises::DropDomain(DomainId domain) {
+  DomainOf(domain).dropped = true;
+  Divide();
+}
+
+void DiskPromises::Divide() {
+  const auto dropped = [](const Domain& domain) { return domain.dropped; };
+  const auto gone = static_cast<size_t>(std::ranges::count_if(domains_, dropped));
+  const size_t parts = std::max<size_t>(1, domains_.size() - gone);
+  for (Domain& domain : domains_) {
+    domain.max_blocks = domain.dropped ? 0 : kMaxOffloadQueued / parts;
+  }
+  LookForExcess();
+  // Parts that have grown may be what some wait for.
+  for (size_t i = 0; i < domains_.size(); ++i) Serve(static_cast<DomainId>(i));
+}
+
+void DiskPromises::LookForExcess() {
+  some_have_more_ = std::ranges::any_of(domains_, [](const Domain& domain) {
+    return domain.blocks > std::max<size_t>(1, domain.max_blocks);
+  });
+}
+
+size_t DiskPromises::Fitting(const Domain& domain, uint64_t slot_bytes) const {
+  const size_t left = kMaxOffloadQueued - std::min(kMaxOffloadQueued, blocks_);
+  if (domain.blocks == 0) return std::min(Most(domain, slot_bytes), std::max<size_t>(1, left));
   const uint64_t bytes = domain.max_bytes - std::min(domain.max_bytes, domain.bytes);
   const size_t blocks = domain.max_blocks - std::min(domain.max_blocks, domain.blocks);
-  return std::min<size_t>(bytes / slot_bytes, blocks);
+  return std::min({static_cast<size_t>(bytes / slot_bytes), blocks, left});
 }
 
 size_t DiskPromises::Most(const Domain& domain, uint64_t slot_bytes) {
@@ -107,6 +135,7 @@ PromisedRoom DiskPromises::Grant(DomainId id, uint64_t slot_bytes, size_t blocks
   Domain& domain = DomainOf(id);
   domain.bytes += blocks * slot_bytes;
   domain.blocks += blocks;
+  blocks_ += blocks;
   return {this, id, blocks * slot_bytes, blocks};
 }
 
@@ -115,7 +144,12 @@ void DiskPromises::GiveBack(DomainId id, uint64_t bytes, size_t blocks) {
   KVT_CHECK(domain.bytes >= bytes && domain.blocks >= blocks);
   domain.bytes -= bytes;
   domain.blocks -= blocks;
+  blocks_ -= blocks;
   Serve(id);
+  if (!some_have_more_) return;
+  // What one gave back may be what others wait for.
+  for (size_t other = 0; other < domains_.size(); ++other) Serve(static_cast<DomainId>(other));
+  LookForExcess();
 }
 
 void DiskPromises::Serve(DomainId id) {
@@ -194,18 +228,20 @@ uint64_t DiskPromises::bytes() const {
 
 void DiskPromises::Audit() const {
   size_t in_line = 0;
+  size_t blocks = 0;
   for (const Domain& domain : domains_) {
     KVT_CHECK(domain.bytes <= std::max(domain.max_bytes, domain.bytes_at_change) ||
               domain.blocks == 1);
     KVT_CHECK((domain.bytes == 0) == (domain.blocks == 0));
-    KVT_CHECK(domain.blocks <= std::max<size_t>(1, domain.max_blocks));
+    KVT_CHECK(some_have_more_ || domain.blocks <= std::max<size_t>(1, domain.max_blocks));
+    blocks += domain.blocks;
     in_line += domain.line.size();
     if (domain.line.empty()) continue;
     const Put& first = domain.line.begin()->second->put;
     const size_t wanted = std::min(first.blocks, Most(domain, first.slot_bytes));
     KVT_CHECK(Fitting(domain, first.slot_bytes) < wanted);
   }
-  KVT_CHECK(in_line == waiting_.size());
+  KVT_CHECK(in_line == waiting_.size() && blocks == blocks_);
 }
 
 }  // namespace kvtier

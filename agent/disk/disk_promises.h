@@ -2,23 +2,26 @@
 // block is not evicted before it is written, so a put takes room here for what it reserves,
 // which the blocks keep until they are written, or until it is known that they will not be.
 // At most half of a domain is promised (kPromisedPart), or one block, so that loads and
-// fetches never starve.
+// fetches never starve. Of kMaxOffloadQueued blocks each domain has an equal part. A domain that
+// comes makes the parts of the others smaller, and one of them may have more than its part then:
+// until it has given that back, all of them together get no more than there is, or one block.
 //
 // A put that finds too little room may wait, within its deadline: for room for all its
 // blocks, or for as many as may be promised at all, which it gets at once. Sessions take
 // turns, and while a put waits nobody who came later takes room of its domain.
 //
 // Executor thread only. REQUIRES: outlives its room, and the tasks that wait. Invariants,
-// checked by Audit(): a domain's bytes are those of its room, and within its part (or
-// were so while its part was larger); whoever is first in line does not fit.
+// checked by Audit(): a domain's bytes are those of its room, and within its part (or were so while
+// its part was larger); its blocks are, too, once no domain has more than its part; whoever is
+// first in line does not fit.
 #ifndef KVTIER_AGENT_DISK_DISK_PROMISES_H_
 #define KVTIER_AGENT_DISK_DISK_PROMISES_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
@@ -69,6 +72,10 @@ class DiskPromises {
   // Does not own.
   DiskPromises(Executor* executor, Waits* waits, const HostTier& host, OffloadStats* stats);
 
+  // Adds a domain with so much host memory.
+  void AddDomain(uint64_t bytes);
+  // Gives the domain's part to the others. Its tenant is gone; what it has it gives back.
+  void DropDomain(DomainId domain);
   // Takes room for `blocks` or for as many as fit now; for none while a put of the domain
   // waits.
   PromisedRoom Take(DomainId domain, uint64_t slot_bytes, size_t blocks);
@@ -97,6 +104,7 @@ class DiskPromises {
   // Round and ticket: a session has one put in a round.
   using Turn = std::pair<uint64_t, uint64_t>;
   struct Domain {
+    bool dropped = false;
     uint64_t max_bytes = 0;
     uint64_t bytes_at_change = 0;  // Bytes when `max_bytes` was changed last.
     size_t max_blocks = 0;
@@ -107,17 +115,23 @@ class DiskPromises {
   };
   Domain& DomainOf(DomainId domain) { return domains_.at(static_cast<size_t>(domain)); }
   // Blocks of a size that fit now, and that fit into an empty domain.
-  static size_t Fitting(const Domain& domain, uint64_t slot_bytes);
+  size_t Fitting(const Domain& domain, uint64_t slot_bytes) const;
   static size_t Most(const Domain& domain, uint64_t slot_bytes);
   PromisedRoom Grant(DomainId id, uint64_t slot_bytes, size_t blocks);
   void GiveBack(DomainId id, uint64_t bytes, size_t blocks);
   // Gives room to the first in line, and to the next, as far as they fit.
   void Serve(DomainId id);
+  // Gives each domain that was not dropped its part of kMaxOffloadQueued.
+  void Divide();
+  // Notes whether a domain has more blocks than its part. O(domains).
+  void LookForExcess();
 
-  Executor* const executor_;   // Not owned.
-  Waits* const waits_;         // Not owned.
-  OffloadStats* const stats_;  // Not owned.
-  std::vector<Domain> domains_;
+  Executor* const executor_;     // Not owned.
+  Waits* const waits_;           // Not owned.
+  OffloadStats* const stats_;    // Not owned.
+  std::deque<Domain> domains_;   // By id; a deque, so that one stays where it is.
+  size_t blocks_ = 0;            // Of all domains.
+  bool some_have_more_ = false;  // A domain may have more blocks than its part.
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Waiter*> waiting_;  // By ticket.
   absl::flat_hash_map<SessionId, size_t> waiting_by_session_;

@@ -5,11 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "core/event.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
-
 NodeDisks::NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions& writes,
                      EvictionPolicy eviction, const Parts& parts)
     : parts_(parts) {
@@ -19,6 +19,7 @@ NodeDisks::NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions&
     Member& made = members_.emplace_back();
     made.id = seam.id;
     made.disk = seam.disk;
+    sealed_ = seam.keys != nullptr;
     made.watched = std::make_unique<WatchedDisk>(parts.executor, parts.scope, seam.disk);
     made.tier = std::make_unique<DiskTier>(
         parts.executor, parts.workers, made.watched.get(), seam.manifest,
@@ -46,8 +47,8 @@ void NodeDisks::Tell(DiskSet::Change change, const BlockKey& key, TenantTag owne
 Task<absl::StatusOr<DiskSet::Recovery>> NodeDisks::Open(uint64_t scrub_bytes_per_second) {
   if (set_ == nullptr) co_return recovery_;
   std::vector<OwnerShare> shares;
-  for (const Tenant& tenant : parts_.tenants->tenants()) {
-    shares.push_back({.owner = TenantTagOf(tenant.name)});
+  for (const Tenant* const tenant : parts_.tenants->All()) {
+    shares.push_back({.owner = TenantTagOf(tenant->name)});
   }
   KVT_CO_RETURN_IF_ERROR(set_->SetShares(shares));
   const absl::Time deadline =
@@ -73,6 +74,30 @@ void NodeDisks::TellRecovered() {
     parts_.residency->Expect(static_cast<DomainId>(i), blocks[i]);
   }
   for (size_t i = 0; i < keys.size(); ++i) Tell(DiskSet::Change::kAdded, keys[i], owners[i]);
+}
+
+void NodeDisks::AddDomain(const Tenant& tenant) {
+  if (set_ == nullptr) return;
+  promises_->AddDomain(parts_.host->slots(tenant.domain).capacity_bytes());
+  if (set_->block_count() == 0) return;
+  ++telling_;
+  parts_.scope->Spawn(TellResidency(TenantTagOf(tenant.name), tenant.domain));
+}
+
+void NodeDisks::DropDomain(DomainId domain) {
+  if (promises_ != nullptr) promises_->DropDomain(domain);
+}
+
+Task<void> NodeDisks::TellResidency(TenantTag owner, DomainId domain) {
+  const std::vector<BlockKey> keys = set_->Keys();
+  for (size_t i = 0; i < keys.size() && !parts_.waits->ended(); ++i) {
+    if (i % kDiskKeysPerTurn == 0) co_await SleepUntil(parts_.executor, parts_.executor->Now());
+    // It may be gone by now, and what comes meanwhile is told of as it comes.
+    if (set_->OwnerOf(keys[i]) == owner && parts_.tenants->DomainOf(owner) == domain) {
+      parts_.residency->Add(domain, Tier::kDisk, keys[i]);
+    }
+  }
+  --telling_;
 }
 
 Task<void> NodeDisks::PinHostMemory() {
@@ -133,7 +158,7 @@ Task<bool> NodeDisks::Idle(absl::Time deadline) {
 void NodeDisks::Audit() const {
   if (set_ == nullptr) return;
   set_->Audit();
-  parts_.residency->AuditDisks(*set_);
+  if (telling_ == 0) parts_.residency->AuditDisks(*set_);
   promises_->Audit();
 }
 

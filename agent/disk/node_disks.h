@@ -60,6 +60,11 @@ class NodeDisks {
   // have, and scrubs each at that rate. Of several disks one that takes over kDiskOpenTimeout joins
   // later and one that fails stays out. Errors: the first disk's, if none opened.
   Task<absl::StatusOr<DiskSet::Recovery>> Open(uint64_t scrub_bytes_per_second);
+  // Takes in a domain that was added to host memory, of a tenant whose blocks the disks may have
+  // already: of these the residency is told, some each turn.
+  void AddDomain(const Tenant& tenant);
+  // Promises nothing to the disks for the domain any more.
+  void DropDomain(DomainId domain);
   void StopScrub();
   // Lets the disks move blocks to and from memory that has come, and pins it for that.
   Task<void> AddMemory(std::span<std::byte> memory);
@@ -72,6 +77,8 @@ class NodeDisks {
   DiskSet* set() const { return set_.get(); }
   DiskAdmission* admission() const { return admission_.get(); }
   DiskPromises* promises() const { return promises_.get(); }
+  // Whether payloads are sealed under keys of their tenants: on all disks, or on none.
+  bool sealed() const { return sealed_; }
   // Returns what the orders of all disks do.
   EvictionSummary Eviction() const;
   // Calls `visit` with the id of each disk and what its order of reclaim learns
@@ -95,15 +102,19 @@ class NodeDisks {
   void Tell(DiskSet::Change change, const BlockKey& key, TenantTag owner) const;
   // Pins the host memory for the disks, so that they move blocks without pinning them each time.
   Task<void> PinHostMemory();
+  // Tells the residency of what the disks have of the tenant.
+  Task<void> TellResidency(TenantTag owner, DomainId domain);
   // Tells of what the disks had when they were opened.
   void TellRecovered();
 
   const Parts parts_;
   std::vector<Member> members_;
+  bool sealed_ = false;
   std::unique_ptr<DiskSet> set_;
   std::unique_ptr<DiskAdmission> admission_;
   std::unique_ptr<DiskPromises> promises_;
   DiskSet::Recovery recovery_;
+  size_t telling_ = 0;  // Tenants of whose blocks the residency is being told.
 };
 
 }  // namespace kvtier

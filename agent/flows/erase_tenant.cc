@@ -1,8 +1,10 @@
 #include "agent/flows/erase_tenant.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "agent/limits.h"
 #include "core/event.h"
 #include "core/log.h"
 #include "core/status_macros.h"
@@ -66,6 +68,47 @@ Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::Erase(std::string tenan
                      "; done on ", on_disks.disks, " disks: ", done));
   }
   Log(LogLevel::kInfo, absl::StrCat("tenant ", tenant, " erased: its key is destroyed, ", done));
+  co_return erased;
+}
+
+Task<absl::StatusOr<uint64_t>> TenantEraser::EraseOneByOne(const Tenant* tenant) {
+  const TenantTag owner = TenantTagOf(tenant->name);
+  uint64_t erased = 0;
+  absl::Status failed;
+  for (size_t i = 0; i < parts_.disks->disk_count(); ++i) {
+    if (parts_.disks->serves(i)) continue;
+    failed.Update(
+        absl::UnavailableError(absl::StrCat("a disk is out of service: it may have blocks of '",
+                                            tenant->name, "'; call again when it is back")));
+  }
+  const std::vector<BlockKey> keys = parts_.disks->Keys();
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (i % kDiskKeysPerTurn == 0) co_await SleepUntil(parts_.executor, parts_.executor->Now());
+    if (parts_.disks->OwnerOf(keys[i]) != owner) continue;
+    const absl::Status forgotten = co_await parts_.disks->Erase(keys[i]);
+    failed.Update(forgotten);
+    if (forgotten.ok()) ++erased;
+  }
+  if (!failed.ok()) co_return failed;
+  co_return erased;
+}
+
+Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::EraseAll(const Tenant* tenant) {
+  Erased erased;
+  erased.memory_blocks = EvictFromMemory(*tenant);
+  absl::Status on_disks;
+  if (parts_.disks != nullptr && parts_.sealed) {
+    const DiskSet::TenantErasure erasure = co_await parts_.disks->EraseTenant(tenant->name);
+    on_disks = erasure.status;
+    erased.disk_blocks = erasure.blocks;
+  } else if (parts_.disks != nullptr) {
+    const absl::StatusOr<uint64_t> blocks = co_await EraseOneByOne(tenant);
+    on_disks = blocks.status();
+    erased.disk_blocks = blocks.value_or(0);
+  }
+  erased.memory_blocks += EvictFromMemory(*tenant);
+  erased.held_blocks = HeldBlocksOf(*tenant);
+  if (!on_disks.ok()) co_return on_disks;
   co_return erased;
 }
 

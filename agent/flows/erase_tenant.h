@@ -49,6 +49,7 @@ class TenantEraser {
     NodeGpus* gpus = nullptr;
     Offloader* offloader = nullptr;  // Null: no disk tier.
     DiskSet* disks = nullptr;        // Null: no disk tier.
+    bool sealed = false;             // The disks' payloads are.
   };
   explicit TenantEraser(const Parts& parts) : parts_(parts) {}
 
@@ -57,14 +58,22 @@ class TenantEraser {
   // not configured and a disk that is not open may have a key. Errors that say what was done
   // and what is still held: kFailedPrecondition, the node has no disk; DiskSet::EraseTenant()'s.
   Task<absl::StatusOr<Erased>> Erase(std::string tenant);
-  // The same, which goes on when this ends before it. Errors also: kDeadlineExceeded, it has
-  // not ended by `deadline`; kUnavailable, nor before the agent stops. Call again then.
+  // Forgets a tenant of the node whose sessions have ended, as Erase() does, also on disks whose
+  // payloads are not sealed, and where there is no disk. Errors: DiskSet::EraseTenant()'s and
+  // Erase()'s; what could be done is done.
+  Task<absl::StatusOr<Erased>> EraseAll(const Tenant* tenant);
+  // The same as Erase(), which goes on when this ends before it. Errors also: kDeadlineExceeded, it
+  // has not ended by `deadline`; kUnavailable, nor before the agent stops. Call again then.
   Task<absl::StatusOr<Erased>> EraseBy(std::string tenant, absl::Time deadline);
 
  private:
   struct Erasing;
   Task<void> Run(std::string tenant, std::shared_ptr<Erasing> erasing);
   absl::Status CheckIsKnown(const std::string& tenant) const;
+  // Forgets the tenant's blocks on disks whose payloads are not sealed, one after the other;
+  // returns how many. Errors: DiskSet::Erase()'s; kUnavailable, a disk is out of service; the
+  // others are forgotten all the same.
+  Task<absl::StatusOr<uint64_t>> EraseOneByOne(const Tenant* tenant);
   uint64_t EvictFromMemory(const Tenant& tenant);
   uint64_t HeldBlocksOf(const Tenant& tenant) const;
 

@@ -28,7 +28,7 @@ Task<void> MemoryMover::Run() {
 Task<void> MemoryMover::Carry(SlabMove move) {
   HostShares::Outcome outcome = HostShares::Outcome::kMoved;
   if (move.from.has_value() && !co_await TakeFrom(move)) outcome = HostShares::Outcome::kStayed;
-  if (outcome == HostShares::Outcome::kMoved && move.to.has_value()) co_await GiveTo(*move.to);
+  if (outcome == HostShares::Outcome::kMoved) co_await GiveTo(move.to);
   parts_.shares->End(move, outcome);
   --running_;
 }
@@ -46,7 +46,7 @@ Task<bool> MemoryMover::TakeFrom(SlabMove move) {
   const Slab slab(domain, *chosen);
   parts_.host->CloseSlab(domain, *chosen);
   parts_.index->OrderNow(domain).BeginLeaving(*chosen);
-  const bool empty = co_await Drain(slab, move.to.value_or(domain));
+  const bool empty = co_await Drain(slab, move.to);
   parts_.index->OrderNow(domain).EndLeaving(*chosen);
   if (!empty) {
     parts_.host->ReopenSlab(domain, *chosen);
@@ -71,7 +71,7 @@ Task<bool> MemoryMover::Drain(Slab slab, DomainId cause) {
   const auto [domain, number] = slab;
   const absl::Time deadline = parts_.executor->Now() + kSlabLeaveTimeout;
   while (true) {
-    parts_.ledger->Count(domain, cause, parts_.evictor->EvictSlab(domain, number));
+    parts_.evictor->EvictSlab(domain, number, cause);
     co_await MoveKept(slab);
     if (parts_.host->slots(domain).UseOf(number).used == 0) co_return true;
     if (parts_.waits->ended() || parts_.executor->Now() >= deadline) co_return false;
@@ -119,6 +119,10 @@ std::optional<uint32_t> MemoryMover::AbsentSlabOf(DomainId domain) const {
     if (!between_.contains({domain, slab})) return slab;
   }
   return std::nullopt;
+}
+
+Task<void> MemoryMover::FillNew(DomainId domain, uint64_t slabs) {
+  for (; slabs > 0 && !parts_.waits->ended(); --slabs) co_await GiveTo(domain);
 }
 
 Task<void> MemoryMover::GiveTo(DomainId domain) {

@@ -21,7 +21,6 @@
 #include "agent/disk/node_disks.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
-#include "agent/index/eviction_ledger.h"
 #include "core/block_key.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
@@ -45,13 +44,15 @@ class MemoryMover {
     HostShares* shares = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
-    EvictionLedger* ledger = nullptr;
     NodeDisks* disks = nullptr;
   };
   explicit MemoryMover(const Parts& parts) : parts_(parts) {}
 
   // Moves slabs until the waits end.
   Task<void> Run();
+  // Fills so many slabs of a domain that is new, and that no slab moves to. REQUIRES: they are
+  // absent.
+  Task<void> FillNew(DomainId domain, uint64_t slabs);
   struct Figures {
     uint64_t moved = 0;      // Slabs that a domain got.
     uint64_t copied = 0;     // Blocks that were kept.

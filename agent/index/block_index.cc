@@ -9,15 +9,24 @@
 
 namespace kvtier {
 
-BlockIndex::BlockIndex(const Parts& parts)
-    : PinHome(Tier::kHost), parts_(parts), erasures_(parts.domains) {
-  for (size_t domain = 0; domain < parts.domains; ++domain) {
-    const auto find = [this, of = static_cast<DomainId>(domain)](const BlockKey& key) {
-      return PlaceOf(of, key);
-    };
-    host_.emplace_back(parts.host_eviction, find, parts.attention_bytes);
-  }
+BlockIndex::BlockIndex(const Parts& parts) : PinHome(Tier::kHost), parts_(parts) {
+  for (size_t domain = 0; domain < parts.domains; ++domain) AddDomain();
   if (parts.disks != nullptr) parts.changes->Follow(&disk_follower_);
+}
+
+void BlockIndex::AddDomain() {
+  const auto find = [this, of = static_cast<DomainId>(host_.size())](const BlockKey& key) {
+    return PlaceOf(of, key);
+  };
+  host_.emplace_back(std::in_place, parts_.host_eviction, find, parts_.attention_bytes);
+  erasures_.push_back(0);
+}
+
+void BlockIndex::DropDomain(DomainId domain) {
+  KVT_CHECK(blocks_in_host(domain) == 0);
+  dropped_.insert(domain);
+  const auto find_none = [](const BlockKey&) { return std::optional<HostOrder::Place>(); };
+  host_.at(static_cast<size_t>(domain)).emplace(EvictionPolicy::kFifo, find_none);
 }
 
 std::optional<HostOrder::Place> BlockIndex::PlaceOf(DomainId domain, const BlockKey& key) const {
@@ -27,7 +36,7 @@ std::optional<HostOrder::Place> BlockIndex::PlaceOf(DomainId domain, const Block
 }
 
 HostOrder& BlockIndex::OrderNow(DomainId domain) {
-  HostOrder& order = host_.at(static_cast<size_t>(domain));
+  HostOrder& order = *host_.at(static_cast<size_t>(domain));
   order.AdvanceTo(Now());
   return order;
 }
@@ -220,7 +229,9 @@ EvictionSummary BlockIndex::SummaryOf(Tier tier) const {
     summary.Add(order.Summary());
   };
   if (tier == Tier::kHost) {
-    for (const HostOrder& order : host_) add(order.order());
+    for (size_t i = 0; i < host_.size(); ++i) {
+      if (!dropped_.contains(static_cast<DomainId>(i))) add(host_[i]->order());
+    }
   } else {
     for (const GpuBlocks* const pool : pools_) add(pool->order());
   }
@@ -281,10 +292,11 @@ void BlockIndex::Audit() const {
   KVT_CHECK(pinned == pinned_bytes());
   size_t ordered = 0;
   size_t held_in_orders = 0;
-  for (const HostOrder& order : host_) {
-    order.Audit();
-    ordered += order.size();
-    held_in_orders += order.order().held();
+  for (const std::optional<HostOrder>& order : host_) {
+    if (!order.has_value()) continue;
+    order->Audit();
+    ordered += order->size();
+    held_in_orders += order->order().held();
   }
   KVT_CHECK(ordered == blocks_.size() && held_in_orders == held);
 }

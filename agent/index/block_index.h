@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "agent/index/block_changes.h"
@@ -41,7 +42,7 @@ class BlockIndex final : public PinHome {
  public:
   // None is owned.
   struct Parts {
-    size_t domains = 1;  // Number of host domains; each has its own HostOrder.
+    size_t domains = 1;  // Number of host domains at first; each has its own HostOrder.
     EvictionPolicy host_eviction = EvictionPolicy::kLearnt;
     uint64_t attention_bytes = 0;  // Of the orders of host memory: EvictionOrder.
     const Clock* clock = nullptr;
@@ -52,6 +53,12 @@ class BlockIndex final : public PinHome {
   // Lets the index answer for this pool's blocks, too: each list of a pool names itself here when
   // it is made. Does not own: it lives as long as questions are asked.
   void Join(GpuBlocks* pool) { pools_.push_back(pool); }
+
+  // Adds a domain, whose id is domain_count() - 1 from now on.
+  void AddDomain();
+  // Gives up what the domain's order has learnt, and its memory: its tenant is gone. REQUIRES: no
+  // block of it is in host memory, or comes there.
+  void DropDomain(DomainId domain);
 
   // Returns the time of the clock by which blocks come and are used.
   absl::Time Now() const { return parts_.clock->Now(); }
@@ -122,7 +129,7 @@ class BlockIndex final : public PinHome {
   HostOrder& OrderNow(DomainId domain);
   // Returns EvictionOrder::hazards() of the domain.
   ReuseHazards* HazardsOf(DomainId domain) {
-    return host_.at(static_cast<size_t>(domain)).hazards();
+    return host_.at(static_cast<size_t>(domain))->hazards();
   }
   // Returns what the orders of host memory or of the GPU pools do. REQUIRES: not kDisk.
   EvictionSummary SummaryOf(Tier tier) const;
@@ -137,7 +144,7 @@ class BlockIndex final : public PinHome {
   const std::vector<GpuBlocks*>& pools() const { return pools_; }
   size_t domain_count() const { return host_.size(); }
   const HostOrder& host_order(DomainId domain) const {
-    return host_.at(static_cast<size_t>(domain));
+    return *host_.at(static_cast<size_t>(domain));
   }
   size_t blocks_in(Tier tier) const;
   // Counts the copies of blocks in all tiers.
@@ -165,14 +172,16 @@ class BlockIndex final : public PinHome {
   // Returns the place of the block in the order of the domain; nullopt: it is not there.
   std::optional<HostOrder::Place> PlaceOf(DomainId domain, const BlockKey& key) const;
   HostOrder& OrderOf(const HostBlock& block) {
-    return host_.at(static_cast<size_t>(block.slot.domain()));
+    return *host_.at(static_cast<size_t>(block.slot.domain()));
   }
   void Hold(ResidentBlock* block) override;
   void Unhold(ResidentBlock* block) override;
 
   const Parts parts_;
   HostBlocks blocks_;
-  std::deque<HostOrder> host_;      // By domain.
+  // By domain, never empty: made anew in place when a domain is dropped.
+  std::deque<std::optional<HostOrder>> host_;
+  absl::flat_hash_set<DomainId> dropped_;
   std::vector<uint64_t> erasures_;  // By domain.
   std::vector<GpuBlocks*> pools_;
   DiskFollower disk_follower_{this};

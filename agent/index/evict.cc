@@ -21,6 +21,7 @@ absl::StatusOr<HostSlot> Evictor::ReserveByEviction(DomainId domain, const Block
         index_->VictimsInHost(domain, room.slot_bytes, host_->slots(domain));
     if (victims.empty()) break;
     for (const BlockKey& victim : victims) EvictFromHost(victim);
+    ledger_.Count(domain, domain, victims.size());
     absl::StatusOr<HostSlot> slot = host_->Reserve(domain, room);
     if (slot.ok() || host_->slots(domain).closed_slabs() == 0) return slot;
   }
@@ -57,14 +58,14 @@ uint64_t Evictor::EvictAll() {
   return evicted;
 }
 
-uint64_t Evictor::EvictSlab(DomainId domain, uint32_t slab) {
+void Evictor::EvictSlab(DomainId domain, uint32_t slab, DomainId cause) {
   uint64_t evicted = 0;
   for (const BlockKey& key : index_->host_order(domain).BlocksOf(slab)) {
     if (index_->IsPinned(key) || index_->IsKept(key)) continue;
     EvictFromHost(key);
     ++evicted;
   }
-  return evicted;
+  ledger_.Count(domain, cause, evicted);
 }
 
 uint64_t Evictor::EvictDomain(DomainId domain) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evicted_keys.h"
+#include "agent/index/eviction_ledger.h"
 #include "core/block_lengths.h"
 #include "core/tier_stats.h"
 #include "tier_host/host_tier.h"
@@ -42,11 +43,12 @@ class Evictor {
   uint64_t EvictAll();
   // The same with the blocks of one domain.
   uint64_t EvictDomain(DomainId domain);
-  // Drops the blocks of one slab that are neither pinned nor kept, to give the slab away; returns
-  // how many.
-  uint64_t EvictSlab(DomainId domain, uint32_t slab);
+  // Drops the blocks of one slab that are neither pinned nor kept, because `cause` is to have it.
+  void EvictSlab(DomainId domain, uint32_t slab, DomainId cause);
   // REQUIRES: the block is in host memory, and nobody has pinned it there.
   void DropFromHost(const BlockKey& key);
+  // Returns which domain's blocks made room for which domain.
+  const EvictionLedger& ledger() const { return ledger_; }
   // The block left host memory to make room, lately, and no tier of this node had it then.
   bool WasEvicted(const BlockKey& key) const { return evicted_.Contains(key); }
 
@@ -60,6 +62,7 @@ class Evictor {
   HostTier* const host_;
   TierStats* const stats_;
   EvictedKeys evicted_;
+  EvictionLedger ledger_;
 };
 
 }  // namespace kvtier

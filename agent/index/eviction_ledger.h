@@ -1,12 +1,16 @@
-// EvictionLedger counts which domain's blocks left host memory for the sake of which domain.
+// EvictionLedger counts which domain's blocks left host memory for the sake of which domain: mostly
+// of its own, and of another's where memory that was lent is taken back.
 //
-// Executor thread only. Memory: a few words for each pair of domains that there was.
+// Executor thread only. Memory: a few words for each domain, and for each pair of domains one of
+// which took of the other.
 #ifndef KVTIER_AGENT_INDEX_EVICTION_LEDGER_H_
 #define KVTIER_AGENT_INDEX_EVICTION_LEDGER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "tier_host/host_tier.h"
 
@@ -14,33 +18,35 @@ namespace kvtier {
 
 class EvictionLedger {
  public:
-  // Counts blocks of `owner` that left because `cause` needed their room; itself, mostly.
+  // Counts blocks of `owner` that left because `cause` needed their room.
   void Count(DomainId owner, DomainId cause, uint64_t blocks) {
-    if (blocks > 0) blocks_[{owner, cause}] += blocks;
+    const auto at = static_cast<size_t>(owner);
+    if (at >= of_.size()) of_.resize(at + 1);
+    of_[at] += blocks;
+    if (owner != cause && blocks > 0) taken_[{owner, cause}] += blocks;
   }
-  uint64_t Of(DomainId owner, DomainId cause) const {
-    const auto found = blocks_.find({owner, cause});
-    return found == blocks_.end() ? 0 : found->second;
+  // Returns how many blocks of the domain left, for whomever.
+  uint64_t Of(DomainId owner) const {
+    const auto at = static_cast<size_t>(owner);
+    return at < of_.size() ? of_[at] : 0;
   }
-  // Returns the blocks of a domain that left for others, or those of others that left for it.
+  // Returns how many blocks of the domain left for others.
   uint64_t SufferedBy(DomainId owner) const {
-    return Sum([&](DomainId of, DomainId by) { return of == owner && by != owner; });
+    uint64_t blocks = 0;
+    for (const auto& [pair, taken] : taken_) blocks += pair.first == owner ? taken : 0;
+    return blocks;
   }
-  uint64_t CausedBy(DomainId cause) const {
-    return Sum([&](DomainId of, DomainId by) { return by == cause && of != cause; });
+  // Calls `visit` with each domain of which blocks left for `cause`, and their number.
+  template <typename Visit>
+  void ForEachTakenBy(DomainId cause, Visit visit) const {
+    for (const auto& [pair, taken] : taken_) {
+      if (pair.second == cause) visit(pair.first, taken);
+    }
   }
 
  private:
-  template <typename Counts>
-  uint64_t Sum(Counts counts) const {
-    uint64_t sum = 0;
-    for (const auto& [pair, blocks] : blocks_) {
-      if (counts(pair.first, pair.second)) sum += blocks;
-    }
-    return sum;
-  }
-
-  std::map<std::pair<DomainId, DomainId>, uint64_t> blocks_;  // By owner and cause.
+  std::vector<uint64_t> of_;                                 // By owner.
+  std::map<std::pair<DomainId, DomainId>, uint64_t> taken_;  // By owner and cause.
 };
 
 }  // namespace kvtier

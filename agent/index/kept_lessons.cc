@@ -1,5 +1,6 @@
 #include "agent/index/kept_lessons.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -14,6 +15,16 @@ namespace kvtier {
 
 void KeptLessons::Add(std::string name, ReuseHazards* hazards) {
   if (hazards != nullptr) orders_.push_back({.name = std::move(name), .hazards = hazards});
+}
+
+void KeptLessons::Remove(const std::string& name) {
+  std::erase_if(orders_, [&](const Order& order) { return order.name == name; });
+}
+
+bool KeptLessons::Keeps(const Order& order) const {
+  return std::ranges::any_of(orders_, [&](const Order& kept) {
+    return kept.hazards == order.hazards && kept.name == order.name;
+  });
 }
 
 uint64_t KeptLessons::Conclusions() const {
@@ -67,7 +78,9 @@ Task<void> KeptLessons::Run() {
 Task<void> KeptLessons::Save() {
   const uint64_t conclusions = Conclusions();
   LessonsByOrder lessons;
-  for (const Order& order : orders_) {
+  const std::vector<Order> orders = orders_;  // Some may come or go during the turns of others.
+  for (const Order& order : orders) {
+    if (!Keeps(order)) continue;
     if (order.hazards->conclusions() == 0) continue;
     lessons.emplace(order.name, EncodeReuseLessons(order.hazards->lessons()));
     co_await SleepUntil(executor_, executor_->Now());  // Others take their turn.

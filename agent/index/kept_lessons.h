@@ -29,7 +29,10 @@ class KeptLessons {
   // Names what an order learns, which lives as long as this is used. Null is ignored: the order
   // does not learn. REQUIRES: no other order has the name.
   void Add(std::string name, ReuseHazards* hazards);
-  // Gives each order its lessons. REQUIRES: all orders are named, and none has learnt yet.
+  // Keeps what the order of that name learns no longer, so that it may end. Unknown names are
+  // ignored.
+  void Remove(const std::string& name);
+  // Gives each order that is named its lessons. REQUIRES: none of them has learnt yet.
   Task<void> Load();
   // Keeps what is learnt until the waits end, and then once more: each time when something was
   // concluded since the last time, and at most once in kLessonsInterval. Call after Load().
@@ -40,6 +43,8 @@ class KeptLessons {
     std::string name;
     ReuseHazards* hazards = nullptr;
   };
+  // Returns whether the order is named still.
+  bool Keeps(const Order& order) const;
   // Counts the conclusions of all orders.
   uint64_t Conclusions() const;
   Task<void> Save();

@@ -38,18 +38,30 @@ void LogFailure(const std::string& name, const absl::Status& why) {
 
 Residency::Residency(const Parts& parts, uint32_t max_log2_buckets)
     : parts_(parts), max_log2_buckets_(max_log2_buckets) {
-  for (const Tenant& tenant : parts_.tenants->tenants()) {
-    KVT_CHECK(static_cast<size_t>(tenant.domain) == domains_.size());
-    Domain& domain = domains_.emplace_back();
-    domain.name = absl::StrCat("kvtier-residency-", tenant.name);
-    auto table = MakeTable(domain.name, std::min(kMinResidencyLog2Buckets, max_log2_buckets_));
-    if (table.ok()) {
-      domain.table = *std::move(table);
-    } else {
-      LogFailure(tenant.name, table.status());
-    }
+  for (const Tenant* const tenant : parts_.tenants->All()) {
+    KVT_CHECK(static_cast<size_t>(tenant->domain) == domains_.size());
+    AddDomain(tenant->name);
   }
   parts_.changes->Follow(this);
+}
+
+void Residency::AddDomain(const std::string& tenant) {
+  Domain& domain = domains_.emplace_back();
+  domain.name = absl::StrCat("kvtier-residency-", tenant);
+  auto table = MakeTable(domain.name, std::min(kMinResidencyLog2Buckets, max_log2_buckets_));
+  if (table.ok()) {
+    domain.table = *std::move(table);
+  } else {
+    LogFailure(tenant, table.status());
+  }
+}
+
+void Residency::DropDomain(DomainId id) {
+  Domain& domain = At(id);
+  domain.dropped = true;
+  if (domain.table == nullptr || domain.growing) return;
+  domain.table->Retire();
+  domain.table.reset();
 }
 
 void Residency::OnChange(const BlockChange& change) {
@@ -97,7 +109,7 @@ void Residency::Expect(DomainId id, uint64_t blocks) {
 }
 
 bool Residency::WantsMore(const Domain& domain) const {
-  return !stopped_ && domain.table->log2_buckets() < max_log2_buckets_ &&
+  return !stopped_ && !domain.dropped && domain.table->log2_buckets() < max_log2_buckets_ &&
          IsFull(domain.table->blocks(), domain.table->log2_buckets()) &&
          parts_.executor->Now() >= domain.grow_after;
 }
@@ -108,7 +120,7 @@ Task<void> Residency::Grow(Domain* domain) {
     const absl::Status filled = co_await FillNext(domain);
     if (!filled.ok()) {
       domain->next.reset();
-      if (stopped_) break;
+      if (stopped_ || domain->dropped) break;
       // Once, and not at each later try.
       if (domain->grow_after == absl::InfinitePast()) LogFailure(domain->name, filled);
       domain->grow_after = parts_.executor->Now() + kResidencyRetryInterval;
@@ -122,6 +134,10 @@ Task<void> Residency::Grow(Domain* domain) {
     co_await Dissolve(std::move(old));
   }
   domain->growing = false;
+  if (domain->dropped) {
+    domain->table->Retire();
+    domain->table.reset();
+  }
 }
 
 Task<void> Residency::Dissolve(std::unique_ptr<ResidencyTable> table) {
@@ -142,7 +158,7 @@ Task<absl::Status> Residency::FillNext(Domain* domain) {
   KVT_KILL_POINT("residency.next_made");
   while (domain->taken_over < domain->table->buckets()) {
     co_await SleepUntil(parts_.executor, parts_.executor->Now());
-    if (stopped_) co_return absl::CancelledError("the agent stops");
+    if (stopped_ || domain->dropped) co_return absl::CancelledError("it is not needed any more");
     const size_t count =
         std::min(kBucketsTakenOverPerTurn, domain->table->buckets() - domain->taken_over);
     KVT_CO_RETURN_IF_ERROR(domain->next->Populate(2 * domain->taken_over, 2 * count));
@@ -167,7 +183,7 @@ uint64_t Residency::memory_bytes() const {
 size_t Residency::blocks_in(Tier tier) const {
   size_t count = 0;
   for (const Domain& domain : domains_) {
-    if (domain.table != nullptr) count += domain.table->blocks_in(tier);
+    if (domain.table != nullptr && !domain.dropped) count += domain.table->blocks_in(tier);
   }
   return count;
 }

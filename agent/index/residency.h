@@ -14,10 +14,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -46,9 +46,14 @@ class Residency final : public BlockFollower {
     const TenantTable* tenants = nullptr;
     BlockChanges* changes = nullptr;  // Followed from the start.
   };
-  // Makes an empty table for each tenant's domain; one that cannot be made is logged, and the
-  // domain has none. No table gets more than 2^max_log2_buckets buckets.
+  // Does AddDomain() for each tenant. No table gets more than 2^max_log2_buckets buckets.
   explicit Residency(const Parts& parts, uint32_t max_log2_buckets = kMaxResidencyLog2Buckets);
+
+  // Makes an empty table for the next domain, that of the tenant; one that cannot be made is
+  // logged, and the domain has none.
+  void AddDomain(const std::string& tenant);
+  // Gives up the domain's table, which says nothing from now on: readers are told by it.
+  void DropDomain(DomainId domain);
 
   // Adds or removes what the change says.
   void OnChange(const BlockChange& change) override;
@@ -63,7 +68,9 @@ class Residency final : public BlockFollower {
   void Expect(DomainId domain, uint64_t blocks);
 
   // The domain's table as it is now; nullptr: it has none. Valid until the next turn.
-  const ResidencyTable* table(DomainId domain) const { return At(domain).table.get(); }
+  const ResidencyTable* table(DomainId domain) const {
+    return At(domain).dropped ? nullptr : At(domain).table.get();
+  }
   // Bytes of all tables, those that are being filled included.
   uint64_t memory_bytes() const;
   // Tables that are being filled are given up soon, and none is begun.
@@ -83,6 +90,7 @@ class Residency final : public BlockFollower {
     std::unique_ptr<ResidencyTable> next;          // nullptr: the domain does not grow.
     size_t taken_over = 0;                         // Leading buckets of `table` that `next` has.
     bool growing = false;                          // Grow() runs.
+    bool dropped = false;                          // Its table goes as soon as none grows.
     absl::Time grow_after = absl::InfinitePast();  // The latest growth failed for want of memory.
   };
   Domain& At(DomainId domain) { return domains_.at(static_cast<size_t>(domain)); }
@@ -98,7 +106,7 @@ class Residency final : public BlockFollower {
 
   const Parts parts_;
   const uint32_t max_log2_buckets_;
-  std::vector<Domain> domains_;  // By DomainId.
+  std::deque<Domain> domains_;  // By DomainId; a deque, so that a growing one stays where it is.
   bool stopped_ = false;
 };
 

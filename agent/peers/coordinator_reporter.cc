@@ -30,11 +30,13 @@ Task<void> CoordinatorReporter::Run() {
   while (!stopping_) {
     Report report = sync_.Next();
     report.tiers = usage_of_();
-    const absl::StatusOr<ReportReply> reply =
+    report.tenants_version = tenants_.version();
+    absl::StatusOr<ReportReply> reply =
         co_await link_->Send(std::move(report), executor_->Now() + kReportTimeout);
     if (reply.ok()) {
       sync_.OnReply(*reply);
       last_answer_ = executor_->Now();
+      if (reply->tenants.has_value()) tenants_.take(*std::move(reply->tenants));
     }
     Note(reply.status());
     co_await Rest(reply.ok());

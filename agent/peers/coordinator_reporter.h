@@ -26,10 +26,19 @@ namespace kvtier {
 class CoordinatorReporter final : public BlockFollower {
  public:
   using UsageOf = absl::AnyInvocable<std::vector<TierUsage>()>;
+  // What the node knows of the cluster's settings of tenants, and takes of them.
+  struct Tenants {
+    absl::AnyInvocable<uint64_t()> version;
+    absl::AnyInvocable<void(ClusterTenants)> take;
+  };
   // Follows `changes`. Does not own `executor`, `link`.
   CoordinatorReporter(Executor* executor, CoordinatorLink* link, BlockChanges* changes,
-                      DirectorySync sync, UsageOf usage_of)
-      : executor_(executor), link_(link), sync_(std::move(sync)), usage_of_(std::move(usage_of)) {
+                      DirectorySync sync, UsageOf usage_of, Tenants tenants)
+      : executor_(executor),
+        link_(link),
+        sync_(std::move(sync)),
+        usage_of_(std::move(usage_of)),
+        tenants_(std::move(tenants)) {
     changes->Follow(this);
   }
 
@@ -60,6 +69,7 @@ class CoordinatorReporter final : public BlockFollower {
   CoordinatorLink* const link_;
   DirectorySync sync_;
   UsageOf usage_of_;
+  Tenants tenants_;
   std::shared_ptr<Event> wake_;  // Set: there is news, or Stop() was called.
   bool stopping_ = false;
   bool connected_ = false;

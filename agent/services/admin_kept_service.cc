@@ -25,7 +25,8 @@ Task<absl::Status> AdminService::DoListTenantsKept(const v1::ListTenantsKeptRequ
   const std::string& wanted = request->tenant();
   if (!wanted.empty()) KVT_CO_RETURN_IF_ERROR(TenantNamed(wanted).status());
   response->set_node_id(agent_->options().node.str());
-  for (const Tenant& tenant : agent_->options().tenants.tenants()) {
+  for (const Tenant* const one : agent_->options().tenants.All()) {
+    const Tenant& tenant = *one;
     if (!wanted.empty() && tenant.name != wanted) continue;
     v1::TenantKept* const of = response->add_tenants();
     of->set_tenant(tenant.name);

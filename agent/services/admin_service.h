@@ -1,8 +1,8 @@
 // AdminService tells operators what the agent holds and did, on a Unix socket that is theirs
 // alone: who may ask may name any tenant's blocks. Read-only but for
 // EvictTier, EraseTenant and DropPrefix, which drop cached copies and nothing else, EndTenantKept,
-// StartDiskVerify, which drops what is damaged, and ResizeGpuPool, which drops what there is no
-// room for.
+// SetTenant and DropTenant, which say who may come, StartDiskVerify, which drops what is damaged,
+// and ResizeGpuPool, which drops what there is no room for.
 #ifndef KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
 #define KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
 
@@ -78,6 +78,10 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                          v1::EndTenantKeptResponse* response) override;
   Reactor* DropPrefix(Context* context, const v1::DropPrefixRequest* request,
                       v1::DropPrefixResponse* response) override;
+  Reactor* SetTenant(Context* context, const v1::SetTenantRequest* request,
+                     v1::SetTenantResponse* response) override;
+  Reactor* DropTenant(Context* context, const v1::DropTenantRequest* request,
+                      v1::DropTenantResponse* response) override;
 
  private:
   Task<absl::Status> DoStatus(v1::AgentStatusResponse* response);
@@ -102,6 +106,10 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                                   v1::DropPrefixResponse* response);
   // Errors: kNotFound, no tenant of this node has that name.
   absl::StatusOr<const Tenant*> TenantNamed(const std::string& name) const;
+  Task<absl::Status> DoSetTenant(const v1::SetTenantRequest* request,
+                                 v1::SetTenantResponse* response);
+  Task<absl::Status> DoDropTenant(const v1::DropTenantRequest* request,
+                                  v1::DropTenantResponse* response);
   // `status`: of the agent's disk; nullptr: it did not open.
   v1::DiskVerify DiskVerifyOf(const AboutDisk& about, const DiskSet::DiskStatus* status) const;
   absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;

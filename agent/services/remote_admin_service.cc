@@ -83,4 +83,16 @@ RemoteAdminService::Reactor* RemoteAdminService::DropPrefix(
   return Refuse(context, "DropPrefix");
 }
 
+RemoteAdminService::Reactor* RemoteAdminService::SetTenant(Context* context,
+                                                           const v1::SetTenantRequest* /*request*/,
+                                                           v1::SetTenantResponse* /*response*/) {
+  return Refuse(context, "SetTenant");
+}
+
+RemoteAdminService::Reactor* RemoteAdminService::DropTenant(
+    Context* context, const v1::DropTenantRequest* /*request*/,
+    v1::DropTenantResponse* /*response*/) {
+  return Refuse(context, "DropTenant");
+}
+
 }  // namespace kvtier

@@ -48,6 +48,10 @@ class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
                          v1::EndTenantKeptResponse* response) override;
   Reactor* DropPrefix(Context* context, const v1::DropPrefixRequest* request,
                       v1::DropPrefixResponse* response) override;
+  Reactor* SetTenant(Context* context, const v1::SetTenantRequest* request,
+                     v1::SetTenantResponse* response) override;
+  Reactor* DropTenant(Context* context, const v1::DropTenantRequest* request,
+                      v1::DropTenantResponse* response) override;
 
  private:
   Reactor* Refuse(Context* context, const char* rpc) const;

@@ -77,8 +77,12 @@ absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent,
 }
 
 absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSocket::Wish& wish) {
-  const Arena& arena = agent->host().arena(wish.domain);
-  const uint32_t moves = agent->HostMemoryMoves(wish.domain) ? 1 : 0;
+  // Domains come and go on the executor; an arena stays where it is.
+  const auto [of_domain, moves] = CallOn(agent->executor(), [&] {
+    return std::pair(&agent->host().arena(wish.domain),
+                     agent->HostMemoryMoves(wish.domain) ? 1U : 0U);
+  });
+  const Arena& arena = *of_domain;
   switch (wish.kind) {
     case wire::DescriptorKind::kArenaRead:
       return DescriptorSocket::Shared{
@@ -112,7 +116,13 @@ DescriptorSocket::Calls SessionCalls(Agent* agent) {
   Executor* const executor = agent->executor();
   return {.open =
               [agent, executor](const Tenant& tenant, const SessionToken& token) {
-                return CallOn(executor, [&] { return agent->sessions().Open(tenant, token); });
+                return CallOn(executor, [&]() -> absl::StatusOr<SessionId> {
+                  // It may have been dropped since it proved itself.
+                  if (agent->options().tenants.FindAdmitted(tenant.name) != &tenant) {
+                    return absl::NotFoundError("the tenant is let in no more");
+                  }
+                  return agent->sessions().Open(tenant, token);
+                });
               },
           .close =
               [agent, executor](SessionId id) {

@@ -73,7 +73,7 @@ void Watch(int epoll_fd, int fd) {
 // not, or there is no such tenant, which takes as long.
 const Tenant* ProvenTenant(const TenantTable& tenants, const wire::Hello& hello,
                            const std::array<uint8_t, 32>& nonce) {
-  const Tenant* const tenant = tenants.Find(hello.tenant.data());
+  const Tenant* const tenant = tenants.FindAdmitted(hello.tenant.data());
   // An unknown tenant costs the same proof: the two are not told apart.
   const std::array<uint8_t, 32> proof =
       wire::SessionProof(tenant != nullptr ? tenant->key : TenantKey(), nonce);
@@ -198,7 +198,10 @@ bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const s
   if (tenant == nullptr) return refuse(wire::WelcomeCode::kUnknownTenant);
   FillRandom(&welcome.session_token);
   const absl::StatusOr<SessionId> session = calls_.open(*tenant, welcome.session_token);
-  if (!session.ok()) return refuse(wire::WelcomeCode::kTooManySessions);
+  if (!session.ok()) {
+    return refuse(absl::IsNotFound(session.status()) ? wire::WelcomeCode::kUnknownTenant
+                                                     : wire::WelcomeCode::kTooManySessions);
+  }
   connection->open = true;
   connection->session = *session;
   connection->domain = tenant->domain;

@@ -56,6 +56,7 @@ class DescriptorSocket {
   };
   // Called on the socket's thread; each may block for microseconds.
   struct Calls {
+    // Errors: kNotFound, the tenant is let in no more; kResourceExhausted.
     absl::AnyInvocable<absl::StatusOr<SessionId>(const Tenant&, const SessionToken&)> open;
     // True: the worker may still write what the session had reserved.
     absl::AnyInvocable<bool(SessionId)> close;

@@ -16,7 +16,6 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "core/executor.h"
@@ -42,6 +41,8 @@ class FairTurns {
   FairTurns(Executor* executor, size_t domains) : executor_(executor), queues_(domains) {}
   FairTurns(FairTurns&&) = delete;
 
+  // Lets calls of one more domain take turns. Executor thread only.
+  void AddDomain() { queues_.emplace_back(); }
   // Runs `begin` on the executor, in its turn: before it returns where the executor has nothing
   // else to do. Any thread. REQUIRES: this outlives what `begin` begins; `cost` > 0.
   void Run(size_t cost, WhoseCall whose, Executor::Closure begin);
@@ -72,9 +73,9 @@ class FairTurns {
   Executor* const executor_;
   std::atomic<size_t> on_their_way_ = 0;  // Calls that have not arrived on the executor yet.
   // Executor thread only.
-  std::vector<Queue> queues_;  // By domain.
-  size_t waiting_ = 0;         // In all queues.
-  TurnOrder order_;            // Of the domains.
+  std::deque<Queue> queues_;  // By domain; a deque, so that a queue stays where it is.
+  size_t waiting_ = 0;        // In all queues.
+  TurnOrder order_;           // Of the domains.
   // Posted work looks at it, and does nothing once this is destroyed.
   const std::shared_ptr<const bool> is_there_ = std::make_shared<bool>(true);
 };

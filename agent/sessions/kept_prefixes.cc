@@ -31,8 +31,7 @@ KeptPrefixes::Begun KeptPrefixes::Begin(DomainId domain, const PayloadSum& ident
 KeptPrefixes::Use KeptPrefixes::QuotaOf(DomainId domain) const {
   return {.prefixes = kMaxKeptPrefixesPerDomain,
           .blocks = kMaxKeptBlocksPerDomain,
-          .bytes = parts_.shares->GuaranteedTo(domain, parts_.host->domain_count()) *
-                   parts_.host->slab_bytes() / kKeptPart};
+          .bytes = parts_.shares->Of(domain).guaranteed * parts_.host->slab_bytes() / kKeptPart};
 }
 
 KeptPrefixes::Use KeptPrefixes::UseOf(DomainId domain) const {

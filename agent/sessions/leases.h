@@ -32,6 +32,9 @@ class LeaseTable {
  public:
   // `domains` is the number of tenants.
   explicit LeaseTable(size_t domains) : shares_(kMaxLeases, domains) {}
+  // TenantShares::AddDomain() and DropDomain().
+  void AddDomain() { shares_.AddDomain(); }
+  void DropDomain(DomainId domain) { shares_.DropDomain(domain); }
   // `domain` is that of the session's tenant. Errors: kResourceExhausted at kMaxLeasesPerSession,
   // and at the tenant's share of kMaxLeases.
   absl::StatusOr<LeaseId> Grant(SessionId session, DomainId domain, Pin pin, absl::Time deadline,

@@ -232,7 +232,8 @@ uint64_t ReservationTable::late_bytes(Tier tier) const {
 
 bool ReservationTable::TooMuchIsLate(DomainId domain) const {
   const auto late = late_host_bytes_.find(domain);
-  return late != late_host_bytes_.end() && late->second >= max_late_bytes_;
+  return late != late_host_bytes_.end() &&
+         late->second >= max_late_bytes_.at(static_cast<size_t>(domain));
 }
 
 void ReservationTable::Audit() const {

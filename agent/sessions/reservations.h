@@ -68,7 +68,14 @@ class ReservationTable {
   // `gpus`: whose workers have steps; not owned. `max_late_bytes`: of host memory, in each domain,
   // before it is given no more to write. `domains` is the number of tenants.
   ReservationTable(NodeGpus* gpus, uint64_t max_late_bytes, size_t domains)
-      : gpus_(gpus), max_late_bytes_(max_late_bytes), shares_(kMaxReservations, domains) {}
+      : gpus_(gpus), max_late_bytes_(domains, max_late_bytes), shares_(kMaxReservations, domains) {}
+  // Adds a domain with that bound of late bytes: TenantShares::AddDomain().
+  void AddDomain(uint64_t max_late_bytes) {
+    max_late_bytes_.push_back(max_late_bytes);
+    shares_.AddDomain();
+  }
+  // TenantShares::DropDomain().
+  void DropDomain(DomainId domain) { shares_.DropDomain(domain); }
   // True: some session is putting this block now.
   bool IsPending(const BlockKey& key) const { return pending_keys_.contains(key); }
   // Notes what an engine says of those of `keys` that are pending, for their commits.
@@ -149,7 +156,7 @@ class ReservationTable {
   uint64_t& LateBytesOf(const PendingBlock& block);
 
   NodeGpus* const gpus_;
-  const uint64_t max_late_bytes_;
+  std::vector<uint64_t> max_late_bytes_;  // By domain.
   TenantShares shares_;
   DeadlineSlots<ReservationId, Reserved> reserved_;
   std::vector<ReservationId> given_back_;  // Late ones that wait for steps; oldest first.

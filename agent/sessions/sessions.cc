@@ -30,6 +30,14 @@ void SessionTable::Close(SessionId id) {
   sessions_.erase(session);
 }
 
+std::vector<SessionId> SessionTable::OfDomain(DomainId domain) const {
+  std::vector<SessionId> ids;
+  for (const auto& [id, session] : sessions_) {
+    if (session.tenant->domain == domain) ids.push_back(id);
+  }
+  return ids;
+}
+
 absl::StatusOr<SessionId> SessionTable::Find(const SessionToken& token) const {
   const auto found = by_token_.find(token);
   if (found == by_token_.end()) {

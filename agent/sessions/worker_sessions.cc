@@ -14,6 +14,18 @@ WorkerSessions::WorkerSessions(NodeGpus* gpus, size_t domains, uint64_t domain_b
       reservations_(gpus, domain_bytes / kLatePart, domains),
       shares_(kMaxSessions, domains) {}
 
+void WorkerSessions::AddDomain(uint64_t domain_bytes) {
+  leases_.AddDomain();
+  reservations_.AddDomain(domain_bytes / kLatePart);
+  shares_.AddDomain();
+}
+
+void WorkerSessions::DropDomain(DomainId domain) {
+  leases_.DropDomain(domain);
+  reservations_.DropDomain(domain);
+  shares_.DropDomain(domain);
+}
+
 absl::StatusOr<SessionId> WorkerSessions::Open(const Tenant& tenant, const SessionToken& token) {
   if (!shares_.MayTake(tenant.domain)) {
     return absl::ResourceExhaustedError(
@@ -33,7 +45,7 @@ absl::StatusOr<const SignalPage*> WorkerSessions::AttachToGpu(SessionId id) {
 }
 
 bool WorkerSessions::Close(SessionId id) {
-  if (!table_.IsOpen(id)) return false;
+  if (!table_.IsOpen(id)) return leaving_.contains(id);
   const DomainId domain = table_.DomainOf(id);
   // First, so that its holds last as long as its work.
   const size_t granted = gpus_->Close(id);

@@ -28,6 +28,10 @@ class WorkerSessions {
   // `gpus`.
   WorkerSessions(NodeGpus* gpus, size_t domains, uint64_t domain_bytes, uint64_t staging_bytes);
 
+  // Adds a domain with so much host memory, for sessions to come.
+  void AddDomain(uint64_t domain_bytes);
+  // Guarantees the domain nothing any more. REQUIRES: it has no open session, and gets none.
+  void DropDomain(DomainId domain);
   // Errors: kResourceExhausted, at the tenant's share of kMaxSessions; those that are closed and
   // may still write count.
   absl::StatusOr<SessionId> Open(const Tenant& tenant, const SessionToken& token);
@@ -36,8 +40,8 @@ class WorkerSessions {
   absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id);
   // Frees what the session holds, but GPU slots that its steps may still use: until these have
   // ended, or ProcessGone(); and slots that it reserved and did not commit, or was granted: until
-  // WritesOver() and the end of its steps, or ProcessGone(). True: there are such. Unknown ids are
-  // ignored.
+  // WritesOver() and the end of its steps, or ProcessGone(). True: there are such, also of a
+  // session that was closed before. Unknown ids are ignored.
   bool Close(SessionId id);
   // After Close(): nothing of its process writes what it had reserved or was granted, but steps
   // that have not ended. Unknown ids are ignored.

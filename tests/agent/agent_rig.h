@@ -49,6 +49,8 @@ class AgentRig {
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
     LessonsStore* lessons = nullptr;
+    TenantStore* tenants = nullptr;
+    TenantSettingsMap tenant_settings{};
   };
   AgentRig() : AgentRig(Shape()) {}
   explicit AgentRig(const Shape& shape)
@@ -71,6 +73,7 @@ class AgentRig {
                            .epoch = {7},
                            .address = "rig:7400",
                            .tenants = *TenantTable::Create(tenants),
+                           .tenant_settings = shape.tenant_settings,
                            .host_bytes = tenants.size() * shape.slots * kRigBlockBytes,
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
                            .host_memory = shape.host_memory,
@@ -99,7 +102,8 @@ class AgentRig {
                                                       .binder = shape.binder,
                                                       .transport = shape.transport,
                                                       .coordinator = shape.coordinator,
-                                                      .lessons = shape.lessons});
+                                                      .lessons = shape.lessons,
+                                                      .tenants = shape.tenants});
     KVT_CHECK(created.ok());
     agent = *std::move(created);
     KVT_CHECK(Run(agent->Start()).ok());
@@ -108,8 +112,8 @@ class AgentRig {
 
   SessionId Open(size_t tenant) {
     const SessionToken token{static_cast<uint8_t>(++opened_), static_cast<uint8_t>(opened_ >> 8)};
-    const SessionId id =
-        *agent->sessions().Open(agent->options().tenants.tenants().at(tenant), token);
+    const SessionId id = *agent->sessions().Open(
+        agent->options().tenants.OfDomain(static_cast<DomainId>(tenant)), token);
     KVT_CHECK(agent->sessions().table().AddSpace(id, TestSpace(kRigBlockBytes)).ok());
     if (agent->sessions().staging().enabled()) {
       const auto region =

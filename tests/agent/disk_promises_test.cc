@@ -356,5 +356,48 @@ TEST(DurableCommitWithoutDisksTest, OfBlocksThatThePolicyRefusesIsToldAtOnce) {
       << "they are committed";
 }
 
+class GrowingPromisesTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kBytes = uint64_t{1} << 20;  // More than blocks of a byte can fill.
+  static constexpr DomainId kFirst{0};
+  static constexpr DomainId kNewcomer{1};
+  ~GrowingPromisesTest() override { promises_.Audit(); }
+
+  testing::SimTime time_;
+  testing::SimExecutor executor_{&time_};
+  TaskScope scope_{&executor_};
+  Waits waits_{&executor_};
+  OffloadStats stats_;
+  const std::unique_ptr<HostTier> host_ =
+      *HostTier::Create({.domains = {{.name = "first", .bytes = kBytes}}, .slab_bytes = kBytes});
+  DiskPromises promises_{&executor_, &waits_, *host_, &stats_};
+};
+
+TEST_F(GrowingPromisesTest, ANewcomerGetsItsPartAsTheOthersGiveTheirsBack) {
+  const PromisedRoom most = promises_.Take(kFirst, 1, 10'000);
+  PromisedRoom rest = promises_.Take(kFirst, 1, kMaxOffloadQueued);
+  EXPECT_EQ(most.blocks() + rest.blocks(), kMaxOffloadQueued);
+  promises_.AddDomain(kBytes);
+  const PromisedRoom one = promises_.Take(kNewcomer, 1, 100);
+  EXPECT_EQ(one.blocks(), 1) << "so that nobody starves";
+  EXPECT_FALSE(promises_.Take(kNewcomer, 1, 100));
+  promises_.Audit();
+  size_t granted = 0;
+  scope_.Spawn([](DiskPromises* from, absl::Time by, size_t* blocks) -> Task<void> {
+    DiskPromises::Put put{.session = SessionId{7}, .domain = kNewcomer, .slot_bytes = 1};
+    put.blocks = 5'000;
+    const PromisedRoom room = co_await from->Await(put, by);
+    *blocks = room.blocks();
+  }(&promises_, time_.Now() + absl::Seconds(1), &granted));
+  EXPECT_EQ(granted, 0);
+  rest.Release();
+  while (granted == 0) ASSERT_TRUE(time_.Step());
+  EXPECT_EQ(granted, 5'000) << "what another domain gave back";
+  EXPECT_FALSE(promises_.Take(kFirst, 1, 1)) << "it has more than its part";
+  promises_.DropDomain(kNewcomer);
+  EXPECT_EQ(promises_.Take(kFirst, 1, kMaxOffloadQueued).blocks(), kMaxOffloadQueued - 10'000 - 1)
+      << "the part of one that was dropped is the others'";
+}
+
 }  // namespace
 }  // namespace kvtier

@@ -109,6 +109,16 @@ TEST_F(FairTurnsTest, ACallWaitsForOneOfAnotherTenantsAndNotForAll) {
 }
 
 // While a long call ran, calls of both arrived.
+TEST_F(FairTurnsTest, ADomainThatWasAddedTakesTurnsAsTheOthers) {
+  executor_.Occupy();
+  turns_->AddDomain();
+  Calls(0, "a", 3);
+  Call(kDomains, "newcomer");
+  executor_.RunAll();
+  ASSERT_EQ(begun_.size(), 4u);
+  EXPECT_TRUE(begun_[0] == "newcomer" || begun_[1] == "newcomer");
+}
+
 TEST_F(FairTurnsTest, WhatArrivesDuringACallHasItsSayBeforeTheNextOne) {
   executor_.Occupy();
   Calls(0, "a", 2);

@@ -118,12 +118,12 @@ TEST(GpuCopiesTest, WhoWaitsForBlocksGoesAheadOfACommitsCopies) {
 }
 
 TEST(GpuTenantTest, APoolOfAnUnknownTenantIsRefusedByName) {
-  const Agent::Options options{.node = *NodeId::FromString("rig"),
-                               .tenants = *TenantTable::Create({{.name = "default"}}),
-                               .host_bytes = 1 << 20,
-                               .slab_bytes = 64 << 10,
-                               .gpu_tenant = "nobody"};
-  const absl::Status status = Agent::Create(options, {}).status();
+  Agent::Options options{.node = *NodeId::FromString("rig"),
+                         .tenants = *TenantTable::Create({{.name = "default"}}),
+                         .host_bytes = 1 << 20,
+                         .slab_bytes = 64 << 10,
+                         .gpu_tenant = "nobody"};
+  const absl::Status status = Agent::Create(std::move(options), {}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_EQ(status.message(), "--gpu_tenant=nobody: no such tenant");
 }

@@ -118,7 +118,7 @@ TEST_F(HangupTest, ATenantWhoseLateSlotsAreHalfOfItsMemoryIsGivenNoMoreToWrite) 
 }
 
 TEST_F(HangupTest, WhoMayStillWriteCountsAsASession) {
-  const Tenant& tenant = rig_.agent->options().tenants.tenants()[0];
+  const Tenant& tenant = rig_.agent->options().tenants.OfDomain(DomainId{0});
   ReserveAndHangUp(1);
   // A quarter is the other tenant's guarantee.
   constexpr size_t kShare = kMaxSessions - kMaxSessions / 4;
@@ -130,7 +130,7 @@ TEST_F(HangupTest, WhoMayStillWriteCountsAsASession) {
       refused.status().message(),
       "sessions: the tenant has 768 of the node's 1024, and 256 are kept for other tenants; 1 "
       "in use are of workers that hung up and may still write");
-  const Tenant& other = rig_.agent->options().tenants.tenants()[1];
+  const Tenant& other = rig_.agent->options().tenants.OfDomain(DomainId{1});
   while (rig_.agent->sessions().table().size() < kMaxSessions - 1) {
     ASSERT_TRUE(rig_.agent->sessions().Open(other, NextToken()).ok());
   }

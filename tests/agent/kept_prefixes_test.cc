@@ -60,7 +60,7 @@ class KeptPrefixesTest : public ::testing::Test {
   }
 
   std::unique_ptr<HostTier> host_ = MakeHost();
-  HostShares shares_{kDomains};  // Slabs: one for each.
+  HostShares shares_{kDomains, kDomains};  // One slab for each.
   BlockChanges changes_;
   testing::StillClock clock_;
   BlockIndex index_{{.domains = kDomains, .clock = &clock_, .changes = &changes_}};

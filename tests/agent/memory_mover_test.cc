@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -48,6 +49,27 @@ class MemoryMoverTest : public ::testing::Test {
   uint64_t SlabsOf(DomainId domain) const {
     return rig_.agent->host().slots(domain).present_slabs();
   }
+  // Sets a field of a tenant's share of host memory, in slabs.
+  absl::Status Set(const std::string& tenant, ShareField field, uint64_t slabs) {
+    const uint64_t bytes = slabs * kSlotsPerSlab * kRigBlockBytes;
+    const TenantChange change{.name = tenant,
+                              .values = {{.tier = Tier::kHost, .field = field, .value = bytes}}};
+    return rig_.Run(rig_.agent->tenants().Set(change, std::nullopt));
+  }
+  // Fills all that the hog may borrow, and keeps one block in each of its slabs.
+  std::vector<BlockKey> KeepOneInEachSlab() {
+    KVT_CHECK(Set("default", ShareField::kGuaranteed, 7).ok());
+    Fill(hog_, 1000, 28);
+    KeptPrefixes& prefixes = rig_.agent->flows().kept_prefixes;
+    const auto begun = prefixes.Begin(kHog, {.hi = 1}, rig_.executor.Now() + absl::Hours(1));
+    std::vector<BlockKey> kept;
+    for (uint64_t i = 0; i < 28; i += kSlotsPerSlab) {
+      kept.push_back(rig_.NameRun(hog_, 1000 + i, 1).keys[0]);
+      KVT_CHECK(prefixes.Add(begun.handle, kept.back()) == KeepLimit::kNone);
+    }
+    prefixes.Filled(begun.handle);
+    return kept;
+  }
   // Leases blocks, and returns how many.
   size_t Lease(SessionId of, uint64_t first, size_t count) {
     const auto onboarded = rig_.Run(rig_.Onboard(of, first, count, absl::Milliseconds(10)));
@@ -84,10 +106,13 @@ TEST_F(MemoryMoverTest, WhatWasBorrowedIsGivenBackAndTheOwnerKeepsAllItsBlocks) 
   EXPECT_EQ(SlabsOf(kHog), 4u);
   EXPECT_EQ(Found(quiet_, 1, 16), 16u);
   EXPECT_EQ(Found(hog_, 1000, 28), 16u);
-  EXPECT_EQ(rig_.agent->ledger().Of(kHog, kQuiet), 12u);
-  EXPECT_EQ(rig_.agent->ledger().SufferedBy(kHog), 12u);
-  EXPECT_EQ(rig_.agent->ledger().CausedBy(kQuiet), 12u);
-  EXPECT_EQ(rig_.agent->ledger().SufferedBy(kQuiet), 0u);
+  const EvictionLedger& ledger = rig_.agent->evictor().ledger();
+  EXPECT_EQ(ledger.SufferedBy(kHog), 12u);
+  EXPECT_EQ(ledger.Of(kHog), 12u);
+  uint64_t taken = 0;
+  ledger.ForEachTakenBy(kQuiet, [&taken](DomainId, uint64_t blocks) { taken += blocks; });
+  EXPECT_EQ(taken, 12u);
+  EXPECT_EQ(ledger.SufferedBy(kQuiet), 0u);
   EXPECT_EQ(rig_.agent->mover().figures().stray_bytes, 0u) << "what left was given back at once";
   rig_.agent->Audit();
 }
@@ -98,7 +123,7 @@ TEST_F(MemoryMoverTest, NothingOfAGuaranteeLeavesForAnother) {
   Settle();
   Put(hog_, 2000, 200);
   EXPECT_EQ(Found(quiet_, 1, 16), 16u);
-  EXPECT_EQ(rig_.agent->ledger().SufferedBy(kQuiet), 0u);
+  EXPECT_EQ(rig_.agent->evictor().ledger().SufferedBy(kQuiet), 0u);
 }
 
 TEST_F(MemoryMoverTest, ASlabThatIsLeasedIsWaitedForAndItsBlocksGetNoNewLeases) {
@@ -140,52 +165,39 @@ TEST_F(MemoryMoverTest, AReservationIsWrittenAndCommittedInASlabThatIsToLeave) {
 TEST_F(MemoryMoverTest, AShareThatIsSetMovesMemory) {
   Fill(hog_, 1000, 28);
   Put(quiet_, 1, 4);
-  ASSERT_TRUE(
-      rig_.agent->SetHostShare(kQuiet, TierShare{.guaranteed = 6 * kSlotsPerSlab * kRigBlockBytes})
-          .ok());
+  ASSERT_TRUE(Set("acme", ShareField::kGuaranteed, 6).ok());
   Fill(quiet_, 1, 24);
   EXPECT_EQ(SlabsOf(kQuiet), 6u);
   EXPECT_EQ(SlabsOf(kHog), 2u);
-  EXPECT_FALSE(
-      rig_.agent->SetHostShare(kHog, TierShare{.guaranteed = 3 * kSlotsPerSlab * kRigBlockBytes})
-          .ok());
+  EXPECT_FALSE(Set("default", ShareField::kGuaranteed, 3).ok());
 }
 
 TEST_F(MemoryMoverTest, BlocksThatAreKeptMoveOutOfASlabThatIsToLeave) {
-  Fill(hog_, 1000, 28);
-  // One block of each of the hog's slabs is kept.
-  std::vector<BlockKey> kept;
-  for (uint64_t i = 0; i < 28; i += kSlotsPerSlab) {
-    kept.push_back(rig_.NameRun(hog_, 1000 + i, 1).keys[0]);
-    rig_.agent->index().Keep(kept.back(), static_cast<KeptNumber>(i + 1));
-  }
+  const std::vector<BlockKey> kept = KeepOneInEachSlab();
+  ASSERT_TRUE(Set("default", ShareField::kGuaranteed, 4).ok());
   Fill(quiet_, 1, 16);
   EXPECT_EQ(SlabsOf(kQuiet), 4u);
   EXPECT_GE(rig_.agent->mover().figures().copied, 3u);
   for (uint64_t i = 0; i < 28; i += kSlotsPerSlab) {
     EXPECT_EQ(rig_.Hits(hog_, 1000 + i, 1), 1u) << "with its bytes, in block " << i;
   }
-  rig_.agent->host().Audit();
-  rig_.agent->index().Audit();
-  for (const BlockKey& key : kept) rig_.agent->index().Unkeep(key);
+  rig_.agent->Audit();
 }
 
-TEST_F(MemoryMoverTest, ABlockThatChangedWhereItLayIsDroppedAndNotCopied) {
-  Fill(hog_, 1000, 28);
-  const BlockKey key = rig_.NameRun(hog_, 1000, 1).keys[0];
-  rig_.agent->index().Keep(key, KeptNumber{1});
-  const uint64_t offset = rig_.agent->index().Find(key)->slot.offset().value;
-  rig_.agent->host().arena(kHog).bytes()[offset] ^= std::byte{1};
-  // Everything leaves but what is kept, until the slab has its turn.
-  ASSERT_TRUE(
-      rig_.agent->SetHostShare(kHog, TierShare{.maximum = 2 * kSlotsPerSlab * kRigBlockBytes})
-          .ok());
-  Fill(quiet_, 1, 28);
-  for (int i = 0; i < 40 && rig_.agent->index().IsKept(key); ++i) {
-    Put(hog_, 2000 + static_cast<uint64_t>(i), 1);
-    Settle();
+TEST_F(MemoryMoverTest, BlocksThatChangedWhereTheyLayAreDroppedAndNotCopied) {
+  const std::vector<BlockKey> kept = KeepOneInEachSlab();
+  for (const BlockKey& key : kept) {
+    const uint64_t offset = rig_.agent->index().Find(key)->slot.offset().value;
+    rig_.agent->host().arena(kHog).bytes()[offset] ^= std::byte{1};
   }
-  EXPECT_EQ(rig_.Hits(hog_, 1000, 1), 0u);
+  ASSERT_TRUE(Set("default", ShareField::kGuaranteed, 4).ok());
+  Fill(quiet_, 1, 16);
+  EXPECT_EQ(SlabsOf(kQuiet), 4u);
+  EXPECT_EQ(rig_.agent->mover().figures().copied, 0u);
+  const auto is_here = [&](const BlockKey& key) {
+    return rig_.agent->index().In(Tier::kHost, key);
+  };
+  EXPECT_EQ(std::ranges::count_if(kept, is_here), 4) << "those of slabs that stayed";
 }
 
 // A worker maps its whole arena, and memory comes where it touches it.

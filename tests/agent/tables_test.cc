@@ -58,6 +58,45 @@ TEST(TenantTableTest, HoldsKMaxTenantsAndNotOneMore) {
   EXPECT_FALSE(TenantTable::Create(entries).ok());
 }
 
+TEST(TenantTableTest, ADroppedTenantComesAgainInANewDomainOnceNothingOfItIsHeld) {
+  TenantTable table = *TenantTable::Create({TenantNumber(0), TenantNumber(1)});
+  table.Leave(DomainId{0});
+  EXPECT_EQ(table.Find("tenant-0"), nullptr);
+  EXPECT_EQ(table.DomainOf(TenantTagOf("tenant-0")), std::nullopt);
+  EXPECT_EQ(table.OfDomain(DomainId{0}).name, "tenant-0") << "what is held says whose it is";
+  // A block of the old domain would be found by its name, and be taken to lie in the new one.
+  EXPECT_TRUE(absl::IsFailedPrecondition(table.Check(TenantNumber(0))));
+  TenantTable::Entry alias = TenantNumber(0);
+  alias.name = "alias";
+  EXPECT_TRUE(absl::IsFailedPrecondition(table.Check(alias)));
+  table.Forget(DomainId{0});
+  ASSERT_EQ(table.Check(TenantNumber(0)), absl::OkStatus());
+  EXPECT_EQ(table.Add(TenantNumber(0)).domain, DomainId{2});
+  EXPECT_EQ(table.DomainOf(TenantTagOf("tenant-0")), DomainId{2});
+}
+
+TEST(TenantTableTest, AShutTenantIsThereAndIsNotLetIn) {
+  TenantTable table = *TenantTable::Create({TenantNumber(0)});
+  table.Shut(DomainId{0});
+  EXPECT_NE(table.Find("tenant-0"), nullptr);
+  EXPECT_EQ(table.FindAdmitted("tenant-0"), nullptr);
+  table.Reopen(DomainId{0});
+  EXPECT_EQ(table.FindAdmitted("tenant-0"), table.Find("tenant-0"));
+}
+
+TEST(TenantTableTest, GivesKMaxDomainsInItsLifeAndNotOneMore) {
+  TenantTable table = *TenantTable::Create({TenantNumber(0)});
+  for (size_t i = 1; i < kMaxDomains; ++i) {
+    ASSERT_EQ(table.Check(TenantNumber(i)), absl::OkStatus()) << i;
+    const DomainId domain = table.Add(TenantNumber(i)).domain;
+    table.Leave(domain);
+    table.Forget(domain);
+  }
+  const absl::Status refused = table.Check(TenantNumber(kMaxDomains));
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused));
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("restart the agent"));
+}
+
 class SessionTableTest : public ::testing::Test {
  protected:
   static SessionToken Token(size_t number) {
@@ -68,7 +107,7 @@ class SessionTableTest : public ::testing::Test {
 };
 
 TEST_F(SessionTableTest, ATokenFindsItsSessionUntilItCloses) {
-  const SessionId id = *sessions_.Open(tenants_.tenants()[0], Token(1));
+  const SessionId id = *sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(1));
   EXPECT_EQ(*sessions_.Find(Token(1)), id);
   sessions_.Close(id);
   sessions_.Close(id);
@@ -79,16 +118,16 @@ TEST_F(SessionTableTest, ATokenFindsItsSessionUntilItCloses) {
 TEST_F(SessionTableTest, HoldsKMaxSessionsAndNotOneMore) {
   std::vector<SessionId> ids;
   for (size_t i = 0; i < kMaxSessions; ++i) {
-    ids.push_back(*sessions_.Open(tenants_.tenants()[0], Token(i)));
+    ids.push_back(*sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(i)));
   }
-  const auto more = sessions_.Open(tenants_.tenants()[0], Token(kMaxSessions));
+  const auto more = sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(kMaxSessions));
   EXPECT_TRUE(absl::IsResourceExhausted(more.status()));
   sessions_.Close(ids.front());
-  EXPECT_TRUE(sessions_.Open(tenants_.tenants()[0], Token(kMaxSessions)).ok());
+  EXPECT_TRUE(sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(kMaxSessions)).ok());
 }
 
 TEST_F(SessionTableTest, HoldsKMaxSpacesPerSessionAndNotOneMore) {
-  const SessionId id = *sessions_.Open(tenants_.tenants()[0], Token(1));
+  const SessionId id = *sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(1));
   for (size_t i = 1; i <= kMaxSpacesPerSession; ++i) {
     EXPECT_EQ(*sessions_.AddSpace(id, TestSpace(i * 4096)), i);
   }
@@ -97,7 +136,7 @@ TEST_F(SessionTableTest, HoldsKMaxSpacesPerSessionAndNotOneMore) {
 }
 
 TEST_F(SessionTableTest, ASpaceThatIsRemovedMakesRoomAndItsIdIsNeverAnothers) {
-  const SessionId id = *sessions_.Open(tenants_.tenants()[0], Token(1));
+  const SessionId id = *sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(1));
   for (size_t i = 1; i <= kMaxSpacesPerSession; ++i) {
     ASSERT_TRUE(sessions_.AddSpace(id, TestSpace(i * 4096), i).ok());
   }
@@ -122,8 +161,8 @@ TEST_F(SessionTableTest, ASpaceThatIsRemovedMakesRoomAndItsIdIsNeverAnothers) {
 }
 
 TEST_F(SessionTableTest, TenantsAndSpacesNameTheSameEngineKeyDifferently) {
-  const SessionId one = *sessions_.Open(tenants_.tenants()[0], Token(1));
-  const SessionId other = *sessions_.Open(tenants_.tenants()[1], Token(2));
+  const SessionId one = *sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(1));
+  const SessionId other = *sessions_.Open(tenants_.OfDomain(DomainId{1}), Token(2));
   const uint32_t small = *sessions_.AddSpace(one, TestSpace(4096));
   const uint32_t large = *sessions_.AddSpace(one, TestSpace(8192));
   const uint32_t others = *sessions_.AddSpace(other, TestSpace(4096));

@@ -1,5 +1,6 @@
 #include "agent/tenant_shares.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <random>
 #include <vector>
@@ -96,6 +97,118 @@ TEST(TenantSharesModel, AgreesWithALookAtEveryTenant) {
       ASSERT_EQ(shares.Taken(id), plain.taken[domain]);
     }
     shares.Audit();
+  }
+}
+
+TEST(TenantSharesTest, ANewcomerGrowsIntoItsGuaranteeAsOthersGiveBack) {
+  TenantShares shares(8, 1);
+  EXPECT_EQ(TakeAll(&shares, kOne), 8u);
+  shares.AddDomain();
+  EXPECT_EQ(shares.guarantee(), 2u);
+  EXPECT_EQ(shares.Guarantee(kOther), 0u) << "nothing is taken back from anybody";
+  EXPECT_FALSE(shares.MayTake(kOther));
+  shares.GiveBack(kOne);
+  EXPECT_EQ(shares.Guarantee(kOther), 1u);
+  EXPECT_FALSE(shares.MayTake(kOne)) << "it is the newcomer's now";
+  shares.GiveBack(kOne);
+  shares.GiveBack(kOne);
+  EXPECT_EQ(shares.Guarantee(kOther), 2u);
+  EXPECT_TRUE(shares.MayTake(kOne)) << "the third is whoever's comes first";
+  EXPECT_EQ(TakeAll(&shares, kOther), 3u);
+}
+
+TEST(TenantSharesTest, WhoGoesIsGuaranteedNothingAndTheOthersMore) {
+  TenantShares shares(8, 2);
+  EXPECT_EQ(TakeAll(&shares, kOther), 6u);
+  shares.DropDomain(kOther);
+  EXPECT_EQ(shares.guarantee(), 4u);
+  EXPECT_EQ(shares.Guarantee(kOne), 2u) << "it grows";
+  EXPECT_FALSE(shares.MayTake(kOther));
+  for (int i = 0; i < 6; ++i) shares.GiveBack(kOther);
+  EXPECT_EQ(shares.Guarantee(kOne), 4u);
+  EXPECT_EQ(TakeAll(&shares, kOne), 8u);
+  shares.AddDomain();
+  EXPECT_EQ(shares.Taken(DomainId{2}), 0u) << "a domain is never given again";
+}
+
+// GrowingShares says the same of tenants that come and go, one step at a time.
+struct GrowingShares {
+  struct Tenant {
+    size_t taken = 0;
+    size_t guarantee = 0;
+    bool dropped = false;
+  };
+  size_t limit = 0;
+  std::vector<Tenant> tenants;
+
+  size_t Aim() const {
+    size_t there = 0;
+    for (const Tenant& tenant : tenants) there += tenant.dropped ? 0 : 1;
+    return limit / 2 / there;
+  }
+  // Returns what is free, less what all but `but` are owed.
+  size_t FreeFor(const Tenant* but) const {
+    size_t left = limit;
+    for (const Tenant& tenant : tenants) {
+      left -= &tenant == but ? tenant.taken : std::max(tenant.taken, tenant.guarantee);
+    }
+    return left;
+  }
+  bool MayTake(const Tenant& tenant) const { return FreeFor(&tenant) > 0; }
+  // Cuts what is beyond the aim, and lets the first that is short of it grow by one, and again.
+  void Settle() {
+    const size_t aim = Aim();
+    for (Tenant& tenant : tenants) {
+      tenant.guarantee = tenant.dropped ? 0 : std::min(tenant.guarantee, aim);
+    }
+    for (Tenant& tenant : tenants) {
+      while (!tenant.dropped && tenant.guarantee < aim &&
+             (tenant.taken > tenant.guarantee || FreeFor(nullptr) > 0)) {
+        ++tenant.guarantee;
+      }
+      if (!tenant.dropped && tenant.guarantee < aim) return;  // The others wait for it.
+    }
+  }
+};
+
+TEST(TenantSharesModel, AgreesWithOneStepAtATimeWhileTenantsComeAndGo) {
+  const uint64_t seed = testing::TestSeed();
+  std::printf("seed %d\n", static_cast<int>(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 200; ++round) {
+    const size_t limit = 16 + random() % 100;
+    GrowingShares plain{.limit = limit, .tenants = {{}}};
+    TenantShares shares(limit, 1);
+    plain.Settle();
+    size_t there = 1;
+    for (int step = 0; step < 2'000; ++step) {
+      const size_t domain = random() % plain.tenants.size();
+      const auto id = static_cast<DomainId>(domain);
+      GrowingShares::Tenant& tenant = plain.tenants[domain];
+      const uint64_t dice = random() % 100;
+      if (dice == 0 && there < 8) {
+        shares.AddDomain();
+        plain.tenants.emplace_back();
+        ++there;
+      } else if (dice == 1 && there > 1 && !tenant.dropped) {
+        shares.DropDomain(id);
+        tenant.dropped = true;
+        --there;
+      } else if (dice < 60 && shares.MayTake(id)) {
+        shares.Take(id);
+        ++tenant.taken;
+      } else if (tenant.taken > 0) {
+        shares.GiveBack(id);
+        --tenant.taken;
+      }
+      plain.Settle();
+      shares.Audit();
+      for (size_t each = 0; each < plain.tenants.size(); ++each) {
+        const auto of = static_cast<DomainId>(each);
+        ASSERT_EQ(shares.Guarantee(of), plain.tenants[each].guarantee) << round << " " << step;
+        ASSERT_EQ(shares.MayTake(of), plain.MayTake(plain.tenants[each])) << round << " " << step;
+      }
+    }
   }
 }
 

@@ -46,8 +46,8 @@ class TenantsDirTest : public ::testing::Test {
 TEST_F(TenantsDirTest, WithoutTheFlagOneTenantIsOpen) {
   const auto tenants = ReadTenants("");
   ASSERT_TRUE(tenants.ok()) << tenants.status();
-  ASSERT_EQ(tenants->tenants().size(), 1);
-  EXPECT_EQ(tenants->tenants()[0].name, "default");
+  ASSERT_EQ(tenants->size(), 1);
+  EXPECT_EQ(tenants->OfDomain(DomainId{0}).name, "default");
 }
 
 // A volume that was not mounted yet opened the node to every worker, without a secret.
@@ -74,9 +74,9 @@ TEST_F(TenantsDirTest, AMountedSecretIsReadThroughItsLinks) {
   std::filesystem::create_symlink("..data/acme", directory_ + "/acme");
   const auto tenants = ReadTenants(directory_);
   ASSERT_TRUE(tenants.ok()) << tenants.status();
-  ASSERT_EQ(tenants->tenants().size(), 1);
-  EXPECT_EQ(tenants->tenants()[0].name, "acme");
-  EXPECT_EQ(tenants->tenants()[0].key, TenantKey::FromSecret(kSecret));
+  ASSERT_EQ(tenants->size(), 1);
+  EXPECT_EQ(tenants->OfDomain(DomainId{0}).name, "acme");
+  EXPECT_EQ(tenants->OfDomain(DomainId{0}).key, TenantKey::FromSecret(kSecret));
 }
 
 TEST_F(TenantsDirTest, WhatCannotBeReadIsNamed) {

@@ -1,10 +1,12 @@
 #include "cli/arguments.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "cli/help.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -85,8 +87,8 @@ TEST(Arguments, NameTheGpuThatIsResized) {
 }
 
 TEST(Arguments, NameThePinsAndThePrefixThatAreDropped) {
-  EXPECT_EQ(Parse("pins list")->tenant, "");
-  EXPECT_EQ(Parse("pins list --tenant acme")->tenant, "acme");
+  EXPECT_EQ(Parse("pins list")->pins_tenant, "");
+  EXPECT_EQ(Parse("pins list --tenant acme")->pins_tenant, "acme");
   EXPECT_EQ(Parse("pins drop --tenant acme")->pin, 0u);
   EXPECT_EQ(Parse("pins drop --tenant acme --pin 7")->pin, 7u);
   const auto drop = Parse(
@@ -96,18 +98,67 @@ TEST(Arguments, NameThePinsAndThePrefixThatAreDropped) {
   EXPECT_EQ(drop->timeout, absl::Seconds(60));
 }
 
+TEST(Arguments, SayWhatIsToChangeOfATenant) {
+  EXPECT_EQ(Parse("tenants")->verb, Verb::kTenants);
+  EXPECT_EQ(Parse("tenants list")->verb, Verb::kTenants);
+  EXPECT_EQ(Parse("tenants describe acme")->tenant.change.name, "acme");
+  const auto set = Parse(
+      "tenants set acme --host_guaranteed 10GiB --disk_weight=3 --gpu_maximum=default "
+      "--secret_file /f");
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->verb, Verb::kTenantSet);
+  EXPECT_EQ(set->tenant.secret_file, "/f");
+  ASSERT_EQ(set->tenant.change.values.size(), 3);
+  EXPECT_EQ(set->tenant.change.values[0].tier, Tier::kHost);
+  EXPECT_EQ(set->tenant.change.values[0].value, uint64_t{10} << 30);
+  EXPECT_EQ(set->tenant.change.values[1].value, 3);
+  EXPECT_EQ(set->tenant.change.values[2].value, std::nullopt);
+  EXPECT_TRUE(Parse("tenants drop acme --yes")->yes);
+  EXPECT_EQ(Parse("tenants drop acme --yes")->timeout, absl::Seconds(60));
+  EXPECT_EQ(Parse("tenants list --coordinator /c.sock")->coordinator, "unix:/c.sock");
+}
+
+TEST(Arguments, RefuseWhatIsNoChangeOfATenant) {
+  const auto refusal = [](const std::string& line) {
+    return std::string(Parse(line).status().message());
+  };
+  EXPECT_THAT(refusal("tenants describe"), HasSubstr("needs the name of one tenant"));
+  EXPECT_THAT(refusal("tenants set acme"), HasSubstr("something to set"));
+  EXPECT_THAT(refusal("tenants set -"), HasSubstr("-"));
+  EXPECT_THAT(refusal("tenants set a/b --host_weight 1"), HasSubstr("not 'a/b'"));
+  EXPECT_THAT(refusal("tenants set acme --host_weight much"), HasSubstr("--host_weight: 'much'"));
+  EXPECT_THAT(refusal("tenants set acme --host_maximum 1XB"), HasSubstr("--host_maximum: '1XB'"));
+  EXPECT_THAT(refusal("tenants drop acme"), HasSubstr("add --yes to mean it"));
+  EXPECT_THAT(refusal("tenants make acme"), HasSubstr("unknown verb 'tenants make'"));
+  EXPECT_THAT(refusal("tenants list acme"), HasSubstr("does not take 'acme'"));
+  EXPECT_THAT(refusal("tenants --agent /a --coordinator /c"), HasSubstr("one of the two"));
+  EXPECT_THAT(refusal("tenants set acme --coordinator /c --secret_file /f"),
+              HasSubstr("takes no secret"));
+  EXPECT_THAT(refusal("status --host_weight 1"), HasSubstr("does not take --host_weight"));
+}
+
 TEST(Arguments, HelpWinsOverWhatStandsBesideIt) {
   EXPECT_EQ(Parse("evict --help")->verb, Verb::kHelp);
   EXPECT_EQ(Parse("-h")->verb, Verb::kHelp);
 }
 
 TEST(Arguments, EveryVerbAndOptionIsInTheHelp) {
-  for (const char* word :
-       {"status",         "nodes",         "tiers",      "tenants",   "disk info",   "lookup",
-        "evict",          "tenant erase",  "gpu resize", "settings",  "size",        "version",
-        "--agent",        "--coordinator", "--output",   "--timeout", "--block-key", "--tenant",
-        "--space-digest", "--engine-key",  "--tier",     "--yes",     "--device",    "pins list",
-        "pins drop",      "prefix drop",   "--pin"}) {
+  for (const char* word : {"status",         "nodes",
+                           "tiers",          "tenants",
+                           "disk info",      "lookup",
+                           "evict",          "tenant erase",
+                           "gpu resize",     "settings",
+                           "size",           "version",
+                           "--agent",        "--coordinator",
+                           "--output",       "--timeout",
+                           "--block-key",    "--tenant",
+                           "--space-digest", "--engine-key",
+                           "--tier",         "--yes",
+                           "--device",       "tenants set",
+                           "tenants drop",   "tenants describe",
+                           "--secret_file",  "--host_guaranteed",
+                           "pins list",      "pins drop",
+                           "prefix drop",    "--pin"}) {
     EXPECT_THAT(HelpText(), HasSubstr(word));
   }
 }

@@ -2,6 +2,7 @@
 // printed, and the exit code.
 #include "cli/command.h"
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -388,6 +389,56 @@ TEST(Command, VersionAndHelpAskNobody) {
   EXPECT_THAT(Kvtier({"version"}).out, HasSubstr("speaks protocol 1 to 1, layout "));
   EXPECT_THAT(Kvtier({"version", "-o", "json"}).out, HasSubstr("\"protocol_version\": 1"));
   EXPECT_THAT(Kvtier({"help"}).out, HasSubstr("Exit codes:"));
+}
+
+TEST_F(CommandTest, TenantsSetSaysWhatIsToChangeAndSendsTheSecret) {
+  const std::string file = ::testing::TempDir() + "kvtier-secret";
+  std::ofstream(file) << "sixteen bytes or more\n";
+  const Outcome outcome = Kvtier(
+      {"tenants", "set", "acme", "--host_weight=3", "--secret_file", file, "--agent", agent_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kOk) << outcome.out << outcome.err;
+  EXPECT_EQ(agent_.set_asked.secret(), "sixteen bytes or more");
+  EXPECT_EQ(agent_.set_asked.settings().name(), "acme");
+  ASSERT_EQ(agent_.set_asked.settings().values_size(), 1);
+  EXPECT_EQ(agent_.set_asked.settings().values(0).value(), 3u);
+  EXPECT_THAT(outcome.out, HasSubstr("acme"));
+  const Outcome nothing =
+      Kvtier({"tenants", "set", "acme", "--secret_file", file + ".gone", "--agent", agent_at_});
+  EXPECT_EQ(nothing.code, ExitCode::kUsage);
+  EXPECT_THAT(nothing.err, HasSubstr(file + ".gone"));
+}
+
+TEST_F(CommandTest, TenantsDescribeAndDropAskAboutOne) {
+  agent_.tenants.set_node_id("n1");
+  agent_.tenants.add_tenants()->set_name("acme");
+  const Outcome known = Kvtier({"tenants", "describe", "acme", "--agent", agent_at_});
+  EXPECT_EQ(known.code, ExitCode::kOk);
+  EXPECT_THAT(known.out, HasSubstr("AGENT  n1"));
+  const Outcome unknown = Kvtier({"tenants", "describe", "acne", "--agent", agent_at_});
+  EXPECT_EQ(unknown.code, ExitCode::kNotFound);
+  agent_.tenant_dropped.set_disk_blocks(7);
+  const Outcome dropped = Kvtier({"tenants", "drop", "acme", "--yes", "--agent", agent_at_});
+  EXPECT_EQ(dropped.code, ExitCode::kOk);
+  EXPECT_EQ(agent_.tenant_drop_asked.tenant(), "acme");
+  EXPECT_THAT(dropped.out, HasSubstr("7"));
+}
+
+TEST_F(CommandTest, TenantsOfACoordinatorAreTheClustersSettings) {
+  v1::TenantReport* const acme = coordinator_.tenants.add_tenants();
+  acme->set_name("acme");
+  coordinator_.tenants.set_settings_version(4);
+  const Outcome listed = Kvtier({"tenants", "list", "--coordinator", coordinator_at_});
+  EXPECT_EQ(listed.code, ExitCode::kOk);
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("acme"), HasSubstr("version 4")));
+  EXPECT_THAT(Kvtier({"tenants", "-o", "json", "--coordinator", coordinator_at_}).out,
+              HasSubstr("\"settings_version\": 4"));
+  const Outcome set =
+      Kvtier({"tenants", "set", "acme", "--disk_weight", "2", "--coordinator", coordinator_at_});
+  EXPECT_EQ(set.code, ExitCode::kOk);
+  EXPECT_THAT(set.out, HasSubstr("COORDINATOR  " + coordinator_at_));
+  EXPECT_EQ(coordinator_.set_asked.settings().values(0).value(), 2u);
+  EXPECT_EQ(Kvtier({"tenants", "drop", "acme", "--yes", "--coordinator", coordinator_at_}).code,
+            ExitCode::kOk);
 }
 
 }  // namespace

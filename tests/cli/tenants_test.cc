@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/status/status.h"
+#include "cli/tenant_shares.h"
 
 namespace kvtier::cli {
 namespace {
@@ -20,14 +21,24 @@ v1::ListTenantsResponse TwoTenants() {
   response.set_node_id("n1");
   v1::TenantReport* const acme = response.add_tenants();
   acme->set_name("acme");
+  acme->set_state("serving");
+  acme->set_settings_source("node");
   SetShare(700, 256, 1024, acme->mutable_sessions());
   SetShare(12'000, 65'536, 262'144, acme->mutable_leases());
   SetShare(64, 16'384, 65'536, acme->mutable_reservations());
-  acme->set_host_capacity_bytes(uint64_t{32} << 30);
-  acme->set_host_used_bytes(uint64_t{24} << 30);
+  acme->set_host_capacity_bytes(uint64_t{50} << 30);
+  acme->set_host_used_bytes(uint64_t{48} << 30);
   acme->set_host_blocks(12'288);
   acme->mutable_kept()->set_prefixes(3);
   acme->mutable_kept()->set_bytes(uint64_t{2} << 30);
+  v1::TenantHost* const host = acme->mutable_host();
+  host->set_guaranteed_bytes(uint64_t{20} << 30);
+  host->set_maximum_bytes(UINT64_MAX);
+  host->set_fair_bytes(uint64_t{44} << 30);
+  host->set_evictions(900);
+  v1::TenantTaken* const taken = host->add_taken();
+  taken->set_tenant("other");
+  taken->set_blocks(46);
   v1::TenantDisk* const disk = acme->mutable_disk();
   disk->set_used_bytes(uint64_t{600} << 30);
   disk->set_guaranteed_bytes(uint64_t{256} << 30);
@@ -38,10 +49,16 @@ v1::ListTenantsResponse TwoTenants() {
   disk->set_evictions_caused(7);
   v1::TenantReport* const other = response.add_tenants();
   other->set_name("other");
+  other->set_state("shut");
+  other->set_settings_source("default");
   SetShare(0, 256, 1024, other->mutable_sessions());
   SetShare(0, 65'536, 262'144, other->mutable_leases());
   SetShare(0, 16'384, 65'536, other->mutable_reservations());
-  other->set_host_capacity_bytes(uint64_t{32} << 30);
+  other->set_host_capacity_bytes(uint64_t{14} << 30);
+  other->mutable_host()->set_guaranteed_bytes(uint64_t{44} << 30);
+  other->mutable_host()->set_maximum_bytes(uint64_t{48} << 30);
+  other->mutable_host()->set_evictions(50);
+  other->mutable_host()->set_evictions_suffered(46);
   other->mutable_disk()->set_guaranteed_bytes(uint64_t{256} << 30);
   other->mutable_disk()->set_maximum_bytes(uint64_t{300} << 30);
   return response;
@@ -51,13 +68,17 @@ TEST(TenantsTable, HasARowForEachTenantAndTheNodeBelow) {
   EXPECT_EQ(TenantsTable({{"unix:/a.sock", TwoTenants()},
                           {"unix:/b.sock", absl::UnavailableError("connection refused")}}),
             R"(AGENT  n1  unix:/a.sock
-  TENANT    SESSIONS            LEASES  RESERVATIONS  HOST MEMORY      USED    FULL  BLOCKS  PINS      KEPT
-  acme    700 of 256  12,000 of 65,536  64 of 16,384     32.0 GiB  24.0 GiB  75.0 %  12,288     3  2.00 GiB
-  other     0 of 256       0 of 65,536   0 of 16,384     32.0 GiB       0 B   0.0 %       0     0       0 B
+  TENANT  STATE      SESSIONS            LEASES  RESERVATIONS  PINS      KEPT
+  acme    serving  700 of 256  12,000 of 65,536  64 of 16,384     3  2.00 GiB
+  other   shut       0 of 256       0 of 65,536   0 of 16,384     0       0 B
   the node: 700 of 1,024 sessions, 12,000 of 262,144 leases, 64 of 65,536 reservations
+  HOST        HAS      USED  BLOCKS  GUARANTEED       FULL  FAIR SHARE   MAXIMUM      LENT  BORROWED  EVICTED  FOR OTHERS
+  acme   50.0 GiB  48.0 GiB  12,288    20.0 GiB  240.0 % !    44.0 GiB         -       0 B  30.0 GiB      900           0
+  other  14.0 GiB       0 B       0    44.0 GiB      0.0 %         0 B  48.0 GiB  30.0 GiB       0 B       50          46
   DISK      USED  GUARANTEED  FAIR SHARE  MAXIMUM  EVICTED  FOR OTHERS  OF OTHERS
   acme   600 GiB     256 GiB     510 GiB        -    1,200          40          7
   other      0 B     256 GiB         0 B  300 GiB        0           0          0
+  tenant acme: 50.0 GiB of host memory, 2.5x its guarantee, 92.0 % of evictions of tenant other
 
 AGENT  unix:/b.sock  unreachable (connection refused)
 )");
@@ -72,9 +93,12 @@ TEST(TenantsJson, IsAStableSchema) {
     {
       "address": "unix:/a.sock",
       "node_id": "n1",
+      "settings_version": 0,
       "tenants": [
         {
           "name": "acme",
+          "state": "serving",
+          "settings_source": "node",
           "sessions": {
             "used": 700,
             "guaranteed": 256,
@@ -91,9 +115,21 @@ TEST(TenantsJson, IsAStableSchema) {
             "limit": 65536
           },
           "host": {
-            "capacity_bytes": 34359738368,
-            "used_bytes": 25769803776,
-            "blocks": 12288
+            "capacity_bytes": 53687091200,
+            "used_bytes": 51539607552,
+            "blocks": 12288,
+            "guaranteed_bytes": 21474836480,
+            "maximum_bytes": null,
+            "fair_bytes": 47244640256,
+            "nearly_full": true,
+            "evictions": 900,
+            "evictions_suffered": 0,
+            "taken": [
+              {
+                "tenant": "other",
+                "blocks": 46
+              }
+            ]
           },
           "pins": {
             "count": 3,
@@ -113,6 +149,113 @@ TEST(TenantsJson, IsAStableSchema) {
     }
   ]
 }
+)");
+}
+
+TEST(TenantsTable, ATenantThatIsOnlySaidHasNoNumbers) {
+  v1::ListTenantsResponse response;
+  response.set_node_id("n1");
+  v1::TenantReport* const later = response.add_tenants();
+  later->set_name("later");
+  later->set_state("settings");
+  response.set_settings_failure("tenant_settings is damaged");
+  EXPECT_EQ(TenantsTable({{"unix:/a.sock", response}}), R"(AGENT  n1  unix:/a.sock
+  TENANT  STATE     SESSIONS  LEASES  RESERVATIONS  PINS  KEPT
+  later   settings         -       -             -     -     -
+  the node: 0 of 0 sessions, 0 of 0 leases, 0 of 0 reservations
+  settings were lost: tenant_settings is damaged
+)");
+}
+
+v1::SetTenantResponse Described() {
+  v1::SetTenantResponse response;
+  response.set_node_id("n1");
+  response.set_settings_version(3);
+  v1::TenantReport* const acme = response.mutable_tenant();
+  acme->set_name("acme");
+  acme->set_state("serving");
+  acme->set_settings_source("cluster");
+  acme->mutable_settings()->set_name("acme");
+  v1::TenantSetting* const weight = acme->mutable_settings()->add_values();
+  weight->set_tier(v1::TIER_HOST);
+  weight->set_field(v1::SHARE_WEIGHT);
+  weight->set_value(5);
+  v1::TierShareReport* const host = acme->add_shares();
+  host->set_tier(v1::TIER_HOST);
+  host->set_guaranteed_bytes(uint64_t{10} << 30);
+  host->set_weight(5);
+  v1::TierShareReport* const disk = acme->add_shares();
+  disk->set_tier(v1::TIER_DISK);
+  disk->set_guaranteed_bytes(0);
+  disk->set_maximum_bytes(uint64_t{1} << 40);
+  disk->set_weight(1);
+  return response;
+}
+
+TEST(TenantTable, SaysWhatHoldsAndWhoSaidIt) {
+  EXPECT_EQ(TenantTable({{"unix:/a.sock", Described()},
+                         {"unix:/b.sock", absl::NotFoundError("no tenant is called 'acme'")}}),
+            R"(AGENT  n1  unix:/a.sock
+  acme (serving): host_weight=5, said by: cluster
+  TIER  GUARANTEED   MAXIMUM  WEIGHT
+  host    10.0 GiB         -       5
+  disk         0 B  1.00 TiB       1
+  version of the cluster's settings: 3
+
+unix:/b.sock  NOT_FOUND: no tenant is called 'acme'
+)");
+}
+
+TEST(TenantJson, IsAStableSchema) {
+  v1::SetTenantResponse one = Described();
+  one.mutable_tenant()->mutable_shares()->RemoveLast();
+  EXPECT_EQ(TenantJson({{"unix:/a.sock", one}}), R"({
+  "schema_version": 1,
+  "agents": [
+    {
+      "address": "unix:/a.sock",
+      "node_id": "n1",
+      "tenant": "acme",
+      "state": "serving",
+      "settings_source": "cluster",
+      "settings_version": 3,
+      "settings": {
+        "host_weight": 5
+      },
+      "shares": [
+        {
+          "tier": "host",
+          "guaranteed_bytes": 10737418240,
+          "maximum_bytes": null,
+          "weight": 5
+        }
+      ]
+    }
+  ]
+}
+)");
+}
+
+TEST(DropTenantTable, SaysWhatWentAndWhatIsStillHeld) {
+  v1::DropTenantResponse response;
+  response.set_sessions(2);
+  response.set_disk_blocks(1000);
+  response.set_memory_blocks(30);
+  response.set_held_bytes(4096);
+  EXPECT_EQ(DropTenantTable({{"unix:/a.sock", response}}),
+            R"(ASKED         SESSIONS ENDED  ON DISK  IN MEMORY  STILL HELD  SETTINGS
+unix:/a.sock               2    1,000         30    4.00 KiB  none      erased when it is released
+)");
+}
+
+TEST(ClusterTenantsTable, HasARowForEachTenantThatIsSaid) {
+  v1::ListTenantsResponse response;
+  EXPECT_EQ(ClusterTenantsTable(response), "Nothing is set.\nversion 0\n");
+  *response.add_tenants() = Described().tenant();
+  response.set_settings_version(3);
+  EXPECT_EQ(ClusterTenantsTable(response), R"(TENANT  SETTINGS
+acme    host_weight=5
+version 3
 )");
 }
 

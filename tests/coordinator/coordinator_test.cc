@@ -51,6 +51,37 @@ TEST_F(CoordinatorTest, ASnapshotMakesANodeLiveAndItsBlocksLocated) {
   EXPECT_EQ(found[1][0].tier, Tier::kDisk);
 }
 
+TEST_F(CoordinatorTest, ANodeThatKnowsLessIsToldOfTheTenants) {
+  EXPECT_FALSE(Tell(SnapshotOf(1, {})).tenants.has_value()) << "nothing is set";
+  coordinator_.SetTenants({.version = 3, .settings = {{"acme", {.name = "acme"}}}});
+  Report report = DeltasOf(1, kEpoch, 0, {});
+  for (const uint64_t known : {0, 2}) {
+    report.tenants_version = known;
+    const ReportReply reply = Tell(report);
+    ASSERT_TRUE(reply.tenants.has_value()) << known;
+    EXPECT_EQ(reply.tenants->version, 3);
+    EXPECT_TRUE(reply.tenants->settings.contains("acme"));
+  }
+  for (const uint64_t known : {3, 8}) {
+    report.tenants_version = known;
+    EXPECT_FALSE(Tell(report).tenants.has_value()) << known;
+  }
+}
+
+// One that lost its settings says nothing until an operator does, and is believed then.
+TEST_F(CoordinatorTest, TheNextVersionIsLaterThanWhatAnyNodeKnows) {
+  EXPECT_EQ(coordinator_.NextTenantsVersion(), 1);
+  Report report = SnapshotOf(1, {});
+  report.tenants_version = 41;
+  EXPECT_FALSE(Tell(report).tenants.has_value());
+  EXPECT_EQ(coordinator_.NextTenantsVersion(), 42);
+  coordinator_.SetTenants({.version = 50});
+  EXPECT_EQ(coordinator_.NextTenantsVersion(), 51);
+  report.tenants_version = UINT64_MAX;
+  Tell(report);
+  EXPECT_EQ(coordinator_.NextTenantsVersion(), 51) << "nobody uses up the numbers";
+}
+
 TEST_F(CoordinatorTest, OfASetEachKeyIsAnsweredAndOfARunTheLeadingOnes) {
   Tell(SnapshotOf(1, {AddOf(1), AddOf(3), AddOf(4)}));
   LocateQuery query{.asker = TestNode(2), .scope = LocateScope::kEach};

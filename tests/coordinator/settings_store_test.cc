@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
@@ -98,6 +100,40 @@ TEST_F(SettingsStoreTest, ADamagedDirectoryIsDataLossNotDefaults) {
   }
   EXPECT_EQ(SettingsStore::Open({.directory = directory_}).status().code(),
             absl::StatusCode::kDataLoss);
+}
+
+TenantChange HostWeight(const std::string& name, std::optional<uint64_t> weight) {
+  return {.name = name,
+          .values = {{.tier = Tier::kHost, .field = ShareField::kWeight, .value = weight}}};
+}
+
+TEST_F(SettingsStoreTest, TenantsThatWereSetAreThereAfterAReopen) {
+  EXPECT_EQ(Open()->tenants().version, 0);
+  ASSERT_TRUE(Open()->ChangeTenant(HostWeight("acme", 3), 1).ok());
+  ASSERT_TRUE(Open()->ChangeTenant(HostWeight("beta", 4), 9).ok());
+  const auto store = Open();
+  EXPECT_EQ(store->tenants().version, 9);
+  ASSERT_EQ(store->tenants().settings.size(), 2);
+  EXPECT_EQ(store->tenants().settings.at("acme").Of(Tier::kHost, ShareField::kWeight), 3);
+  ASSERT_TRUE(store->ChangeTenant(HostWeight("acme", std::nullopt), 10).ok());
+  EXPECT_FALSE(store->tenants().settings.contains("acme")) << "all default is none";
+  ASSERT_TRUE(store->DropTenant("beta", 11).ok());
+  EXPECT_TRUE(store->tenants().settings.empty());
+  EXPECT_EQ(store->tenants().version, 11) << "nodes learn that nothing is set";
+}
+
+TEST_F(SettingsStoreTest, AChangeOfATenantThatCannotBeKeepsWhatIsThere) {
+  const auto store = Open();
+  ASSERT_TRUE(store->ChangeTenant(HostWeight("acme", 3), 1).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(store->ChangeTenant(HostWeight("acme", 1001), 2).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(store->ChangeTenant(HostWeight("-", 1), 2).status()));
+  EXPECT_TRUE(absl::IsNotFound(store->DropTenant("beta", 2).status()));
+  for (size_t i = 1; i < kMaxTenantSettings; ++i) {
+    ASSERT_TRUE(store->ChangeTenant(HostWeight(absl::StrCat("t", i), 1), i).ok());
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(store->ChangeTenant(HostWeight("more", 1), 9).status()));
+  EXPECT_EQ(store->tenants().settings.size(), kMaxTenantSettings);
+  EXPECT_TRUE(store->Set("node_timeout_ms", "2500").ok()) << "a refusal ends the change";
 }
 
 // The child of the test below: acknowledges each Set() on a descriptor until it is

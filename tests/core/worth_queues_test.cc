@@ -158,6 +158,28 @@ TEST(WorthQueuesTest, AnItemThatJoinsAfterAYoungerOneLeftIsFoundWhenItIsCheapest
   EXPECT_EQ(first(now + 70 * kSecond), 3u) << "it has been overdue for 12 seconds";
 }
 
+// The same, where the queue was looked at once more between the two: the cheapest had left as well.
+TEST(WorthQueuesTest, AnItemThatJoinsAfterALookWithoutTheYoungerOneIsFoundToo) {
+  ReuseHazards hazards;
+  for (int i = 0; i < 10'000; ++i) hazards.Learn(kOften, 100, true);
+  for (int i = 0; i < 3000; ++i) hazards.Learn(kOften, 60'000, true);
+  hazards.Conclude({});
+  WorthQueues queues(&hazards);
+  const uint32_t queue = queues.QueueOf({.of = kOften});
+  const auto first = [&](Moment now) { return queues.First(Ranked::kByWorth, now)->item; };
+  const Moment now = 40 * kHour;
+  queues.Add(queue, now - 31 * kHour, 0);
+  queues.Add(queue, now - 30 * kHour, 1);
+  queues.Add(queue, now - 10 * kSecond, 2);
+  EXPECT_EQ(first(now), 0u);
+  queues.Remove(queue, now - 10 * kSecond);
+  queues.Remove(queue, now - 31 * kHour);
+  EXPECT_EQ(first(now), 1u);
+  queues.Add(queue, now - 50 * kSecond, 3);
+  EXPECT_EQ(first(now), 1u);
+  EXPECT_EQ(first(now + 70 * kSecond), 3u) << "it has been overdue for 12 seconds";
+}
+
 // The same choices by a look at every item.
 class PlainQueues {
  public:

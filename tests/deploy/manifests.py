@@ -79,8 +79,12 @@ def flags_of(pod, container, objects):
     path = args.pop("flagfile", None)
     if path is None:
         return args
+    return parse_flags(config_file(pod, container, objects, path).splitlines()) | args
+
+
+def config_file(pod, container, objects, path):
+    """The text of a file that the container has from a ConfigMap."""
     folder, _, key = path.rpartition("/")
     mount = next(m["name"] for m in container["volumeMounts"] if m["mountPath"] == folder)
     volume = next(v for v in pod["volumes"] if v["name"] == mount)
-    text = find(objects, "ConfigMap", volume["configMap"]["name"])["data"][key]
-    return parse_flags(text.splitlines()) | args
+    return find(objects, "ConfigMap", volume["configMap"]["name"])["data"][key]

@@ -1,9 +1,13 @@
 // Reports and Locate on the wire: round trips, refusals, limits.
 #include <limits>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/convert.h"
+#include "proto/convert_tenants.h"
 
 namespace kvtier::convert {
 namespace {
@@ -119,6 +123,69 @@ TEST(ReplyOnTheWire, RefusesNoEpochAndAnotherProtocol) {
   ExpectRefused(ReportReplyFrom(ToWire(ReportReply{}, kBuild)).status(), {"coordinator_epoch"});
   ExpectRefused(ReportReplyFrom(v1::ReportResponse()).status(), {"version"},
                 absl::StatusCode::kFailedPrecondition);
+}
+
+TenantSettings Acme() {
+  TenantSettings acme{.name = "acme"};
+  acme.Of(Tier::kHost, ShareField::kGuaranteed) = UINT64_MAX;
+  acme.Of(Tier::kGpu, ShareField::kWeight) = 1000;
+  return acme;
+}
+
+TEST(ReplyOnTheWire, BringsTheClustersTenants) {
+  EXPECT_EQ(ReportFrom(ToWire(FullReport(), kBuild))->tenants_version, 0);
+  ReportReply reply{.coordinator_epoch = {9}};
+  EXPECT_FALSE(ReportReplyFrom(ToWire(reply, kBuild))->tenants.has_value());
+  reply.tenants = ClusterTenants{.version = 7, .settings = {{"acme", Acme()}}};
+  const auto parsed = ReportReplyFrom(ToWire(reply, kBuild));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  ASSERT_TRUE(parsed->tenants.has_value());
+  EXPECT_EQ(parsed->tenants->version, 7);
+  EXPECT_EQ(parsed->tenants->settings, reply.tenants->settings);
+}
+
+TEST(TenantsOnTheWire, RefuseWhatCannotBe) {
+  v1::ClusterTenants wire = ToWire(ClusterTenants{.version = 7, .settings = {{"acme", Acme()}}});
+  *wire.add_tenants() = wire.tenants(0);
+  ExpectRefused(ClusterTenantsFrom(wire).status(), {"tenants", "'acme'", "once"});
+  wire.mutable_tenants()->RemoveLast();
+  wire.set_version(0);
+  ExpectRefused(ClusterTenantsFrom(wire).status(), {"tenants.version is 0"});
+  wire.set_version(1);
+  while (static_cast<size_t>(wire.tenants_size()) <= kMaxTenantSettings) wire.add_tenants();
+  ExpectRefused(ClusterTenantsFrom(wire).status(), {"tenants", "1025", "1024"});
+}
+
+TEST(TenantsOnTheWire, AChangeNamesTheFieldThatIsWrong) {
+  const auto refused = [](auto change, std::vector<std::string> words) {
+    v1::TenantSettings wire = ToWire(Acme());
+    change(&wire);
+    ExpectRefused(TenantChangeFrom(wire).status(), words);
+  };
+  refused([](auto* wire) { wire->set_name("-acme"); }, {"settings.name", "'-acme'"});
+  refused([](auto* wire) { wire->set_name(std::string(64, 'a')); }, {"settings.name"});
+  refused([](auto* wire) { wire->mutable_values(0)->set_tier(v1::TIER_UNSPECIFIED); },
+          {"settings.values[0].tier"});
+  refused([](auto* wire) { wire->mutable_values(1)->clear_field(); },
+          {"settings.values[1].field is 0"});
+  refused([](auto* wire) { wire->mutable_values(0)->set_value(0); },
+          {"gpu_weight is 0", "1 to 1000"});
+  refused(
+      [](auto* wire) {
+        while (wire->values_size() < 10) *wire->add_values() = wire->values(0);
+      },
+      {"settings.values has 10 entries", "9"});
+}
+
+TEST(TenantsOnTheWire, AValueThatIsAbsentIsTheDefault) {
+  const TenantChange change{.name = "acme",
+                            .values = {{.tier = Tier::kDisk, .field = ShareField::kMaximum}}};
+  const auto parsed = TenantChangeFrom(ToWire(change));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  ASSERT_EQ(parsed->values.size(), 1);
+  EXPECT_EQ(parsed->values[0].tier, Tier::kDisk);
+  EXPECT_EQ(parsed->values[0].field, ShareField::kMaximum);
+  EXPECT_EQ(parsed->values[0].value, std::nullopt);
 }
 
 TEST(LocateQueryOnTheWire, GoesThereAndBackAndRefuses) {

@@ -102,20 +102,21 @@ void SimNode::Boot() {
   transport_ =
       std::make_unique<testing::SimPeerTransport>(executor_.get(), world_.network, address_);
   link_ = std::make_unique<testing::SimCoordinatorLink>(executor_.get(), world_.network, address_);
-  Agent::Options options{.node = id_,
-                         .epoch = {random_.Next()},
-                         .address = address_,
-                         .tenants = Tenants(),
-                         .host_bytes = options_.host_bytes,
-                         .slab_bytes = kSlabBytes,
-                         .host_memory = options_.host_memory,
-                         .staging_bytes = options_.staging_bytes,
-                         .eviction = options_.eviction,
-                         .disk_writes = WritesOf(options_.seed),
-                         .host_scrub_bytes_per_second = kHostScrubRate,
-                         .gpu_bytes = options_.gpu_bytes,
-                         .gpu_block_bytes = Space(kGpuSpace).block_bytes,
-                         .gpu_tenant = Tenants().tenants()[options_.gpu_tenant].name};
+  Agent::Options options{
+      .node = id_,
+      .epoch = {random_.Next()},
+      .address = address_,
+      .tenants = Tenants(),
+      .host_bytes = options_.host_bytes,
+      .slab_bytes = kSlabBytes,
+      .host_memory = options_.host_memory,
+      .staging_bytes = options_.staging_bytes,
+      .eviction = options_.eviction,
+      .disk_writes = WritesOf(options_.seed),
+      .host_scrub_bytes_per_second = kHostScrubRate,
+      .gpu_bytes = options_.gpu_bytes,
+      .gpu_block_bytes = Space(kGpuSpace).block_bytes,
+      .gpu_tenant = Tenants().OfDomain(static_cast<DomainId>(options_.gpu_tenant)).name};
   std::vector<DiskSeam> disks;
   for (const auto& disk : disks_) {
     disk->disk = std::make_unique<testing::SimDisk>(executor_.get(), &disk->media);
@@ -231,8 +232,8 @@ void SimNode::ChangeDiskShares() {
   if (disks == nullptr) return;
   uint64_t left = disks->divided_bytes();
   std::vector<OwnerShare> shares;
-  for (const Tenant& tenant : agent_->options().tenants.tenants()) {
-    OwnerShare& share = shares.emplace_back(OwnerShare{.owner = TenantTagOf(tenant.name)});
+  for (const Tenant* const tenant : agent_->options().tenants.All()) {
+    OwnerShare& share = shares.emplace_back(OwnerShare{.owner = TenantTagOf(tenant->name)});
     if (random_.Draw(0.5)) continue;
     share.share = TierShare{.guaranteed = random_.Below(left + 1),
                             .weight = static_cast<uint32_t>(1 + random_.Below(kMaxShareWeight))};
@@ -272,16 +273,24 @@ void SimNode::AskForRoom(size_t tenant, size_t space) {
                    room ? " slabs" : " slabs, and there is no room"));
 }
 
+Task<void> SimNode::SetShare(Agent* agent, TenantChange change) {
+  (co_await agent->tenants().Set(std::move(change), std::nullopt)).IgnoreError();
+}
+
 void SimNode::DrawShare(size_t tenant) {
-  std::optional<TierShare> share;
-  if (random_.Draw(0.7)) {
-    const uint64_t guaranteed = random_.Below(options_.host_bytes / kTenants);
-    share = {.guaranteed = guaranteed,
-             .maximum = random_.Draw(0.5) ? UINT64_MAX : guaranteed + (128 << 10),
-             .weight = static_cast<uint32_t>(1 + random_.Below(5))};
-  }
-  const absl::Status set = agent_->SetHostShare(static_cast<DomainId>(tenant), share);
-  world_.trace->Add("share", {number(), tenant, set.ok() ? 1ULL : 0ULL});
+  TenantChange change{.name = Tenants().OfDomain(static_cast<DomainId>(tenant)).name};
+  const bool is_default = random_.Draw(0.3);
+  const uint64_t guaranteed = random_.Below(options_.host_bytes / kTenants);
+  const auto set = [&](ShareField field, std::optional<uint64_t> value) {
+    if (is_default) value.reset();
+    change.values.push_back({.tier = Tier::kHost, .field = field, .value = value});
+  };
+  set(ShareField::kGuaranteed, guaranteed);
+  set(ShareField::kMaximum,
+      random_.Draw(0.5) ? std::nullopt : std::optional(guaranteed + (128 << 10)));
+  set(ShareField::kWeight, 1 + random_.Below(5));
+  world_.trace->Add("share", {number(), tenant, guaranteed, is_default ? 1ULL : 0ULL});
+  agent_->scope()->Spawn(SetShare(agent_.get(), std::move(change)));
 }
 
 bool SimNode::memory_rests() const {
@@ -291,7 +300,11 @@ bool SimNode::memory_rests() const {
 
 void SimNode::ResetShares() {
   for (size_t tenant = 0; running() && tenant < kTenants; ++tenant) {
-    agent_->SetHostShare(static_cast<DomainId>(tenant), std::nullopt).IgnoreError();  // It cannot.
+    TenantChange change{.name = Tenants().OfDomain(static_cast<DomainId>(tenant)).name};
+    for (const ShareField field : kAllShareFields) {
+      change.values.push_back({.tier = Tier::kHost, .field = field, .value = std::nullopt});
+    }
+    agent_->scope()->Spawn(SetShare(agent_.get(), std::move(change)));
   }
 }
 
@@ -336,7 +349,8 @@ void SimNode::Count(Coverage* coverage) const {
   }
   coverage->moved_slabs += agent_->mover().figures().moved;
   for (size_t tenant = 0; tenant < kTenants; ++tenant) {
-    coverage->blocks_for_others += agent_->ledger().SufferedBy(static_cast<DomainId>(tenant));
+    coverage->blocks_for_others +=
+        agent_->evictor().ledger().SufferedBy(static_cast<DomainId>(tenant));
   }
   ++coverage->host_policies.at(static_cast<size_t>(options_.eviction.host));
   if (HasGpu()) {

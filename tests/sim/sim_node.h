@@ -149,6 +149,8 @@ class SimNode {
 
  private:
   Task<void> Start();
+  // Sets the share in the agent's own time; one that does not fit is refused.
+  static Task<void> SetShare(Agent* agent, TenantChange change);
   void DeviceLost();
   void Count(Coverage* coverage) const;
 

@@ -54,7 +54,7 @@ Task<bool> SimWorker::Connect() {
   Agent& agent = node_->agent();
   SessionToken token{};
   for (uint8_t& byte : token) byte = static_cast<uint8_t>(random_.Next());
-  const Tenant& tenant = agent.options().tenants.tenants().at(identity_.tenant);
+  const Tenant& tenant = agent.options().tenants.OfDomain(static_cast<DomainId>(identity_.tenant));
   const absl::StatusOr<SessionId> session = agent.sessions().Open(tenant, token);
   if (!session.ok()) co_return false;
   session_ = *session;

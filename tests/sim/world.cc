@@ -1,11 +1,13 @@
 #include "tests/sim/world.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "core/event.h"
 #include "tests/sim/burst_proof.h"
+#include "tests/sim/guests.h"
 #include "tests/sim/recovery_proof.h"
 #include "tests/sim/workload.h"
 
@@ -33,12 +35,21 @@ const absl::Duration kReadmitBound = kMaxProbeInterval + absl::Seconds(10);
 constexpr absl::Duration kProofTime = absl::Seconds(90);
 constexpr absl::Duration kAuditInterval = absl::Milliseconds(500);
 constexpr absl::Duration kRoomInterval = absl::Milliseconds(200);
+constexpr absl::Duration kGuestInterval = absl::Milliseconds(500);
+
+Task<void> Visit(GuestVisit::Parts parts, GuestVisit::Manners manners,
+                 std::shared_ptr<bool> is_here) {
+  GuestVisit visit(parts, manners);
+  co_await visit.Run();
+  *is_here = false;
+}
 
 }  // namespace
 
 World::World(const WorldOptions& options)
     : kind_(options.kind),
       random_(options.seed),
+      guests_random_(options.seed + 1),
       executor_(&time_),
       trace_(&executor_, options.aloud),
       oracle_(&executor_),
@@ -126,6 +137,23 @@ Task<void> World::AskForRoom(absl::Time until) {
   }
 }
 
+Task<void> World::LetGuestsCome(absl::Time until) {
+  while (time_.Now() < until) {
+    co_await SleepUntil(&executor_, time_.Now() + kGuestInterval);
+    const size_t number = guests_random_.Below(nodes_.size());
+    SimNode* const node = nodes_[number].get();
+    const GuestVisit::Manners manners{.blocks = 1 + guests_random_.Below(6),
+                                      .keeps_leases = guests_random_.Draw(0.3)};
+    if (!node->serves()) continue;
+    // A visit ends with the agent that it is to.
+    Guest& guest = guests_[number];
+    if (guest.incarnation == node->incarnation() && *guest.is_here) continue;
+    guest = {.incarnation = node->incarnation(), .is_here = std::make_shared<bool>(true)};
+    node->agent().scope()->Spawn(
+        Visit({.node = node, .oracle = &oracle_, .trace = &trace_}, manners, guest.is_here));
+  }
+}
+
 void World::RunUntil(absl::Time until) {
   while (!failed() && time_.Now() < until) {
     const absl::Time stop = std::min(until, time_.Now() + kAuditInterval);
@@ -163,6 +191,7 @@ Outcome World::Run() {
   const absl::Time healed =
       time_.Now() + (kind_ == WorldKind::kWhole ? kFaultyTime : kFaultyPoolTime);
   scope_.Spawn(AskForRoom(healed));
+  if (kind_ == WorldKind::kWhole) scope_.Spawn(LetGuestsCome(healed));
   RunUntil(healed);
 
   if (!failed()) {

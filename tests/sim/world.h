@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,6 +66,8 @@ class World {
   void KillWorker(size_t which);
   // Asks for a slot of some size, again and again, while things go wrong.
   Task<void> AskForRoom(absl::Time until);
+  // Lets tenants come to nodes, one at a time to each, and be dropped, while things go wrong.
+  Task<void> LetGuestsCome(absl::Time until);
   // Steps until `until`, or something failed; audits every so often.
   void RunUntil(absl::Time until);
   void Audit();
@@ -80,8 +83,14 @@ class World {
   Task<void> Prove(RecoveryProof* recovery, BurstProof* burst);
   bool failed() const { return oracle_.failure().has_value(); }
 
+  struct Guest {
+    uint64_t incarnation = 0;  // Of the node that was visited last; 0: none was.
+    std::shared_ptr<bool> is_here;
+  };
+
   const WorldKind kind_;
   testing::SimRandom random_;
+  testing::SimRandom guests_random_;  // Of its own: guests change no other draw.
   testing::SimTime time_;
   testing::SimExecutor executor_;  // Of workers and faults.
   Trace trace_;
@@ -91,6 +100,7 @@ class World {
   std::vector<std::unique_ptr<SimNode>> nodes_;
   std::vector<std::unique_ptr<SimWorker>> workers_;
   std::unique_ptr<Faults> faults_;
+  std::map<size_t, Guest> guests_;  // By node.
   TaskScope scope_;
 };
 

@@ -112,6 +112,23 @@ grpc::Status FakeAgentAdmin::DropPrefix(grpc::ServerContext* /*context*/,
   return status;
 }
 
+grpc::Status FakeAgentAdmin::SetTenant(grpc::ServerContext* /*context*/,
+                                       const v1::SetTenantRequest* request,
+                                       v1::SetTenantResponse* response) {
+  set_asked = *request;
+  response->mutable_tenant()->set_name(request->settings().name());
+  *response->mutable_tenant()->mutable_settings() = request->settings();
+  return status;
+}
+
+grpc::Status FakeAgentAdmin::DropTenant(grpc::ServerContext* /*context*/,
+                                        const v1::DropTenantRequest* request,
+                                        v1::DropTenantResponse* response) {
+  tenant_drop_asked = *request;
+  *response = tenant_dropped;
+  return status;
+}
+
 grpc::Status FakeCoordinatorAdmin::Status(grpc::ServerContext* /*context*/,
                                           const v1::CoordinatorStatusRequest* /*request*/,
                                           v1::CoordinatorStatusResponse* response) {
@@ -128,6 +145,29 @@ grpc::Status FakeCoordinatorAdmin::Lookup(grpc::ServerContext* /*context*/,
   const auto found = blocks.find(request->block_key());
   if (found != blocks.end()) *response = found->second;
   response->set_block_key(request->block_key());
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinatorAdmin::ListTenants(grpc::ServerContext* /*context*/,
+                                               const v1::ListTenantsRequest* /*request*/,
+                                               v1::ListTenantsResponse* response) {
+  *response = tenants;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinatorAdmin::SetTenant(grpc::ServerContext* /*context*/,
+                                             const v1::SetTenantRequest* request,
+                                             v1::SetTenantResponse* response) {
+  set_asked = *request;
+  response->mutable_tenant()->set_name(request->settings().name());
+  *response->mutable_tenant()->mutable_settings() = request->settings();
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinatorAdmin::DropTenant(grpc::ServerContext* /*context*/,
+                                              const v1::DropTenantRequest* /*request*/,
+                                              v1::DropTenantResponse* response) {
+  response->set_had_settings(true);
   return grpc::Status::OK;
 }
 

@@ -46,6 +46,9 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   v1::EndTenantKeptRequest end_asked;
   v1::DropPrefixResponse dropped;
   v1::DropPrefixRequest drop_asked;
+  v1::SetTenantRequest set_asked;    // The last request.
+  v1::DropTenantRequest tenant_drop_asked;  // The last request.
+  v1::DropTenantResponse tenant_dropped;
   // True: Status() is not answered before `released`. Here and not in the test, so that
   // it outlives the call that waits for it.
   bool hangs = false;
@@ -79,6 +82,10 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
                              v1::EndTenantKeptResponse* response) override;
   grpc::Status DropPrefix(grpc::ServerContext* context, const v1::DropPrefixRequest* request,
                           v1::DropPrefixResponse* response) override;
+  grpc::Status SetTenant(grpc::ServerContext* context, const v1::SetTenantRequest* request,
+                         v1::SetTenantResponse* response) override;
+  grpc::Status DropTenant(grpc::ServerContext* context, const v1::DropTenantRequest* request,
+                          v1::DropTenantResponse* response) override;
 };
 
 // Settings that are set are there for the next question; `frozen` is refused.
@@ -86,11 +93,19 @@ class FakeCoordinatorAdmin final : public v1::CoordinatorAdmin::Service {
  public:
   v1::CoordinatorStatusResponse status_response;
   std::map<std::string, v1::LookupResponse> blocks;  // By block key.
+  v1::ListTenantsResponse tenants;
+  v1::SetTenantRequest set_asked;  // The last request.
 
   grpc::Status Status(grpc::ServerContext* context, const v1::CoordinatorStatusRequest* request,
                       v1::CoordinatorStatusResponse* response) override;
   grpc::Status Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
                       v1::LookupResponse* response) override;
+  grpc::Status ListTenants(grpc::ServerContext* context, const v1::ListTenantsRequest* request,
+                           v1::ListTenantsResponse* response) override;
+  grpc::Status SetTenant(grpc::ServerContext* context, const v1::SetTenantRequest* request,
+                         v1::SetTenantResponse* response) override;
+  grpc::Status DropTenant(grpc::ServerContext* context, const v1::DropTenantRequest* request,
+                          v1::DropTenantResponse* response) override;
   grpc::Status GetSettings(grpc::ServerContext* context, const v1::GetSettingsRequest* request,
                            v1::GetSettingsResponse* response) override;
   grpc::Status SetSetting(grpc::ServerContext* context, const v1::SetSettingRequest* request,

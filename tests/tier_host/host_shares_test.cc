@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -19,7 +20,6 @@ namespace kvtier {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr uint64_t kSlab = 4 * 4096;
 constexpr DomainId kA{0};
@@ -29,7 +29,7 @@ constexpr DomainId kC{2};
 // Some domains, whose slabs move at once; a slot is a whole slab.
 class Node {
  public:
-  Node(uint64_t slabs, const std::vector<uint64_t>& at_first) : shares(slabs) {
+  Node(uint64_t slabs, const std::vector<uint64_t>& at_first) : shares(slabs, at_first.size()) {
     HostTier::Options options{.slab_bytes = kSlab};
     for (const uint64_t of_one : at_first) {
       options.domains.push_back({.name = absl::StrCat("domain", options.domains.size()),
@@ -41,6 +41,15 @@ class Node {
   }
   ~Node() { slots_.clear(); }
 
+  // Gives one domain another share, and leaves the others theirs.
+  void Set(DomainId domain, const TierShare& share) {
+    std::map<DomainId, TierShare> all;
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      all[static_cast<DomainId>(i)] = shares.Of(static_cast<DomainId>(i));
+    }
+    all[domain] = share;
+    shares.Divide(all);
+  }
   uint64_t held(DomainId domain) const { return host->slots(domain).present_slabs(); }
   uint64_t used(DomainId domain) const { return SlotsOf(domain).size(); }
   // Takes so many more slabs into use, as far as they are there.
@@ -62,7 +71,7 @@ class Node {
       host->CloseSlab(*move.from, slab);
       host->RemoveSlab(*move.from, slab);
     }
-    if (move.to.has_value()) host->AddSlab(*move.to, *host->slots(*move.to).absent_slabs().begin());
+    host->AddSlab(move.to, *host->slots(move.to).absent_slabs().begin());
   }
   // Carries moves out until there is none, and returns how many there were.
   uint64_t Settle() {
@@ -87,16 +96,14 @@ class Node {
 };
 
 TEST(HostSharesTest, DomainsBeginWithEqualPartsWhereNothingIsSet) {
-  EXPECT_THAT(HostShares(10).AtFirst(2), ElementsAre(5, 5));
-  EXPECT_THAT(HostShares(10).AtFirst(3), ElementsAre(4, 3, 3));
+  EXPECT_THAT(HostShares(10, 2).AtFirst(), ElementsAre(5, 5));
+  EXPECT_THAT(HostShares(10, 3).AtFirst(), ElementsAre(4, 3, 3));
 }
 
 TEST(HostSharesTest, DomainsBeginWithTheirGuaranteesAndTheRestByWeight) {
-  HostShares shares(100);
-  ASSERT_TRUE(shares.Set(kA, TierShare{.guaranteed = 10, .weight = 3}).ok());
-  ASSERT_TRUE(shares.Set(kB, TierShare{.guaranteed = 50}).ok());
-  ASSERT_TRUE(shares.Set(kC, TierShare{.guaranteed = 0, .maximum = 0}).ok());
-  EXPECT_THAT(shares.AtFirst(3), ElementsAre(40, 60, 0));
+  HostShares shares(100, 3);
+  shares.Divide({{kA, {.guaranteed = 10, .weight = 3}}, {kB, {.guaranteed = 50}}});
+  EXPECT_THAT(shares.AtFirst(), ElementsAre(40, 60, 0)) << "who is not named may have nothing";
 }
 
 TEST(HostSharesTest, NothingMovesWhileEachHasRoom) {
@@ -139,7 +146,7 @@ TEST(HostSharesTest, ItIsTakenFromWhoeverIsFurthestBeyondItsShare) {
 
 TEST(HostSharesTest, FreeSlabsAreTakenBeforeAnyThatIsUsed) {
   Node node(12, {8, 4, 0});
-  ASSERT_TRUE(node.shares.Set(kB, TierShare{.guaranteed = 1}).ok());
+  node.Set(kB, {.guaranteed = 1});
   node.Use(kA, 8);
   node.Use(kB, 2);
   EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kB, .to = kC}));
@@ -153,25 +160,9 @@ TEST(HostSharesTest, MemoryThatNobodyHasGoesFirst) {
 
 TEST(HostSharesTest, ADomainAtItsMaximumGetsNoMore) {
   Node node(10, {2, 2});
-  ASSERT_TRUE(node.shares.Set(kA, TierShare{.guaranteed = 1, .maximum = 2}).ok());
+  node.Set(kA, {.guaranteed = 1, .maximum = 2});
   node.Use(kA, 2);
   EXPECT_EQ(node.shares.Next(*node.host), std::nullopt);
-  // And gives what it has beyond a maximum that became lower.
-  ASSERT_TRUE(node.shares.Set(kA, TierShare{.guaranteed = 1, .maximum = 1}).ok());
-  ASSERT_TRUE(node.shares.Resize(4).ok());
-  node.Use(kB, 2);
-  EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kA, .to = kB}));
-}
-
-TEST(HostSharesTest, ANodeThatIsToShrinkGivesSlabsBack) {
-  Node node(10, {5, 5});
-  node.Use(kA, 5);
-  node.Use(kB, 2);
-  ASSERT_TRUE(node.shares.Resize(6).ok());
-  EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kB, .to = std::nullopt}));
-  node.Settle();
-  EXPECT_EQ(node.held(kA) + node.held(kB), 6u);
-  EXPECT_EQ(node.used(kB), 2u) << "within its part";
 }
 
 TEST(HostSharesTest, SlabsOnTheirWayCountForWhereTheyGo) {
@@ -221,20 +212,22 @@ TEST(HostSharesTest, AFixedDomainLeavesOthersTheirGuarantees) {
   EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kA, .to = kC}));
 }
 
-TEST(HostSharesTest, ASharesErrorNamesTheFieldAndTheValue) {
-  HostShares shares(10);
-  EXPECT_THAT(std::string(shares.Set(kA, TierShare{.guaranteed = 11}).message()),
-              HasSubstr("guaranteed: 11 slabs"));
-  EXPECT_THAT(std::string(shares.Set(kA, TierShare{.guaranteed = 3, .maximum = 2}).message()),
-              HasSubstr("more than the maximum of 2"));
-  EXPECT_THAT(std::string(shares.Set(kA, TierShare{.weight = 0}).message()),
-              HasSubstr("weight: 0"));
-  EXPECT_THAT(std::string(shares.Set(kA, TierShare{.weight = kMaxShareWeight + 1}).message()),
-              HasSubstr("weight: 1001"));
-  ASSERT_TRUE(shares.Set(kA, TierShare{.guaranteed = 6}).ok());
-  EXPECT_FALSE(shares.Set(kB, TierShare{.guaranteed = 5}).ok()) << "they are 11 together";
-  EXPECT_THAT(std::string(shares.Resize(5).message()), HasSubstr("fewer than the 6"));
-  EXPECT_THAT(shares.AtFirst(2), ElementsAre(6, 4)) << "what failed changed nothing";
+TEST(HostSharesTest, WhoIsNotNamedAnyMoreGivesEverythingBack) {
+  Node node(10, {5, 5});
+  node.Use(kA, 5);
+  node.Use(kB, 5);
+  node.shares.Divide({{kA, {.guaranteed = 5}}});
+  for (int i = 0; i < 10; ++i) {
+    node.Settle();
+    node.Use(kA, 1);
+  }
+  EXPECT_EQ(node.held(kA), 10u);
+  EXPECT_EQ(node.held(kB), 0u);
+}
+
+TEST(HostSharesDeathTest, GuaranteesBeyondAllSlabsAbort) {
+  HostShares shares(10, 2);
+  EXPECT_DEATH(shares.Divide({{kA, {.guaranteed = 6}}, {kB, {.guaranteed = 5}}}), "CHECK failed");
 }
 
 // Law of the shares, whatever happens: a domain has what it wants of its guarantee as soon as
@@ -252,29 +245,28 @@ TEST(HostSharesModelTest, AMillionOperationsBreakNoGuarantee) {
   for (int step = 0; step < 1'000'000; ++step) {
     const auto domain = static_cast<DomainId>(random() % kDomains);
     if (random() % 1000 == 0) {
-      std::optional<TierShare> share;
-      if (random() % 3 > 0) {
-        const uint64_t guaranteed = random() % 12;
-        share = {.guaranteed = guaranteed,
-                 .maximum = random() % 2 == 0 ? UINT64_MAX : guaranteed + random() % 20,
-                 .weight = static_cast<uint32_t>(1 + random() % 9)};
+      std::map<DomainId, TierShare> shares;
+      for (size_t i = 0; i < kDomains; ++i) {
+        if (random() % 10 == 0) continue;
+        const uint64_t guaranteed = random() % (kSlabs / kDomains + 1);
+        shares[static_cast<DomainId>(i)] = {
+            .guaranteed = guaranteed,
+            .maximum = random() % 2 == 0 ? UINT64_MAX : guaranteed + random() % 20,
+            .weight = static_cast<uint32_t>(1 + random() % 9)};
       }
-      node.shares.Set(domain, share).IgnoreError();  // Guarantees may be too many together.
+      node.shares.Divide(shares);
     } else if (random() % 2 == 0) {
       node.Use(domain, 1 + random() % 4);
     } else {
       node.Unuse(domain, 1 + random() % 4);
     }
-    const std::vector<TierShare> shares = node.shares.Shares(kDomains);
     uint64_t moves = 0;
     while (const std::optional<SlabMove> move = node.shares.Next(*node.host)) {
       if (move->from.has_value()) {
-        const TierShare& of = shares[static_cast<size_t>(*move->from)];
+        const TierShare of = node.shares.Of(*move->from);
         ASSERT_GT(node.held(*move->from), std::min(of.guaranteed, wanted(*move->from)));
       }
-      if (move->to.has_value()) {
-        ASSERT_LT(node.held(*move->to), shares[static_cast<size_t>(*move->to)].maximum);
-      }
+      ASSERT_LT(node.held(move->to), node.shares.Of(move->to).maximum);
       node.Carry(*move);
       ASSERT_LE(++moves, 2 * kSlabs) << "step " << step;
     }
@@ -282,7 +274,8 @@ TEST(HostSharesModelTest, AMillionOperationsBreakNoGuarantee) {
     for (size_t i = 0; i < kDomains; ++i) {
       const auto of = static_cast<DomainId>(i);
       held += node.held(of);
-      ASSERT_GE(node.held(of), std::min(shares[i].guaranteed, wanted(of))) << "step " << step;
+      ASSERT_GE(node.held(of), std::min(node.shares.Of(of).guaranteed, wanted(of)))
+          << "step " << step;
     }
     ASSERT_LE(held, kSlabs);
     if (step % 1000 == 0) node.host->Audit();

@@ -1,0 +1,413 @@
+#include "agent/flows/node_tenants.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/check.h"
+#include "core/log.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+// Returns how much host memory a tenant that comes gets where memory is fixed: what the node's
+// --host_bytes has left, but one slab at least, without which it could put nothing.
+uint64_t BytesOfNewDomain(const NodeTenants::Options& options, const HostTier& host) {
+  const uint64_t taken = std::min(options.host_bytes, host.capacity_bytes());
+  return std::max(options.slab_bytes, options.host_bytes - taken);
+}
+
+}  // namespace
+
+NodeTenants::NodeTenants(Options options, Parts parts)
+    : options_(std::move(options)), parts_(std::move(parts)), book_(options_.settings_file) {}
+
+Task<void> NodeTenants::TakeTurn() {
+  if (!std::exchange(has_turn_, true)) co_return;
+  Event turn(parts_.rooms.executor);
+  line_.push_back(&turn);
+  co_await turn.WaitUntil(absl::InfiniteFuture());
+}
+
+void NodeTenants::EndTurn() {
+  has_turn_ = !line_.empty();
+  if (!has_turn_) return;
+  Event* const next = line_.front();
+  line_.pop_front();
+  next->Set();
+}
+
+Task<void> NodeTenants::Load() {
+  absl::StatusOr<KeptTenantSettings> loaded = KeptTenantSettings();
+  if (parts_.store != nullptr) loaded = co_await parts_.store->LoadSettings();
+  if (loaded.ok()) book_.Take(*loaded);
+  ApplyShares();
+  if (loaded.ok()) co_return;
+  settings_failure_ = std::string(loaded.status().message());
+  const bool is_aside = !absl::IsUnavailable(loaded.status());
+  if (!is_aside) may_keep_ = loaded.status();
+  Log(LogLevel::kError, absl::StrCat("tenants' settings are not known, and defaults hold; nothing "
+                                     "is deleted: ",
+                                     settings_failure_));
+}
+
+Task<void> NodeTenants::Run() {
+  if (parts_.store == nullptr) co_return;
+  while (!parts_.rooms.waits->ended()) {
+    Event never(parts_.rooms.executor);
+    co_await parts_.rooms.waits->Until(&never, parts_.rooms.executor->Now() + kTenantsInterval);
+    if (!parts_.rooms.waits->ended()) co_await Look();
+  }
+}
+
+Task<void> NodeTenants::Look() {
+  co_await TakeTurn();
+  co_await LookInTurn();
+  EndTurn();
+}
+
+Task<void> NodeTenants::LookInTurn() {
+  if (parts_.store == nullptr) co_return;
+  const absl::StatusOr<std::vector<TenantSecret>> secrets = co_await parts_.store->ReadSecrets();
+  // Without a directory of them there is nothing to look at; one that cannot be read says nothing.
+  const bool failed = !secrets.ok() && !absl::IsFailedPrecondition(secrets.status());
+  const std::string failure = failed ? std::string(secrets.status().message()) : "";
+  if (failed && failure != secrets_failure_) {
+    Log(LogLevel::kError, absl::StrCat("tenants stay as they are: ", failure));
+  }
+  secrets_failure_ = failure;
+  if (secrets.ok()) LookAt(*secrets);
+  ApplyShares();  // A tier may be of another size by now.
+}
+
+void NodeTenants::LookAt(const std::vector<TenantSecret>& secrets) {
+  absl::flat_hash_set<absl::string_view> there;
+  for (const TenantSecret& secret : secrets) {
+    there.insert(secret.name);
+    LookAt(secret);
+  }
+  for (const Tenant* const tenant : parts_.tenants->All()) {
+    if (there.contains(tenant->name) || parts_.tenants->IsShut(tenant->domain)) continue;
+    parts_.tenants->Shut(tenant->domain);
+    Log(LogLevel::kWarning,
+        absl::StrCat("tenant ", tenant->name, ": its secret is gone; it is let ",
+                     "in no more, and its blocks stay until it is dropped"));
+  }
+}
+
+void NodeTenants::LookAt(const TenantSecret& there) {
+  if (!there.secret.ok()) return Complain(there.name, there.secret.status().message());
+  const Tenant* const tenant = parts_.tenants->Find(there.name);
+  if (tenant == nullptr) {
+    const absl::Status admitted = Admit({.name = there.name, .secret = *there.secret});
+    if (!admitted.ok()) Complain(there.name, admitted.message());
+  } else if (tenant->key != TenantKey::FromSecret(*there.secret)) {
+    parts_.tenants->Shut(tenant->domain);
+    Complain(there.name,
+             "its secret was replaced; it is let in no more, because its blocks are "
+             "named with the one before: drop it, or restart the agent");
+  } else if (parts_.tenants->IsShut(tenant->domain)) {
+    parts_.tenants->Reopen(tenant->domain);
+    Log(LogLevel::kInfo, absl::StrCat("tenant ", there.name, " is let in again"));
+  }
+}
+
+void NodeTenants::Complain(const std::string& name, absl::string_view why) {
+  if (complaints_.size() >= kMaxDomains) complaints_.clear();
+  const std::string text = absl::StrCat("tenant ", name, ": ", why);
+  if (complaints_.insert(text).second) Log(LogLevel::kError, text);
+}
+
+absl::Status NodeTenants::Admit(const TenantTable::Entry& entry) {
+  KVT_RETURN_IF_ERROR(parts_.tenants->Check(entry));
+  const NodeRooms& rooms = parts_.rooms;
+  KVT_ASSIGN_OR_RETURN(const DomainId domain, AddHostDomain(entry.name));
+  const Tenant& tenant = parts_.tenants->Add(entry);
+  KVT_CHECK(tenant.domain == domain);
+  rooms.index->AddDomain();
+  parts_.residency->AddDomain(tenant.name);
+  rooms.disks->AddDomain(tenant);
+  rooms.sessions->AddDomain(options_.host_bytes / parts_.tenants->size());
+  if (parts_.flows->disk_loader != nullptr) parts_.flows->disk_loader->AddDomain();
+  rooms.turns->AddDomain();
+  parts_.lessons->Add(absl::StrCat("host/", tenant.name), rooms.index->HazardsOf(domain));
+  ApplyShares();
+  FillHostDomain(domain);
+  Log(LogLevel::kInfo, absl::StrCat("tenant ", tenant.name, " is let in"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DomainId> NodeTenants::AddHostDomain(const std::string& name) {
+  HostTier* const host = parts_.rooms.host;
+  const bool moves = options_.host_memory == HostMemory::kMoving;
+  return host->AddDomain(
+      {.name = "kvtier-" + name,
+       .max_bytes = moves ? options_.host_bytes : BytesOfNewDomain(options_, *host)});
+}
+
+void NodeTenants::FillHostDomain(DomainId domain) {
+  if (options_.host_memory == HostMemory::kMoving) return;  // Its share moves to it.
+  parts_.shares->Fix(domain);
+  const uint32_t slabs = parts_.rooms.host->slots(domain).slab_count();
+  parts_.rooms.scope->Spawn(parts_.mover->FillNew(domain, slabs));
+}
+
+absl::Status NodeTenants::CheckSecret(const TenantChange& change, const std::string& secret) const {
+  const Tenant* const tenant = parts_.tenants->Find(change.name);
+  if (tenant == nullptr) {
+    return parts_.tenants->Check({.name = change.name, .secret = secret});
+  }
+  if (tenant->key == TenantKey::FromSecret(secret)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("secret: tenant '", change.name,
+                                                 "' has another one, with which its blocks are ",
+                                                 "named; drop the tenant first"));
+}
+
+absl::Status NodeTenants::CheckFits(const TenantSettings& changed) const {
+  std::vector<TenantSettings> others;
+  for (const Tenant* const tenant : parts_.tenants->All()) {
+    if (tenant->name != changed.name) others.push_back(book_.Of(tenant->name).settings);
+  }
+  for (const Tier tier : kAllTiers) {
+    KVT_RETURN_IF_ERROR(CheckGuaranteesFit(tier, CapacityOf(tier), changed, others));
+  }
+  return absl::OkStatus();
+}
+
+Task<absl::Status> NodeTenants::Set(TenantChange change, std::optional<std::string> secret) {
+  co_await TakeTurn();
+  co_await LookInTurn();
+  const absl::Status set = co_await SetInTurn(std::move(change), std::move(secret));
+  EndTurn();
+  co_return set;
+}
+
+Task<absl::Status> NodeTenants::SetInTurn(TenantChange change, std::optional<std::string> secret) {
+  const Tenant* const tenant = parts_.tenants->Find(change.name);
+  if (tenant == nullptr && !secret.has_value() && change.values.empty()) {
+    co_return absl::NotFoundError(absl::StrCat(
+        "tenant: '", change.name, "' is not known here; --secret_file makes a tenant"));
+  }
+  KVT_CO_ASSIGN_OR_RETURN(KeptTenantSettings kept, book_.With(change));
+  if (const auto changed = kept.node.find(change.name); changed != kept.node.end()) {
+    KVT_CO_RETURN_IF_ERROR(CheckFits(changed->second));
+  }
+  if (secret.has_value()) KVT_CO_RETURN_IF_ERROR(CheckSecret(change, *secret));
+  // First: a tenant that is there has its shares.
+  if (kept.node != book_.kept().node) KVT_CO_RETURN_IF_ERROR(co_await Keep(std::move(kept)));
+  ApplyShares();
+  if (!secret.has_value()) co_return absl::OkStatus();
+  if (tenant != nullptr && !parts_.tenants->IsShut(tenant->domain)) co_return absl::OkStatus();
+  if (parts_.store != nullptr) {
+    KVT_CO_RETURN_IF_ERROR(co_await parts_.store->WriteSecret(change.name, *secret));
+  }
+  if (tenant != nullptr) {
+    parts_.tenants->Reopen(tenant->domain);
+    co_return absl::OkStatus();
+  }
+  const TenantTable::Entry entry{.name = change.name, .secret = *std::move(secret)};
+  co_return Admit(entry);
+}
+
+Task<absl::Status> NodeTenants::Keep(KeptTenantSettings kept) {
+  KVT_CO_RETURN_IF_ERROR(may_keep_);
+  if (parts_.store != nullptr) KVT_CO_RETURN_IF_ERROR(co_await parts_.store->SaveSettings(kept));
+  // The cluster's may have come meanwhile.
+  KeptTenantSettings now = book_.kept();
+  now.node = std::move(kept.node);
+  book_.Take(std::move(now));
+  co_return absl::OkStatus();
+}
+
+absl::Status NodeTenants::CheckMayDrop(const Tenant* tenant) const {
+  if (tenant == nullptr) return absl::OkStatus();
+  const auto refused = [&](absl::string_view why) {
+    return absl::FailedPreconditionError(absl::StrCat("tenant: '", tenant->name, "' ", why));
+  };
+  if (parts_.tenants->size() == 1) {
+    return refused(
+        "is the only one of this node, which would let in nobody; set another one first");
+  }
+  for (size_t i = 0; i < parts_.rooms.gpus->size(); ++i) {
+    if (parts_.rooms.gpus->at(i).domain() != tenant->domain) continue;
+    return refused(
+        "has the GPU pools (--gpu_tenant); start the agent with those of another tenant");
+  }
+  return absl::OkStatus();
+}
+
+Task<absl::StatusOr<NodeTenants::Dropped>> NodeTenants::Drop(std::string name) {
+  co_await TakeTurn();
+  absl::StatusOr<Dropped> dropped = co_await DropInTurn(std::move(name));
+  EndTurn();
+  co_return dropped;
+}
+
+Task<absl::StatusOr<NodeTenants::Dropped>> NodeTenants::DropInTurn(std::string name) {
+  const Tenant* const tenant = parts_.tenants->Find(name);
+  Dropped dropped{.had_settings = book_.kept().node.contains(name)};
+  if (tenant == nullptr && !dropped.had_settings) {
+    co_return absl::NotFoundError(
+        absl::StrCat("tenant: '", name, "' is not known to this node; nothing was dropped"));
+  }
+  KVT_CO_RETURN_IF_ERROR(CheckMayDrop(tenant));
+  // First: a tenant whose secret stays would be back at the next look.
+  if (tenant != nullptr && parts_.store != nullptr) {
+    KVT_CO_RETURN_IF_ERROR(co_await parts_.store->RemoveSecret(name));
+  }
+  if (tenant != nullptr) parts_.tenants->Shut(tenant->domain);
+  if (dropped.had_settings) KVT_CO_RETURN_IF_ERROR(co_await Keep(book_.Without(name)));
+  if (tenant == nullptr) co_return dropped;
+  const NodeRooms& rooms = parts_.rooms;
+  for (const SessionId id : rooms.sessions->table().OfDomain(tenant->domain)) {
+    parts_.close_session(id);
+    ++dropped.sessions;
+  }
+  KVT_CO_ASSIGN_OR_RETURN(const TenantEraser::Erased erased,
+                          co_await parts_.flows->tenant_eraser.EraseAll(tenant));
+  dropped.disk_blocks = erased.disk_blocks;
+  dropped.memory_blocks = erased.memory_blocks;
+  dropped.held_bytes = rooms.host->slots(tenant->domain).used_bytes();
+  parts_.tenants->Leave(tenant->domain);
+  parts_.residency->DropDomain(tenant->domain);
+  rooms.sessions->DropDomain(tenant->domain);
+  rooms.disks->DropDomain(tenant->domain);
+  if (parts_.flows->disk_loader != nullptr) parts_.flows->disk_loader->DropDomain(tenant->domain);
+  parts_.lessons->Remove(absl::StrCat("host/", name));
+  leaving_.push_back(tenant->domain);
+  ApplyShares();
+  Log(LogLevel::kInfo,
+      absl::StrCat("tenant ", name, " dropped: ", dropped.sessions, " sessions ended, ",
+                   dropped.disk_blocks, " blocks on disk and ", dropped.memory_blocks,
+                   " in memory erased, ", dropped.held_bytes, " bytes still held"));
+  co_return dropped;
+}
+
+void NodeTenants::Sweep() {
+  for (size_t i = 0; i < leaving_.size();) {
+    const DomainId domain = leaving_[i];
+    if (parts_.flows->offloader != nullptr) parts_.flows->offloader->Forget(domain);
+    parts_.rooms.evictor->EvictDomain(domain);
+    if (parts_.rooms.host->slots(domain).used_bytes() > 0) {
+      ++i;
+      continue;
+    }
+    leaving_.erase(leaving_.begin() + static_cast<ptrdiff_t>(i));
+    parts_.rooms.scope->Spawn(EndDomain(domain));
+  }
+}
+
+Task<void> NodeTenants::EndDomain(DomainId domain) {
+  const Tenant& tenant = parts_.tenants->OfDomain(domain);
+  // What was held when it was dropped may have been written to a disk since.
+  const auto erased = co_await parts_.flows->tenant_eraser.EraseAll(&tenant);
+  if (!erased.ok()) {
+    Log(LogLevel::kWarning, absl::StrCat("tenant ", tenant.name, ": a disk may still have blocks: ",
+                                         erased.status().message()));
+  }
+  if (parts_.rooms.host->slots(domain).used_bytes() > 0) {
+    leaving_.push_back(domain);  // Something has come meanwhile: the next Sweep() looks again.
+    co_return;
+  }
+  parts_.rooms.index->DropDomain(domain);
+  parts_.tenants->Forget(domain);
+}
+
+void NodeTenants::TakeCluster(ClusterTenants tenants) {
+  if (tenants.version <= cluster_version()) return;
+  KeptTenantSettings kept = book_.kept();
+  kept.cluster_version = tenants.version;
+  kept.cluster = std::move(tenants.settings);
+  book_.Take(std::move(kept));
+  ApplyShares();
+  Log(LogLevel::kInfo, absl::StrCat("tenants' settings of the cluster: version ", tenants.version));
+  if (!std::exchange(keeping_cluster_, true)) parts_.rooms.scope->Spawn(KeepCluster());
+}
+
+Task<void> NodeTenants::KeepCluster() {
+  co_await TakeTurn();
+  keeping_cluster_ = false;  // What comes from now on is kept by the next one.
+  const absl::Status kept = co_await Keep(book_.kept());
+  EndTurn();
+  if (!kept.ok()) {
+    Log(LogLevel::kWarning, absl::StrCat("tenants' settings of the cluster would not outlast a "
+                                         "restart without its coordinator: ",
+                                         kept.message()));
+  }
+}
+
+uint64_t NodeTenants::CapacityOf(Tier tier) const {
+  const DiskSet* const disks = parts_.rooms.disks->set();
+  switch (tier) {
+    case Tier::kGpu:
+      return parts_.rooms.gpus->capacity_bytes();
+    case Tier::kHost:
+      return options_.host_bytes;
+    case Tier::kDisk:
+      break;
+  }
+  return disks == nullptr ? 0 : disks->divided_bytes();
+}
+
+void NodeTenants::ApplyShares() {
+  std::vector<TenantSettings> settings;
+  for (const Tenant* const tenant : parts_.tenants->All()) {
+    settings.push_back(book_.Of(tenant->name).settings);
+  }
+  for (const Tier tier : kAllTiers) {
+    shares_[TierIndex(tier)] = SharesOf(tier, CapacityOf(tier), settings);
+  }
+  DivideHost();
+  DivideDisks();
+}
+
+void NodeTenants::DivideHost() {
+  std::map<DomainId, TierShare> slabs;
+  const std::vector<const Tenant*> tenants = parts_.tenants->All();
+  for (size_t i = 0; i < tenants.size(); ++i) {
+    TierShare share = shares_[TierIndex(Tier::kHost)][i];
+    share.guaranteed /= options_.slab_bytes;
+    if (share.maximum != UINT64_MAX) share.maximum /= options_.slab_bytes;
+    slabs[tenants[i]->domain] = share;
+  }
+  parts_.shares->Divide(slabs);
+}
+
+void NodeTenants::DivideDisks() {
+  if (parts_.rooms.disks->set() == nullptr) return;
+  std::vector<OwnerShare> owners;
+  const std::vector<const Tenant*> tenants = parts_.tenants->All();
+  for (size_t i = 0; i < tenants.size(); ++i) {
+    owners.push_back(
+        {.owner = TenantTagOf(tenants[i]->name), .share = shares_[TierIndex(Tier::kDisk)][i]});
+  }
+  // Shares that do not fit were refused, or cut, before they came here.
+  KVT_CHECK(parts_.rooms.disks->set()->SetShares(owners).ok());
+}
+
+std::vector<NodeTenants::View> NodeTenants::All() const {
+  std::vector<View> all;
+  absl::flat_hash_set<std::string> names;
+  for (const Tenant* const tenant : parts_.tenants->All()) {
+    View& view = all.emplace_back();
+    view = {.name = tenant->name,
+            .domain = tenant->domain,
+            .shut = parts_.tenants->IsShut(tenant->domain),
+            .holding = book_.Of(tenant->name)};
+    for (const Tier tier : kAllTiers) {
+      view.shares[TierIndex(tier)] = shares_[TierIndex(tier)].at(all.size() - 1);
+    }
+    names.insert(tenant->name);
+  }
+  for (const TenantSettingsMap* const settings :
+       {&book_.kept().node, &book_.kept().cluster, &book_.file()}) {
+    for (const auto& [name, one] : *settings) {
+      if (names.insert(name).second) all.push_back({.name = name, .holding = book_.Of(name)});
+    }
+  }
+  return all;
+}
+
+}  // namespace kvtier

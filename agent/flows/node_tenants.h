@@ -1,0 +1,165 @@
+// NodeTenants makes, changes and drops the tenants of a node while it runs, and keeps what was said
+// of them (TenantStore).
+//
+// A tenant is there once its secret is: one that is set here, or appears in the directory of
+// secrets, which is looked at every kTenantsInterval. One whose secret went away is let in no more,
+// and its blocks stay; one whose secret is another is not let in either, for its blocks are named
+// with the secret. Lost or unknown settings delete nothing. Drop() alone does: it ends the tenant's
+// sessions and erases its blocks in all tiers; what is still held then goes when it is released,
+// and until then name and secret do not come again.
+//
+// Executor thread only. One change at a time: each waits for the one before it.
+#ifndef KVTIER_AGENT_FLOWS_NODE_TENANTS_H_
+#define KVTIER_AGENT_FLOWS_NODE_TENANTS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "agent/disk/node_disks.h"
+#include "agent/flows/memory_mover.h"
+#include "agent/flows/node_flows.h"
+#include "agent/flows/tenant_book.h"
+#include "agent/flows/tenant_store.h"
+#include "agent/index/kept_lessons.h"
+#include "agent/index/residency.h"
+#include "agent/tenants.h"
+#include "core/event.h"
+#include "core/report.h"
+#include "core/task.h"
+#include "core/tenant_settings.h"
+#include "core/tier.h"
+#include "core/tier_share.h"
+#include "tier_host/host_shares.h"
+
+namespace kvtier {
+
+class NodeTenants {
+ public:
+  struct Options {
+    uint64_t host_bytes = 0;  // Host memory of all tenants.
+    uint64_t slab_bytes = 0;
+    HostMemory host_memory = HostMemory::kFixed;
+    TenantSettingsMap settings_file;  // That the agent was started with.
+  };
+  // Parts of the agent that a tenant has something in; not owned.
+  struct Parts {
+    NodeRooms rooms;
+    TenantTable* tenants = nullptr;
+    Residency* residency = nullptr;
+    KeptLessons* lessons = nullptr;
+    NodeFlows* flows = nullptr;
+    HostShares* shares = nullptr;
+    MemoryMover* mover = nullptr;
+    TenantStore* store = nullptr;  // Null: what is set ends with the agent.
+    // Ends a session of a tenant that is dropped, as its worker's hangup does.
+    absl::AnyInvocable<void(SessionId)> close_session;
+  };
+  NodeTenants(Options options, Parts parts);
+
+  // Reads what was kept. REQUIRES: the disks are open; nothing else is called before.
+  Task<void> Load();
+  // Looks at the secrets every kTenantsInterval, until the waits end.
+  Task<void> Run();
+  // Looks at them now.
+  Task<void> Look();
+
+  // Looks at the secrets, changes a tenant's settings, and with a secret makes the tenant, or lets
+  // it in again. Errors,
+  // and then nothing has changed: kInvalidArgument, naming field and value; kNotFound, there is no
+  // such tenant, and neither a secret nor a setting is named; TenantTable::Check()'s;
+  // TenantStore's; HostTier::AddDomain()'s.
+  Task<absl::Status> Set(TenantChange change, std::optional<std::string> secret);
+
+  struct Dropped {
+    uint64_t sessions = 0;  // That were ended.
+    uint64_t disk_blocks = 0;
+    uint64_t memory_blocks = 0;
+    uint64_t held_bytes = 0;  // Of host memory: leased, being copied, or that workers may write.
+    bool had_settings = false;
+  };
+  // Errors, and then nothing has changed: kNotFound, there is no such tenant; kFailedPrecondition,
+  // it is the open tenant, the only one, or that of the GPU pools, or its secret cannot be removed
+  // here. TenantEraser::EraseAll()'s: the tenant is gone from memory; drop it again.
+  Task<absl::StatusOr<Dropped>> Drop(std::string name);
+
+  // Takes what the coordinator says; an older version than the one that is known is ignored.
+  void TakeCluster(ClusterTenants tenants);
+  // Returns the version of the cluster's settings that is known; 0: none.
+  uint64_t cluster_version() const { return book_.kept().cluster_version; }
+
+  struct View {
+    std::string name;
+    std::optional<DomainId> domain;  // nullopt: it has no secret here, and no blocks in memory.
+    bool shut = false;               // It is let in no more.
+    TenantBook::Holding holding;
+    // Shares by tier, of a tenant with a domain.
+    std::array<TierShare, kTierCount> shares{};
+  };
+  // Returns the tenants with a domain, in the order of these, and then those that are only known by
+  // their settings.
+  std::vector<View> All() const;
+  // Why kept settings were not read when the agent started; empty: they were.
+  const std::string& settings_failure() const { return settings_failure_; }
+  uint64_t CapacityOf(Tier tier) const;
+
+  // Evicts what is released of tenants that were dropped.
+  void Sweep();
+
+ private:
+  // A change is made between the two: TakeTurn() waits for the changes before it.
+  Task<void> TakeTurn();
+  void EndTurn();
+  Task<void> LookInTurn();
+  Task<absl::Status> SetInTurn(TenantChange change, std::optional<std::string> secret);
+  Task<absl::StatusOr<Dropped>> DropInTurn(std::string name);
+
+  absl::Status CheckSecret(const TenantChange& change, const std::string& secret) const;
+  absl::Status CheckFits(const TenantSettings& changed) const;
+  absl::Status CheckMayDrop(const Tenant* tenant) const;
+  // Keeps what the node was told, and then goes by it.
+  Task<absl::Status> Keep(KeptTenantSettings kept);
+  Task<void> KeepCluster();
+  // Gives the tenant a domain in every part of the agent. Errors: TenantTable::Check()'s,
+  // HostTier::AddDomain()'s.
+  absl::Status Admit(const TenantTable::Entry& entry);
+  void LookAt(const std::vector<TenantSecret>& secrets);
+  void LookAt(const TenantSecret& there);
+  // Logs what is wrong with a tenant's secret, once for each reason.
+  void Complain(const std::string& name, absl::string_view why);
+  // Works out the shares that hold, and hands them to the tiers.
+  void ApplyShares();
+  void DivideHost();
+  void DivideDisks();
+  // Returns the domain of a new tenant, with an arena and no memory yet.
+  absl::StatusOr<DomainId> AddHostDomain(const std::string& name);
+  // Begins to give it memory. REQUIRES: every part of the agent knows it.
+  void FillHostDomain(DomainId domain);
+  // Ends a domain of which nothing is held.
+  Task<void> EndDomain(DomainId domain);
+
+  const Options options_;
+  Parts parts_;
+  TenantBook book_;
+  absl::Status may_keep_;  // Not OK: what is kept cannot be read, so it is not to be replaced.
+  std::string settings_failure_;
+  std::string secrets_failure_;  // Of the latest look.
+  absl::flat_hash_set<std::string> complaints_;
+  std::array<std::vector<TierShare>, kTierCount> shares_;  // Of the tenants of TenantTable::All().
+  std::vector<DomainId> leaving_;  // Domains of dropped tenants of which something is held.
+  bool keeping_cluster_ = false;
+  bool has_turn_ = false;
+  std::deque<Event*> line_;  // Of changes that wait for their turn.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_FLOWS_NODE_TENANTS_H_

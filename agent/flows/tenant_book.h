@@ -1,0 +1,54 @@
+// TenantBook knows what was said of tenants, by whom, and what of it holds. Of a tenant the
+// settings of one source hold alone, all of them: those that the node was told, else those of the
+// cluster, else those of the file that the agent was started with, else the defaults.
+//
+// Pure bookkeeping. Executor thread only.
+#ifndef KVTIER_AGENT_FLOWS_TENANT_BOOK_H_
+#define KVTIER_AGENT_FLOWS_TENANT_BOOK_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "agent/flows/tenant_store.h"
+#include "core/tenant_settings.h"
+
+namespace kvtier {
+
+// Whose settings of a tenant hold.
+enum class SettingsSource { kDefault, kFile, kCluster, kNode };
+
+class TenantBook {
+ public:
+  struct Holding {
+    SettingsSource source = SettingsSource::kDefault;
+    TenantSettings settings;
+  };
+  // `file`: settings that the agent was started with.
+  explicit TenantBook(TenantSettingsMap file) : file_(std::move(file)) {}
+
+  // Returns the settings that hold.
+  Holding Of(const std::string& name) const;
+  // Returns whether anybody said anything of the tenant.
+  bool Knows(const std::string& name) const { return Of(name).source != SettingsSource::kDefault; }
+
+  // Returns what is to be kept once the node was told the change: it goes on from the settings that
+  // hold, and settings that are all defaults are none. Errors: kInvalidArgument,
+  // TenantSettings::Validate()'s; kResourceExhausted, kMaxTenantSettings.
+  absl::StatusOr<KeptTenantSettings> With(const TenantChange& change) const;
+  // Returns what is to be kept once the node forgot what it was told of the tenant.
+  KeptTenantSettings Without(const std::string& name) const;
+
+  // Replaces all but the file's.
+  void Take(KeptTenantSettings kept) { kept_ = std::move(kept); }
+  const KeptTenantSettings& kept() const { return kept_; }
+  const TenantSettingsMap& file() const { return file_; }
+
+ private:
+  const TenantSettingsMap file_;
+  KeptTenantSettings kept_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_FLOWS_TENANT_BOOK_H_

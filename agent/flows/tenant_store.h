@@ -1,0 +1,53 @@
+// TenantStore is where the tenants of a node outlast the agent: files (TenantFiles), or a fake of
+// tests. Settings and secrets are kept apart: secrets are files that an operator may mount.
+#ifndef KVTIER_AGENT_FLOWS_TENANT_STORE_H_
+#define KVTIER_AGENT_FLOWS_TENANT_STORE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/task.h"
+#include "core/tenant_settings.h"
+
+namespace kvtier {
+
+// Settings that outlast the agent.
+struct KeptTenantSettings {
+  TenantSettingsMap node;        // Said to this node; they hold before those of the cluster.
+  uint64_t cluster_version = 0;  // Of `cluster`; 0: nothing was heard from a coordinator.
+  TenantSettingsMap cluster;     // As the coordinator said them last.
+  friend bool operator==(const KeptTenantSettings&, const KeptTenantSettings&) = default;
+};
+
+struct TenantSecret {
+  std::string name;
+  absl::StatusOr<std::string> secret;  // Or why it cannot be read.
+};
+
+// Executor thread only; one call at a time.
+class TenantStore {
+ public:
+  virtual ~TenantStore() = default;
+  // Returns what was saved last; empty: nothing was. Errors: kDataLoss and kFailedPrecondition,
+  // what is there is damaged or another version's, and was set aside, as the text says: go on
+  // without it; kUnavailable, it cannot be read, and is not to be replaced.
+  virtual Task<absl::StatusOr<KeptTenantSettings>> LoadSettings() = 0;
+  // Replaces what was saved, as a whole: a crash leaves the old or the new. Errors:
+  // kResourceExhausted, there is no room; kUnavailable: try again later.
+  virtual Task<absl::Status> SaveSettings(KeptTenantSettings settings) = 0;
+  // Returns the secrets that are there now. Errors: kInvalidArgument, they cannot be listed;
+  // kFailedPrecondition, none are configured: the node has the one open tenant.
+  virtual Task<absl::StatusOr<std::vector<TenantSecret>>> ReadSecrets() = 0;
+  // Errors: kFailedPrecondition, none are configured, or they cannot be written here; the text says
+  // what to do; FileError()'s.
+  virtual Task<absl::Status> WriteSecret(std::string name, std::string secret) = 0;
+  // Removes the secret; one that is not there is removed already. Errors: as WriteSecret().
+  virtual Task<absl::Status> RemoveSecret(std::string name) = 0;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_FLOWS_TENANT_STORE_H_

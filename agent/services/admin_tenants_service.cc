@@ -1,0 +1,177 @@
+// AdminService's part about tenants: what each has, and who comes, is changed and goes.
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/services/admin_service.h"
+#include "agent/services/kept_wire.h"
+#include "core/status_macros.h"
+#include "core/tenant_tag.h"
+#include "proto/convert.h"
+#include "proto/convert_tenants.h"
+
+namespace kvtier {
+namespace {
+
+void FillShare(const TenantShares& shares, DomainId domain, v1::TenantShare* wire) {
+  wire->set_used(shares.Taken(domain));
+  wire->set_guaranteed(shares.Guarantee(domain));
+  wire->set_limit(shares.limit());
+}
+
+// Returns which tenants' blocks left for the domain, the most first.
+std::vector<v1::TenantTaken> TakenBy(Agent* agent, DomainId domain) {
+  std::vector<v1::TenantTaken> all;
+  agent->evictor().ledger().ForEachTakenBy(domain, [&](DomainId owner, uint64_t blocks) {
+    v1::TenantTaken& taken = all.emplace_back();
+    taken.set_tenant(agent->options().tenants.OfDomain(owner).name);
+    taken.set_blocks(blocks);
+  });
+  std::ranges::stable_sort(all, std::greater(), [](const auto& one) { return one.blocks(); });
+  return all;
+}
+
+void FillHost(Agent* agent, DomainId domain, v1::TenantHost* wire) {
+  const HostShares& shares = agent->host_shares();
+  const uint64_t slab_bytes = agent->options().slab_bytes;
+  const TierShare share = shares.Of(domain);
+  wire->set_guaranteed_bytes(share.guaranteed * slab_bytes);
+  const bool is_bounded = share.maximum < shares.slabs();
+  wire->set_maximum_bytes(is_bounded ? share.maximum * slab_bytes : UINT64_MAX);
+  wire->set_fair_bytes(shares.Fair(agent->host()).at(static_cast<size_t>(domain)) * slab_bytes);
+  const EvictionLedger& ledger = agent->evictor().ledger();
+  wire->set_evictions(ledger.Of(domain));
+  wire->set_evictions_suffered(ledger.SufferedBy(domain));
+  for (v1::TenantTaken& taken : TakenBy(agent, domain)) *wire->add_taken() = std::move(taken);
+}
+
+void FillDisk(const DiskSet& disks, TenantTag owner, v1::TenantDisk* wire) {
+  const std::vector<TenantRoom> rooms = disks.Tenants();
+  const auto room = std::ranges::find(rooms, owner, &TenantRoom::owner);
+  if (room == rooms.end()) return;
+  wire->set_used_bytes(room->used_bytes);
+  wire->set_guaranteed_bytes(room->guaranteed_bytes);
+  wire->set_maximum_bytes(room->maximum_bytes);
+  wire->set_fair_bytes(room->fair_bytes);
+  wire->set_evictions(room->evictions);
+  wire->set_evictions_suffered(room->evictions_suffered);
+  wire->set_evictions_caused(room->evictions_caused);
+}
+
+const char* NameOf(SettingsSource source) {
+  switch (source) {
+    case SettingsSource::kNode:
+      return "node";
+    case SettingsSource::kCluster:
+      return "cluster";
+    case SettingsSource::kFile:
+      return "file";
+    case SettingsSource::kDefault:
+      break;
+  }
+  return "default";
+}
+
+const char* StateOf(const NodeTenants::View& view) {
+  if (!view.domain.has_value()) return "settings";
+  return view.shut ? "shut" : "serving";
+}
+
+// Fills in what the tenant has of the node. REQUIRES: it has a domain.
+void FillUse(Agent* agent, const NodeTenants::View& view, v1::TenantReport* report) {
+  WorkerSessions& sessions = agent->sessions();
+  const DomainId domain = *view.domain;
+  FillShare(sessions.shares(), domain, report->mutable_sessions());
+  FillShare(sessions.leases().shares(), domain, report->mutable_leases());
+  FillShare(sessions.reservations().shares(), domain, report->mutable_reservations());
+  const SlotPool& slots = agent->host().slots(domain);
+  report->set_host_capacity_bytes(slots.capacity_bytes());
+  report->set_host_used_bytes(slots.used_bytes());
+  report->set_host_blocks(agent->index().blocks_in_host(domain));
+  FillHost(agent, domain, report->mutable_host());
+  FillKeptUse(agent->flows().kept_prefixes.UseOf(domain), report->mutable_kept());
+  if (const DiskSet* const disks = agent->disks().set()) {
+    FillDisk(*disks, TenantTagOf(view.name), report->mutable_disk());
+  }
+  for (const Tier tier : kAllTiers) {
+    if (agent->tenants().CapacityOf(tier) == 0) continue;
+    const TierShare& share = view.shares[TierIndex(tier)];
+    v1::TierShareReport* const told = report->add_shares();
+    told->set_tier(convert::ToWire(tier));
+    told->set_guaranteed_bytes(share.guaranteed);
+    if (share.maximum != UINT64_MAX) told->set_maximum_bytes(share.maximum);
+    told->set_weight(share.weight);
+  }
+}
+
+void FillTenant(Agent* agent, const NodeTenants::View& view, v1::TenantReport* report) {
+  report->set_name(view.name);
+  report->set_state(StateOf(view));
+  report->set_settings_source(NameOf(view.holding.source));
+  *report->mutable_settings() = convert::ToWire(view.holding.settings);
+  if (view.domain.has_value()) FillUse(agent, view, report);
+}
+
+}  // namespace
+
+AdminService::Reactor* AdminService::ListTenants(Context* context,
+                                                 const v1::ListTenantsRequest* request,
+                                                 v1::ListTenantsResponse* response) {
+  return calls_.Run(context, *request, DoListTenants(response));
+}
+
+Task<absl::Status> AdminService::DoListTenants(v1::ListTenantsResponse* response) {
+  response->set_node_id(agent_->options().node.str());
+  response->set_settings_version(agent_->tenants().cluster_version());
+  response->set_settings_failure(agent_->tenants().settings_failure());
+  for (const NodeTenants::View& view : agent_->tenants().All()) {
+    FillTenant(agent_, view, response->add_tenants());
+  }
+  co_return absl::OkStatus();
+}
+
+AdminService::Reactor* AdminService::SetTenant(Context* context,
+                                               const v1::SetTenantRequest* request,
+                                               v1::SetTenantResponse* response) {
+  return calls_.Run(context, *request, DoSetTenant(request, response));
+}
+
+Task<absl::Status> AdminService::DoSetTenant(const v1::SetTenantRequest* request,
+                                             v1::SetTenantResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(TenantChange change, convert::TenantChangeFrom(request->settings()));
+  std::optional<std::string> secret;
+  if (!request->secret().empty()) secret = request->secret();
+  const std::string name = change.name;
+  KVT_CO_RETURN_IF_ERROR(co_await agent_->tenants().Set(std::move(change), std::move(secret)));
+  response->set_node_id(agent_->options().node.str());
+  response->set_settings_version(agent_->tenants().cluster_version());
+  response->mutable_tenant()->set_name(name);
+  for (const NodeTenants::View& view : agent_->tenants().All()) {
+    if (view.name == name) FillTenant(agent_, view, response->mutable_tenant());
+  }
+  co_return absl::OkStatus();
+}
+
+AdminService::Reactor* AdminService::DropTenant(Context* context,
+                                                const v1::DropTenantRequest* request,
+                                                v1::DropTenantResponse* response) {
+  return calls_.Run(context, *request, DoDropTenant(request, response));
+}
+
+Task<absl::Status> AdminService::DoDropTenant(const v1::DropTenantRequest* request,
+                                              v1::DropTenantResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const NodeTenants::Dropped dropped,
+                          co_await agent_->tenants().Drop(request->tenant()));
+  response->set_node_id(agent_->options().node.str());
+  response->set_sessions(dropped.sessions);
+  response->set_disk_blocks(dropped.disk_blocks);
+  response->set_memory_blocks(dropped.memory_blocks);
+  response->set_held_bytes(dropped.held_bytes);
+  response->set_had_settings(dropped.had_settings);
+  co_return absl::OkStatus();
+}
+
+}  // namespace kvtier

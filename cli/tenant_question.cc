@@ -1,0 +1,55 @@
+#include "cli/tenant_question.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/node.h"
+
+namespace kvtier::cli {
+namespace {
+
+constexpr size_t kMaxSecretBytes = size_t{64} << 10;
+
+}  // namespace
+
+absl::StatusOr<TenantQuestion> TenantQuestionFrom(
+    const std::string& tenant, const std::map<std::string, std::vector<std::string>>& options) {
+  if (!NodeId::FromString(tenant).ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tenant's name is 1 to 63 of [a-zA-Z0-9._-], not '", tenant, "'"));
+  }
+  TenantQuestion question{.change = {.name = tenant}};
+  if (const auto file = options.find("--secret_file"); file != options.end()) {
+    question.secret_file = file->second.front();
+  }
+  for (const Tier tier : {Tier::kHost, Tier::kDisk, Tier::kGpu}) {
+    for (const ShareField field : kAllShareFields) {
+      const std::string name = absl::StrCat("--", SettingName(tier, field));
+      const auto found = options.find(name);
+      if (found == options.end()) continue;
+      const auto value = ParseSettingValue(field, found->second.front());
+      if (!value.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat(name, ": ", value.status().message()));
+      }
+      question.change.values.push_back({.tier = tier, .field = field, .value = *value});
+    }
+  }
+  return question;
+}
+
+absl::StatusOr<std::string> ReadSecret(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string secret{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file) return absl::InvalidArgumentError(absl::StrCat("--secret_file=", path, ": not read"));
+  if (absl::EndsWith(secret, "\n")) secret.pop_back();
+  if (secret.empty() || secret.size() > kMaxSecretBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("--secret_file=", path, ": has ", secret.size(),
+                                                   " bytes; must be 1 to ", kMaxSecretBytes));
+  }
+  return secret;
+}
+
+}  // namespace kvtier::cli

@@ -1,0 +1,37 @@
+// TenantQuestion is what `kvtier tenants describe`, `set` and `drop` are asked: of whom, and what
+// is to change.
+#ifndef KVTIER_CLI_TENANT_QUESTION_H_
+#define KVTIER_CLI_TENANT_QUESTION_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/tenant_settings.h"
+
+namespace kvtier::cli {
+
+// The options of `set`, separated by spaces: the secret's, and SettingName() of each field.
+inline constexpr absl::string_view kTenantSetOptions =
+    "--secret_file --host_guaranteed --host_maximum --host_weight --disk_guaranteed "
+    "--disk_maximum --disk_weight --gpu_guaranteed --gpu_maximum --gpu_weight";
+
+struct TenantQuestion {
+  TenantChange change;      // With the tenant's name; what is not named stays.
+  std::string secret_file;  // Empty: none.
+};
+
+// Returns what the options say of the tenant. Errors: kInvalidArgument, which names the option and
+// its value, or the tenant.
+absl::StatusOr<TenantQuestion> TenantQuestionFrom(
+    const std::string& tenant, const std::map<std::string, std::vector<std::string>>& options);
+
+// Returns the secret that the file holds, without a newline at its end. Errors: kInvalidArgument,
+// naming the file.
+absl::StatusOr<std::string> ReadSecret(const std::string& path);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_TENANT_QUESTION_H_

@@ -1,0 +1,241 @@
+#include "cli/tenant_shares.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/admin_client.h"
+#include "cli/json.h"
+#include "cli/table.h"
+#include "cli/tenant_question.h"
+#include "cli/units.h"
+#include "core/check.h"
+#include "core/status_macros.h"
+#include "core/tenant_settings.h"
+#include "proto/convert.h"
+#include "proto/convert_tenants.h"
+
+namespace kvtier::cli {
+namespace {
+
+std::string SharesLines(const v1::TenantReport& tenant) {
+  Table table({{"TIER"},
+               {"GUARANTEED", Align::kRight},
+               {"MAXIMUM", Align::kRight},
+               {"WEIGHT", Align::kRight}},
+              /*indent=*/2);
+  for (const v1::TierShareReport& share : tenant.shares()) {
+    const absl::StatusOr<Tier> tier = convert::TierFrom(share.tier(), "tier");
+    table.AddRow({tier.ok() ? TierName(*tier) : "?", BytesText(share.guaranteed_bytes()),
+                  share.has_maximum_bytes() ? BytesText(share.maximum_bytes()) : "-",
+                  CountText(share.weight())});
+  }
+  return tenant.shares().empty() ? "" : table.ToString();
+}
+
+std::string TenantLines(const v1::SetTenantResponse& response) {
+  const v1::TenantReport& tenant = response.tenant();
+  return absl::StrCat("  ", Printable(tenant.name()), " (", Printable(tenant.state()),
+                      "): ", SettingsText(tenant.settings()),
+                      ", said by: ", Printable(tenant.settings_source()), "\n", SharesLines(tenant),
+                      "  version of the cluster's settings: ", response.settings_version(), "\n");
+}
+
+// Returns the heading of a section: an agent has a name, a coordinator none.
+std::string Heading(const std::string& node_id, const std::string& address) {
+  if (node_id.empty()) return absl::StrCat("COORDINATOR  ", address);
+  return absl::StrCat("AGENT  ", Printable(node_id), "  ", address);
+}
+
+void WriteShares(const v1::TenantReport& tenant, JsonWriter* json) {
+  json->OpenArray("shares");
+  for (const v1::TierShareReport& share : tenant.shares()) {
+    const absl::StatusOr<Tier> tier = convert::TierFrom(share.tier(), "tier");
+    json->OpenElement();
+    json->Text("tier", tier.ok() ? TierName(*tier) : "?");
+    json->Count("guaranteed_bytes", share.guaranteed_bytes());
+    if (share.has_maximum_bytes()) {
+      json->Count("maximum_bytes", share.maximum_bytes());
+    } else {
+      json->Null("maximum_bytes");
+    }
+    json->Count("weight", share.weight());
+    json->Close();
+  }
+  json->Close();
+}
+
+// Asks the coordinator where one is named, else every agent. Both of `ask` take an address.
+template <typename Response, typename OfAgent, typename OfCoordinator>
+std::vector<Answer<Response>> Ask(const Arguments& arguments, OfAgent of_agent,
+                                  OfCoordinator of_coordinator) {
+  if (!arguments.coordinator.has_value()) return AskAll<Response>(arguments.agents, of_agent);
+  return AskAll<Response>({*arguments.coordinator}, of_coordinator);
+}
+
+// Returns the part of the answer that is about the tenant. Errors: kNotFound.
+absl::StatusOr<v1::SetTenantResponse> Only(const std::string& name,
+                                           absl::StatusOr<v1::ListTenantsResponse> all) {
+  KVT_RETURN_IF_ERROR(all.status());
+  v1::SetTenantResponse one;
+  one.set_node_id(all->node_id());
+  one.set_settings_version(all->settings_version());
+  for (const v1::TenantReport& tenant : all->tenants()) {
+    if (tenant.name() != name) continue;
+    *one.mutable_tenant() = tenant;
+    return one;
+  }
+  return absl::NotFoundError(absl::StrCat("no tenant is called '", name, "'"));
+}
+
+Outcome OutcomeOf(const Arguments& arguments, const TenantAnswer& answers) {
+  Verdict verdict;
+  for (const auto& answer : answers) verdict.Add(answer);
+  return {.code = verdict.code(),
+          .out = arguments.format == Format::kJson ? TenantJson(answers) : TenantTable(answers)};
+}
+
+}  // namespace
+
+std::string SettingsText(const v1::TenantSettings& settings) {
+  const absl::StatusOr<TenantChange> said = convert::TenantChangeFrom(settings);
+  if (!said.ok()) return "?";
+  std::string text;
+  for (const TenantChange::Value& value : said->values) {
+    if (!value.value.has_value()) continue;
+    absl::StrAppend(&text, text.empty() ? "" : " ", SettingName(value.tier, value.field), "=",
+                    *value.value);
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+void WriteSettings(const v1::TenantSettings& settings, JsonWriter* json) {
+  json->OpenObject("settings");
+  const absl::StatusOr<TenantChange> said = convert::TenantChangeFrom(settings);
+  if (said.ok()) {
+    for (const TenantChange::Value& value : said->values) {
+      if (value.value.has_value()) json->Count(SettingName(value.tier, value.field), *value.value);
+    }
+  }
+  json->Close();
+}
+
+std::string TenantTable(const TenantAnswer& answers) {
+  std::string out;
+  for (const auto& [address, response] : answers) {
+    if (!out.empty()) out += "\n";
+    if (response.ok()) {
+      absl::StrAppend(&out, Heading(response->node_id(), address), "\n", TenantLines(*response));
+    } else {
+      absl::StrAppend(&out, address, "  ", FailureText(response.status()), "\n");
+    }
+  }
+  return out;
+}
+
+std::string TenantJson(const TenantAnswer& answers) {
+  return AgentsJson(answers, [](const v1::SetTenantResponse& response, JsonWriter* json) {
+    const v1::TenantReport& tenant = response.tenant();
+    json->Text("node_id", response.node_id());
+    json->Text("tenant", tenant.name());
+    json->Text("state", tenant.state());
+    json->Text("settings_source", tenant.settings_source());
+    json->Count("settings_version", response.settings_version());
+    WriteSettings(tenant.settings(), json);
+    WriteShares(tenant, json);
+  });
+}
+
+std::string DropTenantTable(const DropTenantAnswers& answers) {
+  Table table({{"ASKED"},
+               {"SESSIONS ENDED", Align::kRight},
+               {"ON DISK", Align::kRight},
+               {"IN MEMORY", Align::kRight},
+               {"STILL HELD", Align::kRight},
+               {"SETTINGS"},
+               {""}});
+  for (const auto& [address, response] : answers) {
+    if (!response.ok()) {
+      table.AddRow({address, "-", "-", "-", "-", "-", FailureText(response.status())});
+      continue;
+    }
+    table.AddRow({address, CountText(response->sessions()), CountText(response->disk_blocks()),
+                  CountText(response->memory_blocks()), BytesText(response->held_bytes()),
+                  response->had_settings() ? "removed" : "none",
+                  response->held_bytes() == 0 ? "" : "erased when it is released"});
+  }
+  return table.ToString();
+}
+
+std::string DropTenantJson(const DropTenantAnswers& answers) {
+  return AgentsJson(answers, [](const v1::DropTenantResponse& response, JsonWriter* json) {
+    json->Text("node_id", response.node_id());
+    json->Count("sessions", response.sessions());
+    json->Count("disk_blocks", response.disk_blocks());
+    json->Count("memory_blocks", response.memory_blocks());
+    json->Count("held_bytes", response.held_bytes());
+    json->Flag("had_settings", response.had_settings());
+  });
+}
+
+Outcome RunDescribeTenant(const Arguments& arguments) {
+  const std::string& name = arguments.tenant.change.name;
+  const auto answers = Ask<v1::SetTenantResponse>(
+      arguments,
+      [&](const std::string& address) {
+        return Only(name, AgentAdmin(address, arguments.timeout).ListTenants());
+      },
+      [&](const std::string& address) {
+        return Only(name, CoordinatorAdmin(address, arguments.timeout).ListTenants());
+      });
+  return OutcomeOf(arguments, answers);
+}
+
+Outcome RunSetTenant(const Arguments& arguments) {
+  v1::SetTenantRequest request;
+  *request.mutable_settings() = convert::ToWire(arguments.tenant.change);
+  if (!arguments.tenant.secret_file.empty()) {
+    absl::StatusOr<std::string> secret = ReadSecret(arguments.tenant.secret_file);
+    if (!secret.ok()) {
+      return {.code = ExitCode::kUsage,
+              .err = absl::StrCat("kvtier: ", secret.status().message(), "\n")};
+    }
+    request.set_secret(*std::move(secret));
+  }
+  const auto answers = Ask<v1::SetTenantResponse>(
+      arguments,
+      [&](const std::string& address) {
+        return AgentAdmin(address, arguments.timeout).SetTenant(request);
+      },
+      [&](const std::string& address) {
+        return CoordinatorAdmin(address, arguments.timeout).SetTenant(request);
+      });
+  return OutcomeOf(arguments, answers);
+}
+
+Outcome RunDropTenant(const Arguments& arguments) {
+  KVT_CHECK(arguments.yes);
+  v1::DropTenantRequest request;
+  request.set_tenant(arguments.tenant.change.name);
+  const auto answers = Ask<v1::DropTenantResponse>(
+      arguments,
+      [&](const std::string& address) {
+        return AgentAdmin(address, arguments.timeout).DropTenant(request);
+      },
+      [&](const std::string& address) {
+        return CoordinatorAdmin(address, arguments.timeout).DropTenant(request);
+      });
+  // One node that knew the tenant is enough: it need not have been on every node.
+  const bool known =
+      std::ranges::any_of(answers, [](const auto& answer) { return answer.response.ok(); });
+  Verdict verdict;
+  for (const auto& answer : answers) {
+    const bool nothing_to_do = known && absl::IsNotFound(answer.response.status());
+    verdict.Add(nothing_to_do ? absl::OkStatus() : answer.response.status());
+  }
+  return {.code = verdict.code(),
+          .out = arguments.format == Format::kJson ? DropTenantJson(answers)
+                                                   : DropTenantTable(answers)};
+}
+
+}  // namespace kvtier::cli

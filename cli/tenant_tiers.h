@@ -1,0 +1,31 @@
+// What tenants have of the tiers of a node, for `kvtier tenants`: shares, use, and who took whose
+// room.
+#ifndef KVTIER_CLI_TENANT_TIERS_H_
+#define KVTIER_CLI_TENANT_TIERS_H_
+
+#include <string>
+
+#include "cli/json.h"
+#include "kvtier/v1/admin.pb.h"
+
+namespace kvtier::cli {
+
+// A tenant that has so many percent of its guarantee, or more, is marked: what it puts from then on
+// costs it blocks, or is lent.
+inline constexpr int kNearlyFullPercent = 90;
+
+// Returns a row for each tenant that is on the node; nothing where none is.
+std::string HostLines(const v1::ListTenantsResponse& response);
+// Returns the same of the disks; nothing where the node has none.
+std::string DiskLines(const v1::ListTenantsResponse& response);
+// Returns a line for each tenant that has more host memory than its guarantee or took some of
+// others: how much it has, and whose blocks left for it. Empty: there is none.
+std::string TakenLines(const v1::ListTenantsResponse& response);
+
+// Writes a tenant's host memory and disks as objects.
+void WriteHost(const v1::TenantReport& tenant, JsonWriter* json);
+void WriteDisk(const v1::TenantDisk& disk, JsonWriter* json);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_TENANT_TIERS_H_

@@ -1,0 +1,101 @@
+// TenantSettings are what operators say of one tenant: how much of each tier it may have. What is
+// not said has a default. A tenant's secret is no setting, and never here.
+//
+// Pure; any thread.
+#ifndef KVTIER_CORE_TENANT_SETTINGS_H_
+#define KVTIER_CORE_TENANT_SETTINGS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/summed_bytes.h"
+#include "core/tier.h"
+#include "core/tier_share.h"
+
+namespace kvtier {
+
+// Tenants that settings are kept of, on a node or by a coordinator.
+inline constexpr size_t kMaxTenantSettings = 1024;
+
+// A field of a TierShare.
+enum class ShareField : uint8_t { kGuaranteed, kMaximum, kWeight };
+inline constexpr std::array kAllShareFields = {ShareField::kGuaranteed, ShareField::kMaximum,
+                                               ShareField::kWeight};
+
+struct TenantSettings {
+  // Values by tier and field: bytes, and the weight; nullopt: the default.
+  using Values =
+      std::array<std::array<std::optional<uint64_t>, kAllShareFields.size()>, kTierCount>;
+  std::string name;  // 1..63 of [a-zA-Z0-9._-].
+  Values values{};
+
+  std::optional<uint64_t>& Of(Tier tier, ShareField field) {
+    return values[TierIndex(tier)][static_cast<size_t>(field)];
+  }
+  const std::optional<uint64_t>& Of(Tier tier, ShareField field) const {
+    return values[TierIndex(tier)][static_cast<size_t>(field)];
+  }
+  // Whether all is left to the defaults.
+  bool IsDefault() const { return values == Values(); }
+  // Errors: kInvalidArgument, naming field and value: the name, a weight beyond 1 to
+  // kMaxShareWeight, a guarantee above the maximum.
+  absl::Status Validate() const;
+  friend bool operator==(const TenantSettings&, const TenantSettings&) = default;
+};
+// By name.
+using TenantSettingsMap = std::map<std::string, TenantSettings>;
+
+// What is to be changed in the settings of a tenant; what is not named stays.
+struct TenantChange {
+  struct Value {
+    Tier tier{};
+    ShareField field{};
+    std::optional<uint64_t> value;  // nullopt: the default.
+  };
+  std::string name;
+  std::vector<Value> values;
+
+  // Returns the settings with the change made. Errors: TenantSettings::Validate()'s.
+  absl::StatusOr<TenantSettings> In(TenantSettings settings) const;
+};
+
+// Returns "host_guaranteed": the field's name in flags, files and errors.
+std::string SettingName(Tier tier, ShareField field);
+
+// Returns OK when the guarantees that `settings` name fit into a tier of `capacity` bytes; else
+// kInvalidArgument, naming the tenant, the field, its value and the sum.
+absl::Status CheckGuaranteesFit(Tier tier, uint64_t capacity, const TenantSettings& changed,
+                                std::span<const TenantSettings> others);
+
+// Returns the share of each tenant in a tier of `capacity` bytes: what its settings say, and an
+// equal part of what named guarantees leave, up to its maximum, where no guarantee is named. Named
+// guarantees that do not fit together, as those of a cluster may on a small node, are cut in
+// proportion. The guarantees returned fit into `capacity`.
+std::vector<TierShare> SharesOf(Tier tier, uint64_t capacity,
+                                std::span<const TenantSettings> settings);
+
+// Write settings to a summed file, and read them: nullopt, they contradict themselves.
+void PutTenantSettings(const TenantSettingsMap& settings, SummedWriter* to);
+std::optional<TenantSettingsMap> TakeTenantSettings(SummedReader* from);
+
+// Reads a file that people write, where a line is a tenant's name and what is said of it:
+//
+//   acme host_guaranteed=10GiB host_maximum=40GiB disk_weight=3   # to the end: ignored
+//
+// Errors: kInvalidArgument, naming the line, the field and the value.
+absl::StatusOr<TenantSettingsMap> ParseTenantSettings(absl::string_view text);
+// Returns the value of one such field: bytes, or a weight; nullopt: `text` is "default".
+absl::StatusOr<std::optional<uint64_t>> ParseSettingValue(ShareField field, absl::string_view text);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_TENANT_SETTINGS_H_

@@ -1,0 +1,174 @@
+// The files in which tenants outlast the agent.
+#include "agent/flows/tenant_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "core/check.h"
+#include "core/task_scope.h"
+#include "tests/testing/sim_executor.h"
+
+namespace kvtier {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::InlineByteWorkers;
+using testing::SimExecutor;
+using testing::SimTime;
+
+class TenantFilesTest : public ::testing::Test {
+ protected:
+  TenantFilesTest() {
+    TenantSettings acme{.name = "acme"};
+    acme.Of(Tier::kHost, ShareField::kGuaranteed) = 10;
+    acme.Of(Tier::kGpu, ShareField::kWeight) = 1000;
+    kept_.node.emplace("acme", acme);
+    kept_.cluster_version = 9;
+    kept_.cluster.emplace("zeta", TenantSettings{.name = "zeta"});
+  }
+  ~TenantFilesTest() override {
+    std::error_code ignored;  // A directory left in /tmp fails no test.
+    std::filesystem::remove_all(directory_, ignored);
+  }
+  static std::string MakeDirectory() {
+    char pattern[] = "/tmp/kvtier-tenant-files-XXXXXX";
+    KVT_CHECK(mkdtemp(pattern) != nullptr);
+    return pattern;
+  }
+  template <typename T>
+  T Run(Task<T> task) {
+    T result;
+    scope_.Spawn([](Task<T> of, T* to) -> Task<void> { *to = co_await std::move(of); }(
+                                           std::move(task), &result));
+    return result;
+  }
+  std::string path() const { return directory_ + "/" + kTenantSettingsFileName; }
+  std::string Content() const {
+    std::ostringstream text;
+    text << std::ifstream(path()).rdbuf();
+    return text.str();
+  }
+  void Write(const std::string& text) const { std::ofstream(path()) << text; }
+
+  KeptTenantSettings kept_;
+  const std::string directory_ = MakeDirectory();
+  SimTime time_;
+  SimExecutor executor_{&time_};
+  InlineByteWorkers workers_;
+  TaskScope scope_{&executor_};
+  TenantFiles files_{&workers_, {.settings = directory_, .secrets = directory_}};
+};
+
+TEST_F(TenantFilesTest, WhatIsSavedIsLoaded) {
+  EXPECT_EQ(Run(files_.LoadSettings()).value(), KeptTenantSettings()) << "no file yet";
+  ASSERT_EQ(Run(files_.SaveSettings({})), absl::OkStatus());
+  ASSERT_EQ(Run(files_.SaveSettings(kept_)), absl::OkStatus());
+  EXPECT_EQ(Run(files_.LoadSettings()).value(), kept_);
+}
+
+// A crash in the middle of a write leaves the new file unfinished under its other name.
+TEST_F(TenantFilesTest, AnUnfinishedWriteIsNotSeen) {
+  ASSERT_EQ(Run(files_.SaveSettings(kept_)), absl::OkStatus());
+  std::ofstream(path() + ".new") << "half of";
+  EXPECT_EQ(Run(files_.LoadSettings()).value(), kept_);
+}
+
+// Killed between any two of its system calls: what was acknowledged is there, or what came next.
+TEST_F(TenantFilesTest, AKillLeavesTheOldSettingsOrTheNew) {
+  for (int round = 0; round < 20; ++round) {
+    int acknowledged[2];
+    ASSERT_EQ(pipe(acknowledged), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      for (uint64_t number = 1;; ++number) {
+        TenantSettings acme{.name = "acme"};
+        acme.Of(Tier::kHost, ShareField::kGuaranteed) = number;
+        const absl::Status saved =
+            Run(files_.SaveSettings({.node = {{"acme", acme}}, .cluster_version = number}));
+        if (!saved.ok() || write(acknowledged[1], &number, sizeof(number)) < 0) _exit(1);
+      }
+    }
+    close(acknowledged[1]);
+    uint64_t last = 0;
+    for (int i = 0; i < 5 + round; ++i) {
+      ASSERT_EQ(read(acknowledged[0], &last, sizeof(last)), static_cast<ssize_t>(sizeof(last)));
+    }
+    kill(child, SIGKILL);
+    uint64_t later = 0;  // What was acknowledged before the kill arrived.
+    while (read(acknowledged[0], &later, sizeof(later)) == sizeof(later)) last = later;
+    close(acknowledged[0]);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    const auto loaded = Run(files_.LoadSettings());
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_GE(loaded->cluster_version, last);
+    EXPECT_LE(loaded->cluster_version, last + 1);
+    EXPECT_EQ(loaded->node.at("acme").Of(Tier::kHost, ShareField::kGuaranteed),
+              loaded->cluster_version);
+  }
+}
+
+TEST_F(TenantFilesTest, EveryDamagedByteIsSeenAndTheFileIsSetAside) {
+  ASSERT_EQ(Run(files_.SaveSettings(kept_)), absl::OkStatus());
+  const std::string whole = Content();
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] ^= 1;
+    Write(damaged);
+    const absl::Status status = Run(files_.LoadSettings()).status();
+    ASSERT_TRUE(absl::IsDataLoss(status)) << i << " " << status;
+    ASSERT_THAT(std::string(status.message()), HasSubstr("it is now " + path() + ".set_aside"));
+    ASSERT_FALSE(std::filesystem::exists(path()));
+    ASSERT_TRUE(std::filesystem::exists(path() + ".set_aside"));
+  }
+  for (const size_t length : {size_t{0}, whole.size() - 1}) {
+    Write(whole.substr(0, length));
+    EXPECT_TRUE(absl::IsDataLoss(Run(files_.LoadSettings()).status())) << length;
+  }
+}
+
+TEST_F(TenantFilesTest, SecretsAreWrittenForTheAgentAloneAndRead) {
+  ASSERT_EQ(Run(files_.WriteSecret("acme", "sixteen bytes or more")), absl::OkStatus());
+  struct stat file{};
+  ASSERT_EQ(stat((directory_ + "/acme").c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+  const auto secrets = Run(files_.ReadSecrets());
+  ASSERT_TRUE(secrets.ok());
+  ASSERT_EQ(secrets->size(), 1);
+  EXPECT_EQ(secrets->front().name, "acme");
+  EXPECT_EQ(secrets->front().secret.value(), "sixteen bytes or more");
+  EXPECT_EQ(Run(files_.RemoveSecret("acme")), absl::OkStatus());
+  EXPECT_EQ(Run(files_.RemoveSecret("acme")), absl::OkStatus()) << "it is removed already";
+  EXPECT_TRUE(Run(files_.ReadSecrets())->empty());
+}
+
+TEST_F(TenantFilesTest, ADirectoryThatIsReadOnlySaysWhatToDo) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  ASSERT_EQ(chmod(directory_.c_str(), 0500), 0);
+  const absl::Status refused = Run(files_.WriteSecret("acme", "sixteen bytes or more"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("--tenants_dir=" + directory_));
+  ASSERT_EQ(chmod(directory_.c_str(), 0700), 0);
+}
+
+TEST_F(TenantFilesTest, WithoutADirectoryThereIsTheOneOpenTenant) {
+  TenantFiles open(&workers_, {.settings = directory_});
+  EXPECT_TRUE(absl::IsFailedPrecondition(Run(open.ReadSecrets()).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Run(open.WriteSecret("acme", "sixteen bytes or more"))));
+}
+
+}  // namespace
+}  // namespace kvtier

@@ -1,0 +1,170 @@
+// Tenants that are made, changed and dropped while real agents run, on a node and for a cluster.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "grpcpp/create_channel.h"
+#include "kvtier/v1/admin.grpc.pb.h"
+#include "tests/testing/patience.h"
+#include "tests/testing/process_cluster.h"
+#include "tests/testing/test_worker.h"
+
+namespace kvtier::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr Blocks kPrefix = {.first = 100, .count = 8};
+constexpr char kAlphaSecret[] = "alpha's secret, 16 bytes or more";
+constexpr char kBetaSecret[] = "beta's secret, which is different";
+
+// An operator of one program: `Admin` is its service.
+template <typename Admin>
+class Operator {
+ public:
+  explicit Operator(const std::string& address)
+      : stub_(Admin::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()))) {}
+
+  grpc::Status Set(const std::string& name, uint64_t host_weight, const std::string& secret = "") {
+    v1::SetTenantRequest request;
+    request.mutable_settings()->set_name(name);
+    v1::TenantSetting* const weight = request.mutable_settings()->add_values();
+    weight->set_tier(v1::TIER_HOST);
+    weight->set_field(v1::SHARE_WEIGHT);
+    weight->set_value(host_weight);
+    request.set_secret(secret);
+    grpc::ClientContext context;
+    v1::SetTenantResponse response;
+    return stub_->SetTenant(&context, request, &response);
+  }
+  grpc::Status Drop(const std::string& name, v1::DropTenantResponse* response) {
+    v1::DropTenantRequest request;
+    request.set_tenant(name);
+    grpc::ClientContext context;
+    return stub_->DropTenant(&context, request, response);
+  }
+  v1::TenantReport Describe(const std::string& name) {
+    grpc::ClientContext context;
+    v1::ListTenantsResponse listed;
+    EXPECT_TRUE(stub_->ListTenants(&context, {}, &listed).ok());
+    for (const v1::TenantReport& tenant : listed.tenants()) {
+      if (tenant.name() == name) return tenant;
+    }
+    return {};
+  }
+
+ private:
+  const std::unique_ptr<typename Admin::Stub> stub_;
+};
+using NodeOperator = Operator<v1::AgentAdmin>;
+using ClusterOperator = Operator<v1::CoordinatorAdmin>;
+
+// Looks until it is so, for 20 s at most.
+bool Await(const std::function<bool()>& is_so) {
+  const absl::Time deadline = absl::Now() + Patience(absl::Seconds(20));
+  while (!is_so()) {
+    if (absl::Now() > deadline) return false;
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  return true;
+}
+
+class SetTenantsTest : public ::testing::Test {
+ protected:
+  static TestWorkerOptions Alpha(const AgentProcess& agent) {
+    return {.socket_dir = agent.socket_dir(), .tenant = "alpha", .secret = kAlphaSecret};
+  }
+  static TestWorkerOptions Beta(const AgentProcess& agent) {
+    return {.socket_dir = agent.socket_dir(),
+            .tenant = "beta",
+            .secret = kBetaSecret,
+            .tenant_seed = 2};
+  }
+
+  ProcessCluster cluster_;
+  const std::string secrets_ = cluster_.WriteTenants({{"alpha", kAlphaSecret}});
+  const Flags flags_ = {{"tenants_dir", secrets_}, {"slab_bytes", "1MiB"}};
+};
+
+TEST_F(SetTenantsTest, ATenantIsMadeWorksOutlastsARestartAndIsDropped) {
+  AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
+  TestWorker alpha(Alpha(agent));
+  ASSERT_EQ(alpha.Put(kPrefix), kPrefix.count);
+  {
+    NodeOperator node(agent.admin_address());
+    ASSERT_TRUE(node.Set("beta", 5, kBetaSecret).ok());
+    TestWorker beta(Beta(agent));
+    ASSERT_EQ(beta.Put(kPrefix), kPrefix.count);
+    EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));
+    ASSERT_TRUE(node.Set("beta", 7).ok());
+    EXPECT_EQ(node.Describe("beta").settings_source(), "node");
+  }
+  ASSERT_TRUE(agent.AwaitOffloaded());
+  agent.Kill();
+  ASSERT_EQ(agent.Start().status(), absl::OkStatus());
+  NodeOperator node(agent.admin_address());
+  EXPECT_EQ(node.Describe("beta").settings().values(0).value(), 7u);
+  TestWorker beta(Beta(agent));
+  ASSERT_TRUE(beta.AwaitConnected() && alpha.AwaitConnected());
+  EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));
+
+  v1::DropTenantResponse dropped;
+  const grpc::Status status = node.Drop("beta", &dropped);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(dropped.sessions(), 1u);
+  EXPECT_EQ(dropped.disk_blocks(), static_cast<uint64_t>(kPrefix.count));
+  EXPECT_TRUE(dropped.had_settings());
+  EXPECT_FALSE(std::filesystem::exists(secrets_ + "/beta"));
+  EXPECT_THAT(beta.Get(kPrefix), IsEmpty());
+  EXPECT_EQ(node.Describe("beta").name(), "");
+  EXPECT_THAT(alpha.Get(kPrefix), SizeIs(kPrefix.count));
+}
+
+TEST_F(SetTenantsTest, ASecretThatIsMountedLetsItsTenantIn) {
+  AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
+  cluster_.WriteTenants({{"beta", kBetaSecret}});
+  TestWorker beta(Beta(agent));
+  ASSERT_TRUE(Await([&] { return beta.Put(kPrefix) == static_cast<size_t>(kPrefix.count); }));
+  EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));
+}
+
+TEST_F(SetTenantsTest, WhatIsSetForTheClusterReachesItsNodesAndOutlastsItsCoordinator) {
+  CoordinatorProcess& coordinator = cluster_.StartCoordinator();
+  AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
+  NodeOperator node(agent.admin_address());
+  {
+    ClusterOperator cluster(coordinator.admin_address());
+    EXPECT_THAT(cluster.Set("alpha", 3, kAlphaSecret).error_message(), HasSubstr("takes none"));
+    ASSERT_TRUE(cluster.Set("alpha", 3).ok());
+    EXPECT_EQ(cluster.Describe("alpha").settings().values(0).value(), 3u);
+  }
+  const auto weight = [&] {
+    const v1::TenantReport alpha = node.Describe("alpha");
+    for (const v1::TierShareReport& share : alpha.shares()) {
+      if (share.tier() == v1::TIER_HOST) return share.weight();
+    }
+    return 0u;
+  };
+  ASSERT_TRUE(Await([&] { return weight() == 3; }));
+  EXPECT_EQ(node.Describe("alpha").settings_source(), "cluster");
+  coordinator.Kill();
+  agent.Kill();
+  ASSERT_EQ(agent.Start().status(), absl::OkStatus());
+  NodeOperator again(agent.admin_address());
+  EXPECT_EQ(again.Describe("alpha").settings_source(), "cluster");
+  ASSERT_TRUE(again.Set("alpha", 9).ok());
+  EXPECT_EQ(again.Describe("alpha").settings_source(), "node");
+  EXPECT_EQ(coordinator.Start(), absl::OkStatus());
+  ClusterOperator cluster(coordinator.admin_address());
+  EXPECT_EQ(cluster.Describe("alpha").settings().values(0).value(), 3u) << "it keeps them, too";
+}
+
+}  // namespace
+}  // namespace kvtier::testing

@@ -1,0 +1,61 @@
+// Guests are tenants that come to a node while it runs, put some blocks, read them, and are
+// dropped again, with blocks of theirs leased or not.
+#ifndef KVTIER_TESTS_SIM_GUESTS_H_
+#define KVTIER_TESTS_SIM_GUESTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/agent.h"
+#include "core/block_key.h"
+#include "core/task.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/sim_node.h"
+#include "tests/sim/trace.h"
+
+namespace kvtier::sim {
+
+// One visit of the node's guest, whose name and secret are its own and the node's.
+class GuestVisit {
+ public:
+  struct Parts {  // Not owned.
+    SimNode* node = nullptr;
+    Oracle* oracle = nullptr;
+    Trace* trace = nullptr;
+  };
+  // `keeps_leases`: until it is dropped.
+  struct Manners {
+    uint64_t blocks = 1;
+    bool keeps_leases = false;
+  };
+  GuestVisit(const Parts& parts, const Manners& manners);
+
+  // Comes, puts, reads and is dropped; comes again, expects that nothing of it is there, and is
+  // dropped. Ends early where the node refuses it: its last self is still held, or a disk is out of
+  // service. Runs on the agent's executor. REQUIRES: the node serves, and no visit is under way.
+  Task<void> Run();
+
+ private:
+  // Makes the tenant and opens a session; false: it is refused.
+  Task<bool> Come();
+  Task<void> Put();
+  // Returns how many of the blocks there are, each of which is proven.
+  Task<uint64_t> Get();
+  // False: a disk is out of service.
+  Task<bool> Leave();
+  BlockRun NameRun() const;
+
+  const Parts parts_;
+  const Manners manners_;
+  const std::string name_;
+  const std::vector<EngineKey> keys_;
+  Agent& agent_;
+  DomainId domain_{};
+  SessionId session_{};
+  uint32_t space_id_ = 0;
+};
+
+}  // namespace kvtier::sim
+
+#endif  // KVTIER_TESTS_SIM_GUESTS_H_

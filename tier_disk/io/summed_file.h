@@ -1,0 +1,44 @@
+// A small file of the node that must survive a power cut, and is replaced as a whole: magic:8
+// version:4, what it holds, and the sum of all that (core/summed_bytes.h).
+//
+// Blocks; any thread.
+#ifndef KVTIER_TIER_DISK_IO_SUMMED_FILE_H_
+#define KVTIER_TIER_DISK_IO_SUMMED_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/summed_bytes.h"
+
+namespace kvtier {
+
+struct SummedFileForm {
+  const char* name;   // Of the file in its directory.
+  const char* holds;  // "lessons": for errors.
+  uint64_t magic;
+  uint32_t version;
+  size_t max_bytes;  // Longest file that is read.
+};
+
+// Returns all bytes of the file; empty: there is none. Errors: FileError()'s; kDataLoss, it is
+// empty or too long.
+absl::StatusOr<std::string> ReadSummedFile(const std::string& directory,
+                                           const SummedFileForm& form);
+// Returns a reader of what such a file holds, behind the version; it does not own `bytes`. Errors,
+// naming the file: kDataLoss, it is damaged or of another form; kFailedPrecondition, another
+// version.
+absl::StatusOr<SummedReader> OpenSummedFile(const std::string& directory,
+                                            const SummedFileForm& form, absl::string_view bytes);
+// Returns a writer of such a file, behind the version.
+SummedWriter BeginSummedFile(const SummedFileForm& form);
+// ReplaceFile() with what was written.
+absl::Status ReplaceSummedFile(const std::string& directory, const SummedFileForm& form,
+                               SummedWriter content);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_IO_SUMMED_FILE_H_
