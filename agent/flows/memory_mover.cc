@@ -53,18 +53,31 @@ Task<bool> MemoryMover::TakeFrom(SlabMove move) {
     ++figures_.timed_out;
     co_return false;
   }
-  parts_.host->RemoveSlab(domain, *chosen);
-  TellCapacity(domain);
   parts_.shares->NoteRemoved();
-  between_.insert(slab);
-  const std::span<std::byte> bytes = parts_.host->BytesOf(domain, *chosen);
-  co_await parts_.disks->RemoveMemory(bytes);
-  ByteWorkers::Work empty_it = [arena = parts_.host->ArenaOf(domain),
-                                offset = *chosen * parts_.host->slab_bytes(),
-                                length = bytes.size()] { arena->Empty(offset, length); };
-  co_await parts_.memory->Run(std::move(empty_it));
-  between_.erase(slab);
+  co_await Remove(slab);
   co_return true;
+}
+
+Task<void> MemoryMover::Remove(Slab slab) {
+  const auto [domain, number] = slab;
+  parts_.host->RemoveSlab(domain, number);
+  TellCapacity(domain);
+  between_.insert(slab);
+  const std::span<std::byte> bytes = parts_.host->BytesOf(domain, number);
+  co_await parts_.disks->RemoveMemory(bytes);
+  ByteWorkers::Work empty = [arena = parts_.host->ArenaOf(domain),
+                             offset = number * parts_.host->slab_bytes(),
+                             length = bytes.size()] { arena->Empty(offset, length); };
+  co_await parts_.memory->Run(std::move(empty));
+  between_.erase(slab);
+}
+
+Task<void> MemoryMover::EmptyAll(DomainId domain) {
+  const SlotPool& slots = parts_.host->slots(domain);
+  while (const std::optional<uint32_t> slab = slots.LastFree()) {
+    parts_.host->CloseSlab(domain, *slab);
+    co_await Remove({domain, *slab});
+  }
 }
 
 Task<bool> MemoryMover::Drain(Slab slab, DomainId cause) {

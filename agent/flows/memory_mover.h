@@ -53,6 +53,9 @@ class MemoryMover {
   // Fills so many slabs of a domain that is new, and that no slab moves to. REQUIRES: they are
   // absent.
   Task<void> FillNew(DomainId domain, uint64_t slabs);
+  // Gives all memory of a domain back to the system. REQUIRES: none of its slots is used, nor will
+  // be.
+  Task<void> EmptyAll(DomainId domain);
   struct Figures {
     uint64_t moved = 0;      // Slabs that a domain got.
     uint64_t copied = 0;     // Blocks that were kept.
@@ -69,6 +72,8 @@ class MemoryMover {
   Task<void> Carry(SlabMove move);
   // Takes a slab from the domain of the move. False: its slabs are held.
   Task<bool> TakeFrom(SlabMove move);
+  // Gives the memory of a closed slab without used slots back to the system.
+  Task<void> Remove(Slab slab);
   // Waits until no slot of a closed slab is used. False: some still are after kSlabLeaveTimeout.
   Task<bool> Drain(Slab slab, DomainId cause);
   // Copies the blocks of the slab that are kept, and that nobody reads, to other slots.

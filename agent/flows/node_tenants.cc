@@ -312,6 +312,7 @@ Task<void> NodeTenants::EndDomain(DomainId domain) {
     co_return;
   }
   parts_.rooms.index->DropDomain(domain);
+  co_await parts_.mover->EmptyAll(domain);
   parts_.tenants->Forget(domain);
 }
 

@@ -209,7 +209,7 @@ std::optional<SegmentId> OldestThatFits(const ReclaimView& view, const Allowance
   return std::nullopt;
 }
 
-// Chooses leaves to drop, newest segments first, until one of those holds no more than the budget.
+// Chooses leaves to drop, until a segment that is tried holds no more than the budget.
 class Trim {
  public:
   Trim(const ReclaimView& view, Allowances allowances, uint64_t budget_bytes)
@@ -250,9 +250,9 @@ class Trim {
   std::vector<BlockKey> trim_;
 };
 
-// Tries each segment on its own, the newest first, then all together: leaves of one may be what
-// the blocks of another wait for, and parents may be newer than their children. That ends with a
-// segment, for at the last all tenants have no more than their fair shares.
+// Tries each segment on its own, the oldest first, then all together, the newest first: leaves of
+// one may be what the blocks of another wait for, and parents may be newer than their children.
+// That ends with a segment, for at the last all tenants have no more than their fair shares.
 std::optional<ReclaimChoice> ChooseByTrimming(const ReclaimView& view, uint64_t budget_bytes) {
   constexpr auto kPayers = RoomShares::Payers::kAllOver;
   const std::vector<SegmentId> oldest_first = view.log->Reclaimable();
@@ -261,7 +261,7 @@ std::optional<ReclaimChoice> ChooseByTrimming(const ReclaimView& view, uint64_t 
   const auto choice = [&](SegmentId victim, Trim* trim) {
     return ReclaimChoice{.victim = victim, .payers = kPayers, .trim = trim->TakeKeys()};
   };
-  for (const SegmentId segment : newest_first) {
+  for (const SegmentId segment : oldest_first) {
     if (LeastHeld(*view.index, segment, allowances) > budget_bytes) continue;
     Trim trim(view, allowances, budget_bytes);
     if (trim.Try(segment)) return choice(segment, &trim);
