@@ -378,8 +378,9 @@ void NodeTenants::DivideHost() {
 
 void NodeTenants::DivideDisks() {
   if (parts_.rooms.disks->set() == nullptr) return;
-  std::vector<OwnerShare> owners;
   const std::vector<const Tenant*> tenants = parts_.tenants->All();
+  std::vector<OwnerShare> owners;
+  owners.reserve(tenants.size());
   for (size_t i = 0; i < tenants.size(); ++i) {
     owners.push_back(
         {.owner = TenantTagOf(tenants[i]->name), .share = shares_[TierIndex(Tier::kDisk)][i]});

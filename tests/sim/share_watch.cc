@@ -40,8 +40,8 @@ void ShareWatch::Look(absl::Time now) {
                      " guaranteed slabs for ", absl::FormatDuration(now - since)));
   }
   // Where memory is fixed a tenant that comes gets a slab beside what the others have.
-  const bool is_bounded = agent_->options().host_memory == HostMemory::kMoving &&
-                          agent_->options().staging_bytes == 0;
+  const bool is_bounded =
+      agent_->options().host_memory == HostMemory::kMoving && agent_->options().staging_bytes == 0;
   oracle_->Expect(!is_bounded || present <= agent_->host_shares().slabs(),
                   absl::StrCat(name_, " has ", present, " slabs of host memory, and may have ",
                                agent_->host_shares().slabs()));

@@ -46,7 +46,7 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   v1::EndTenantKeptRequest end_asked;
   v1::DropPrefixResponse dropped;
   v1::DropPrefixRequest drop_asked;
-  v1::SetTenantRequest set_asked;    // The last request.
+  v1::SetTenantRequest set_asked;           // The last request.
   v1::DropTenantRequest tenant_drop_asked;  // The last request.
   v1::DropTenantResponse tenant_dropped;
   // True: Status() is not answered before `released`. Here and not in the test, so that

@@ -105,7 +105,8 @@ Task<absl::Status> UringDisk::AddMemory(std::vector<std::span<std::byte>> region
 }
 
 Task<void> UringDisk::RemoveMemory(std::span<std::byte> region) {
-  co_await Change({.remove = region});
+  // It has no way to fail.
+  (co_await Change({.remove = region})).IgnoreError();
 }
 
 std::optional<int> UringDisk::RegionOf(const iovec& buffer) const {
