@@ -74,9 +74,15 @@ Task<void> MemoryMover::Remove(Slab slab) {
 
 Task<void> MemoryMover::EmptyAll(DomainId domain) {
   const SlotPool& slots = parts_.host->slots(domain);
-  while (const std::optional<uint32_t> slab = slots.LastFree()) {
-    parts_.host->CloseSlab(domain, *slab);
-    co_await Remove({domain, *slab});
+  while (slots.present_slabs() > 0) {
+    const std::optional<uint32_t> slab = slots.LastFree();
+    if (slab.has_value()) {
+      parts_.host->CloseSlab(domain, *slab);
+      co_await Remove({domain, *slab});
+    } else {
+      // Those that are on their way to others already leave by themselves.
+      co_await SleepUntil(parts_.executor, parts_.executor->Now() + kMemoryMoveInterval);
+    }
   }
 }
 
@@ -140,7 +146,11 @@ Task<void> MemoryMover::FillNew(DomainId domain, uint64_t slabs) {
 
 Task<void> MemoryMover::GiveTo(DomainId domain) {
   const std::optional<uint32_t> chosen = AbsentSlabOf(domain);
-  if (!chosen.has_value()) co_return;  // Its last ones are on their way out.
+  if (!chosen.has_value()) {
+    // Its last ones are on their way out.
+    co_await SleepUntil(parts_.executor, parts_.executor->Now() + kMemoryMoveInterval);
+    co_return;
+  }
   const Slab slab(domain, *chosen);
   between_.insert(slab);
   const std::span<std::byte> bytes = parts_.host->BytesOf(domain, *chosen);
@@ -149,16 +159,23 @@ Task<void> MemoryMover::GiveTo(DomainId domain) {
                             offset = *chosen * parts_.host->slab_bytes(),
                             length = bytes.size()] { filled = arena->Fill(offset, length); };
   co_await parts_.memory->Run(std::move(fill));
-  if (filled.ok()) {
-    co_await parts_.disks->AddMemory(bytes);
-    parts_.host->AddSlab(domain, *chosen);
-    TellCapacity(domain);
-    ++figures_.moved;
-  } else {
+  if (!filled.ok()) {
     Log(LogLevel::kWarning, absl::StrCat("host memory does not grow: ", filled.message()));
     no_memory_until_ = parts_.executor->Now() + kNoMemoryRetryInterval;
+    between_.erase(slab);
+    co_return;
   }
+  co_await parts_.disks->AddMemory(bytes);
+  parts_.host->AddSlab(domain, *chosen);
   between_.erase(slab);
+  if (parts_.shares->Of(domain).maximum == 0) {
+    // Its tenant was dropped meanwhile.
+    parts_.host->CloseSlab(domain, *chosen);
+    co_await Remove(slab);
+    co_return;
+  }
+  TellCapacity(domain);
+  ++figures_.moved;
 }
 
 void MemoryMover::TellCapacity(DomainId domain) {

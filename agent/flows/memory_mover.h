@@ -53,8 +53,8 @@ class MemoryMover {
   // Fills so many slabs of a domain that is new, and that no slab moves to. REQUIRES: they are
   // absent.
   Task<void> FillNew(DomainId domain, uint64_t slabs);
-  // Gives all memory of a domain back to the system. REQUIRES: none of its slots is used, nor will
-  // be.
+  // Gives all memory of a domain back to the system, and ends when it has none. REQUIRES: none of
+  // its slots is used, nor will be.
   Task<void> EmptyAll(DomainId domain);
   struct Figures {
     uint64_t moved = 0;      // Slabs that a domain got.

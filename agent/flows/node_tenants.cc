@@ -311,8 +311,8 @@ Task<void> NodeTenants::EndDomain(DomainId domain) {
     leaving_.push_back(domain);  // Something has come meanwhile: the next Sweep() looks again.
     co_return;
   }
-  parts_.rooms.index->DropDomain(domain);
   co_await parts_.mover->EmptyAll(domain);
+  parts_.rooms.index->DropDomain(domain);
   parts_.tenants->Forget(domain);
 }
 

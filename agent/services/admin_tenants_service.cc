@@ -22,6 +22,18 @@ void FillShare(const TenantShares& shares, DomainId domain, v1::TenantShare* wir
   wire->set_limit(shares.limit());
 }
 
+// What is worked out for all tenants at once.
+struct OfAll {
+  std::vector<uint64_t> fair_slabs;  // Of host memory, by domain.
+  std::vector<TenantRoom> on_disks;
+};
+
+OfAll WorkOut(Agent* agent) {
+  OfAll all{.fair_slabs = agent->host_shares().Fair(agent->host())};
+  if (const DiskSet* const disks = agent->disks().set()) all.on_disks = disks->Tenants();
+  return all;
+}
+
 // Returns which tenants' blocks left for the domain, the most first.
 std::vector<v1::TenantTaken> TakenBy(Agent* agent, DomainId domain) {
   std::vector<v1::TenantTaken> all;
@@ -34,24 +46,23 @@ std::vector<v1::TenantTaken> TakenBy(Agent* agent, DomainId domain) {
   return all;
 }
 
-void FillHost(Agent* agent, DomainId domain, v1::TenantHost* wire) {
+void FillHost(Agent* agent, DomainId domain, const OfAll& all, v1::TenantHost* wire) {
   const HostShares& shares = agent->host_shares();
   const uint64_t slab_bytes = agent->options().slab_bytes;
   const TierShare share = shares.Of(domain);
   wire->set_guaranteed_bytes(share.guaranteed * slab_bytes);
   const bool is_bounded = share.maximum < shares.slabs();
   wire->set_maximum_bytes(is_bounded ? share.maximum * slab_bytes : UINT64_MAX);
-  wire->set_fair_bytes(shares.Fair(agent->host()).at(static_cast<size_t>(domain)) * slab_bytes);
+  wire->set_fair_bytes(all.fair_slabs.at(static_cast<size_t>(domain)) * slab_bytes);
   const EvictionLedger& ledger = agent->evictor().ledger();
   wire->set_evictions(ledger.Of(domain));
   wire->set_evictions_suffered(ledger.SufferedBy(domain));
   for (v1::TenantTaken& taken : TakenBy(agent, domain)) *wire->add_taken() = std::move(taken);
 }
 
-void FillDisk(const DiskSet& disks, TenantTag owner, v1::TenantDisk* wire) {
-  const std::vector<TenantRoom> rooms = disks.Tenants();
-  const auto room = std::ranges::find(rooms, owner, &TenantRoom::owner);
-  if (room == rooms.end()) return;
+void FillDisk(const OfAll& all, TenantTag owner, v1::TenantDisk* wire) {
+  const auto room = std::ranges::find(all.on_disks, owner, &TenantRoom::owner);
+  if (room == all.on_disks.end()) return;
   wire->set_used_bytes(room->used_bytes);
   wire->set_guaranteed_bytes(room->guaranteed_bytes);
   wire->set_maximum_bytes(room->maximum_bytes);
@@ -81,7 +92,8 @@ const char* StateOf(const NodeTenants::View& view) {
 }
 
 // Fills in what the tenant has of the node. REQUIRES: it has a domain.
-void FillUse(Agent* agent, const NodeTenants::View& view, v1::TenantReport* report) {
+void FillUse(Agent* agent, const NodeTenants::View& view, const OfAll& all,
+             v1::TenantReport* report) {
   WorkerSessions& sessions = agent->sessions();
   const DomainId domain = *view.domain;
   FillShare(sessions.shares(), domain, report->mutable_sessions());
@@ -91,10 +103,10 @@ void FillUse(Agent* agent, const NodeTenants::View& view, v1::TenantReport* repo
   report->set_host_capacity_bytes(slots.capacity_bytes());
   report->set_host_used_bytes(slots.used_bytes());
   report->set_host_blocks(agent->index().blocks_in_host(domain));
-  FillHost(agent, domain, report->mutable_host());
+  FillHost(agent, domain, all, report->mutable_host());
   FillKeptUse(agent->flows().kept_prefixes.UseOf(domain), report->mutable_kept());
-  if (const DiskSet* const disks = agent->disks().set()) {
-    FillDisk(*disks, TenantTagOf(view.name), report->mutable_disk());
+  if (agent->disks().set() != nullptr) {
+    FillDisk(all, TenantTagOf(view.name), report->mutable_disk());
   }
   for (const Tier tier : kAllTiers) {
     if (agent->tenants().CapacityOf(tier) == 0) continue;
@@ -107,12 +119,13 @@ void FillUse(Agent* agent, const NodeTenants::View& view, v1::TenantReport* repo
   }
 }
 
-void FillTenant(Agent* agent, const NodeTenants::View& view, v1::TenantReport* report) {
+void FillTenant(Agent* agent, const NodeTenants::View& view, const OfAll& all,
+                v1::TenantReport* report) {
   report->set_name(view.name);
   report->set_state(StateOf(view));
   report->set_settings_source(NameOf(view.holding.source));
   *report->mutable_settings() = convert::ToWire(view.holding.settings);
-  if (view.domain.has_value()) FillUse(agent, view, report);
+  if (view.domain.has_value()) FillUse(agent, view, all, report);
 }
 
 }  // namespace
@@ -127,8 +140,9 @@ Task<absl::Status> AdminService::DoListTenants(v1::ListTenantsResponse* response
   response->set_node_id(agent_->options().node.str());
   response->set_settings_version(agent_->tenants().cluster_version());
   response->set_settings_failure(agent_->tenants().settings_failure());
+  const OfAll all = WorkOut(agent_);
   for (const NodeTenants::View& view : agent_->tenants().All()) {
-    FillTenant(agent_, view, response->add_tenants());
+    FillTenant(agent_, view, all, response->add_tenants());
   }
   co_return absl::OkStatus();
 }
@@ -150,7 +164,9 @@ Task<absl::Status> AdminService::DoSetTenant(const v1::SetTenantRequest* request
   response->set_settings_version(agent_->tenants().cluster_version());
   response->mutable_tenant()->set_name(name);
   for (const NodeTenants::View& view : agent_->tenants().All()) {
-    if (view.name == name) FillTenant(agent_, view, response->mutable_tenant());
+    if (view.name == name) {
+      FillTenant(agent_, view, WorkOut(agent_), response->mutable_tenant());
+    }
   }
   co_return absl::OkStatus();
 }

@@ -181,6 +181,9 @@ TEST_F(NodeTenantsTest, ADroppedTenantIsGoneFromAllTiersAndTheOthersStay) {
   EXPECT_EQ(rig_->agent->disks().set()->block_count(), 8);
   EXPECT_EQ(rig_->Hits(rig_->session, 0, 8), 8);
   EXPECT_TRUE(absl::IsNotFound(Drop("newcomer").status()));
+  rig_->Pass(absl::Seconds(1));
+  EXPECT_EQ(rig_->agent->host().arena(DomainId{2}).held_bytes(), 0) << "its memory is given back";
+  rig_->agent->Audit();
 }
 
 TEST_F(NodeTenantsTest, WhatIsHeldKeepsNameAndSecretAwayUntilItIsReleased) {
