@@ -135,6 +135,9 @@ inline constexpr int kHostFillThreads = 4;
 inline constexpr int kHostMemoryThreads = 2;
 // The longest that one slab is waited for: what was leased or reserved of it has ended by then.
 inline constexpr absl::Duration kSlabLeaveTimeout = absl::Seconds(45);
+// The longest that the answer about a new tenant waits for its first slab, without which it can put
+// nothing.
+inline constexpr absl::Duration kNewTenantMemoryWait = absl::Seconds(2);
 // How long nothing grows after the system had no memory.
 inline constexpr absl::Duration kNoMemoryRetryInterval = absl::Minutes(1);
 // How often memory is looked for that workers took by touching what is not their tenant's.

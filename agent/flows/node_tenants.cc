@@ -208,7 +208,18 @@ Task<absl::Status> NodeTenants::SetInTurn(TenantChange change, std::optional<std
     co_return absl::OkStatus();
   }
   const TenantTable::Entry entry{.name = change.name, .secret = *std::move(secret)};
-  co_return Admit(entry);
+  KVT_CO_RETURN_IF_ERROR(Admit(entry));
+  co_await AwaitMemory(parts_.tenants->Find(change.name)->domain);
+  co_return absl::OkStatus();
+}
+
+Task<void> NodeTenants::AwaitMemory(DomainId domain) {
+  const HostTier& host = *parts_.rooms.host;
+  const absl::Time deadline = parts_.rooms.executor->Now() + kNewTenantMemoryWait;
+  while (host.slots(domain).present_slabs() == 0 && !parts_.rooms.waits->ended() &&
+         parts_.rooms.executor->Now() < deadline) {
+    co_await SleepUntil(parts_.rooms.executor, parts_.rooms.executor->Now() + kMemoryMoveInterval);
+  }
 }
 
 Task<absl::Status> NodeTenants::Keep(KeptTenantSettings kept) {

@@ -122,6 +122,8 @@ class NodeTenants {
   Task<absl::Status> SetInTurn(TenantChange change, std::optional<std::string> secret);
   Task<absl::StatusOr<Dropped>> DropInTurn(std::string name);
 
+  // Waits until the new domain has its first memory, kNewTenantMemoryWait at most.
+  Task<void> AwaitMemory(DomainId domain);
   absl::Status CheckSecret(const TenantChange& change, const std::string& secret) const;
   absl::Status CheckFits(const TenantSettings& changed) const;
   absl::Status CheckMayDrop(const Tenant* tenant) const;
