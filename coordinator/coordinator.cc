@@ -70,10 +70,10 @@ absl::StatusOr<ReportReply> Coordinator::OnReport(const Report& report) {
   if (report.tenants_version <= kMaxTenantsHeard) {
     tenants_heard_ = std::max(tenants_heard_, report.tenants_version);
   }
-  ReportReply reply{.coordinator_epoch = epoch_,
-                    .next_sequence = node->next_sequence,
-                    .resync = node->stream == Stream::kLost};
-  if (report.tenants_version < tenants_.version) reply.tenants = tenants_;
+  absl::StatusOr<ReportReply> reply = ReportReply{.coordinator_epoch = epoch_,
+                                                  .next_sequence = node->next_sequence,
+                                                  .resync = node->stream == Stream::kLost};
+  if (report.tenants_version < tenants_.version) reply->tenants.emplace(tenants_);
   return reply;
 }
 
