@@ -29,7 +29,7 @@ enum class WorkerMemory {
   kStaged,  // In a region of their own, from which the agent copies.
 };
 
-// What --host_memory says.
+// Values of --host_memory.
 enum class HostMemoryChoice {
   kFixed,   // Each tenant keeps the part that it begins with.
   kMoving,  // Memory moves to the tenants that need it.

@@ -46,7 +46,7 @@ void TenantShares::Divide() {
 void TenantShares::Grow() {
   while (!short_.empty()) {
     Claim& claim = claims_[short_.back()];
-    // What it has beyond its guarantee becomes part of it, and nothing more is owed for that.
+    // The part beyond its guarantee becomes guaranteed, and nothing more is owed for it.
     claim.guarantee = std::min(guarantee_, std::max(claim.guarantee, claim.taken));
     const size_t more = std::min(Unowed(), guarantee_ - claim.guarantee);
     claim.guarantee += more;

@@ -205,7 +205,7 @@ absl::StatusOr<std::string> BytesFromHex(const char* option, const std::string& 
   return absl::HexStringToBytes(hex);
 }
 
-// Of a command that cannot do without. `needs` says so: "lookup needs ".
+// Returns the block name that a command needs; `needs` begins the error: "lookup needs ".
 absl::StatusOr<EngineName> ReadEngineName(const Pieces& pieces, absl::string_view needs) {
   const auto tenant = ValueOf(pieces, "--tenant");
   const auto space = ValueOf(pieces, "--space-digest");

@@ -1,5 +1,5 @@
-// What tenants have of the tiers of a node, for `kvtier tenants`: shares, use, and who took whose
-// room.
+// Parts of a node's tiers that its tenants have, for `kvtier tenants`: shares, use, and who took
+// whose room.
 #ifndef KVTIER_CLI_TENANT_TIERS_H_
 #define KVTIER_CLI_TENANT_TIERS_H_
 

@@ -19,7 +19,7 @@ struct KeepOptions {
   // Time to live of the blocks in host memory: a second to an hour. The same sequences again renew
   // it; a shorter time takes nothing away.
   absl::Duration ttl = absl::Minutes(5);
-  // Of the wait for what only a disk of the node has. Absent: default_timeout.
+  // Longest wait for blocks that only a disk of the node has. Absent: default_timeout.
   std::optional<absl::Duration> timeout{};
 };
 
@@ -36,7 +36,7 @@ struct KeptPrefix {
   absl::Duration ttl_left;
 };
 
-// What a tenant keeps on the node, or may keep.
+// Amounts that a tenant keeps on the node, or may keep.
 struct KeptUse {
   uint64_t prefixes = 0;
   uint64_t blocks = 0;  // A block counts once for each prefix that it is of.

@@ -109,8 +109,8 @@ class Coordinator {
   // nothing that is answered depends on how often.
   void Tick();
 
-  // What operators say of tenants for all nodes, which nodes that know less are told with the
-  // answer to their next report.
+  // Sets the tenants' settings for all nodes. A node that has an older version is told with the
+  // answer to its next report.
   void SetTenants(ClusterTenants tenants) { tenants_ = std::move(tenants); }
   // Returns a version that every node takes for later than what it knows, also where those settings
   // were lost here, as far as nodes have reported.

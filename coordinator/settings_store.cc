@@ -109,7 +109,7 @@ absl::StatusOr<CoordinatorSettings> Load(rocksdb::DB& db, CoordinatorSettings se
   return settings;
 }
 
-// What is stored of tenants; version 0: nothing is.
+// Returns the tenants' settings that are stored; version 0: there are none.
 absl::StatusOr<ClusterTenants> LoadTenants(rocksdb::DB& db) {
   std::string bytes;
   const rocksdb::Status read = db.Get(

@@ -39,7 +39,7 @@ struct Report {
   uint64_t tenants_version = 0;  // Of the tenants' settings that the node knows; 0: none.
 };
 
-// What operators say of tenants for all nodes.
+// Settings of tenants that operators set for all nodes.
 struct ClusterTenants {
   uint64_t version = 0;  // From 1 on; of two the later one holds.
   TenantSettingsMap settings;

@@ -54,7 +54,7 @@ struct TenantSettings {
 // By name.
 using TenantSettingsMap = std::map<std::string, TenantSettings>;
 
-// What is to be changed in the settings of a tenant; what is not named stays.
+// Change to the settings of a tenant; a setting that it does not name stays.
 struct TenantChange {
   struct Value {
     Tier tier{};

@@ -53,7 +53,7 @@ std::optional<ReclaimChoice> DiskTier::State::Choose(uint64_t budget_bytes) {
 }
 
 Task<absl::Status> DiskTier::State::MakeRoom(uint64_t record_bytes) {
-  // What is re-appended leaves room in a fresh segment for the record that waits.
+  // The re-appended records leave room in a fresh segment for the record that waits.
   const uint64_t segment_bytes = log->segment_bytes();
   const uint64_t budget = std::min(segment_bytes / 2, segment_bytes - record_bytes);
   std::optional<ReclaimChoice> choice;
@@ -184,7 +184,7 @@ Task<absl::Status> DiskTier::State::Reclaim(ReclaimChoice choice, uint64_t budge
   ManifestBatch batch{.erases = PlanFor(choice, 0).drop};
   KVT_KILL_POINT("reclaim.before_drop");
   Evict(batch.erases);
-  // What was to stay and could not be copied goes with its segment.
+  // A record that was to stay and could not be copied goes with its segment.
   const ReclaimPlan rest = PlanReclaim(index, order, {.victim = victim});
   Evict(rest.drop);
   batch.erases.insert(batch.erases.end(), rest.drop.begin(), rest.drop.end());

@@ -147,7 +147,7 @@ void DiskPromises::GiveBack(DomainId id, uint64_t bytes, size_t blocks) {
   blocks_ -= blocks;
   Serve(id);
   if (!some_have_more_) return;
-  // What one gave back may be what others wait for.
+  // Others may wait for the room that one gave back.
   for (size_t other = 0; other < domains_.size(); ++other) Serve(static_cast<DomainId>(other));
   LookForExcess();
 }

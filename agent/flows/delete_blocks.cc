@@ -30,7 +30,7 @@ Task<bool> BlockDeleter::DropOne(BlockKey key, Dropping* dropping) {
   DropFromMemory(key);
   if (parts_.index->In(Tier::kDisk, key)) {
     const absl::Status erased = co_await parts_.disks->Erase(key);
-    // What a read brought back meanwhile goes as well.
+    // A block that a read brought back meanwhile goes as well.
     if (erased.ok()) DropFromMemory(key);
   }
   const bool gone = !parts_.index->NearestTier(key).has_value();

@@ -30,8 +30,8 @@
 
 namespace kvtier {
 
-// What became of the named blocks that this node had, and of what descends from them if that was
-// to go, too.
+// Result of a deletion: how many of the named blocks that this node had, and of their descendants
+// if these were to go, too, are gone or stay.
 struct Deleted {
   size_t blocks = 0;  // In no tier any more.
   // Leased, being copied, or not erased by their disk: they stay in some tier, and are found again.

@@ -105,7 +105,7 @@ Task<absl::StatusOr<Kept>> PrefixKeeper::Keep(KeepRequest request) {
 Task<bool> PrefixKeeper::Fill(KeptPrefixes::Handle handle, std::vector<Onboarder::Brought>* brought,
                               Kept* kept) {
   const DomainId domain = parts_.kept->DomainOf(handle);
-  // What was brought holds them meanwhile.
+  // The pins of the blocks that were brought hold them meanwhile.
   while (parts_.kept->Shrink(handle, kKeysPerTurn)) {
     co_await parts_.turns->GiveWay(domain);
     if (!parts_.kept->Has(handle)) co_return false;

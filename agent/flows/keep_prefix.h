@@ -31,7 +31,7 @@ struct KeepRequest {
   absl::Duration ttl;               // kMinKeptTtl to kMaxKeptTtl, from the moment it is loaded.
 };
 
-// What is kept, as its tenant is told.
+// Kept prefix, as its tenant is told of it.
 struct Kept {
   struct Sequence {
     std::vector<size_t> indices;  // Of the keys whose blocks are kept.

@@ -312,7 +312,7 @@ void NodeTenants::Sweep() {
 
 Task<void> NodeTenants::EndDomain(DomainId domain) {
   const Tenant& tenant = parts_.tenants->OfDomain(domain);
-  // What was held when it was dropped may have been written to a disk since.
+  // A block that was held at the drop may have been written to a disk since.
   const auto erased = co_await parts_.flows->tenant_eraser.EraseAll(&tenant);
   if (!erased.ok()) {
     Log(LogLevel::kWarning, absl::StrCat("tenant ", tenant.name, ": a disk may still have blocks: ",

@@ -15,7 +15,7 @@
 
 namespace kvtier {
 
-// Whose settings of a tenant hold.
+// Source of the settings of a tenant that hold.
 enum class SettingsSource { kDefault, kFile, kCluster, kNode };
 
 class TenantBook {

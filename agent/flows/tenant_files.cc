@@ -121,7 +121,7 @@ absl::Status TenantFiles::CheckConfigured() const {
 }
 
 absl::Status TenantFiles::NotWritable(const absl::Status& why, const std::string& name) const {
-  // What is mounted read-only is changed where it comes from.
+  // A directory that is mounted read-only is changed at its source.
   if (access(directories_.secrets.c_str(), W_OK) == 0) return why;
   return absl::FailedPreconditionError(
       absl::StrCat("--tenants_dir=", directories_.secrets, " is not writable here: ", why.message(),

@@ -26,7 +26,7 @@ namespace kvtier {
 class CoordinatorReporter final : public BlockFollower {
  public:
   using UsageOf = absl::AnyInvocable<std::vector<TierUsage>()>;
-  // What the node knows of the cluster's settings of tenants, and takes of them.
+  // Access to the node's copy of the cluster's settings of tenants.
   struct Tenants {
     absl::AnyInvocable<uint64_t()> version;
     absl::AnyInvocable<void(ClusterTenants)> take;

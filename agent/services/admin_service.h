@@ -71,7 +71,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                            v1::DescribeSharingResponse* response) override;
   Reactor* ListTenants(Context* context, const v1::ListTenantsRequest* request,
                        v1::ListTenantsResponse* response) override;
-  // Of admin_kept_service.cc.
+  // Implemented in admin_kept_service.cc.
   Reactor* ListTenantsKept(Context* context, const v1::ListTenantsKeptRequest* request,
                            v1::ListTenantsKeptResponse* response) override;
   Reactor* EndTenantKept(Context* context, const v1::EndTenantKeptRequest* request,

@@ -22,7 +22,7 @@ void FillShare(const TenantShares& shares, DomainId domain, v1::TenantShare* wir
   wire->set_limit(shares.limit());
 }
 
-// What is worked out for all tenants at once.
+// Figures that are worked out for all tenants at once.
 struct OfAll {
   std::vector<uint64_t> fair_slabs;  // Of host memory, by domain.
   std::vector<TenantRoom> on_disks;

@@ -53,7 +53,7 @@ class WorkerService final : public v1::Worker::CallbackService {
                    v1::ReleaseResponse* response) override;
   Reactor* Advise(Context* context, const v1::AdviseRequest* request,
                   v1::AdviseResponse* response) override;
-  // Of worker_kept_service.cc: these and Delete().
+  // Implemented in worker_kept_service.cc, as Delete() is.
   Reactor* Keep(Context* context, const v1::KeepRequest* request,
                 v1::KeepResponse* response) override;
   Reactor* ListKept(Context* context, const v1::ListKeptRequest* request,

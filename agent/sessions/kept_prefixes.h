@@ -48,7 +48,7 @@ class KeptPrefixes final : public BlockFollower {
     const HostShares* shares = nullptr;
     BlockChanges* changes = nullptr;
   };
-  // What a domain keeps, or may.
+  // Amounts that a domain keeps, or may keep.
   struct Use {
     uint64_t prefixes = 0;
     uint64_t blocks = 0;  // Once for each prefix, those that have left included.

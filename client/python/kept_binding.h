@@ -1,4 +1,4 @@
-// What is kept, for Python: the client's calls about it, which the kvtier package makes.
+// Binds the client's calls about kept prefixes for Python; the kvtier package makes them.
 #ifndef KVTIER_CLIENT_PYTHON_KEPT_BINDING_H_
 #define KVTIER_CLIENT_PYTHON_KEPT_BINDING_H_
 

@@ -71,7 +71,7 @@ class UringDisk final : public QueuedDisk {
   void Reap();
   void End(std::unique_ptr<IoBatch> batch) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // What one AddMemory() or RemoveMemory() asks of the ring thread.
+  // Request of one AddMemory() or RemoveMemory() to the ring thread.
   struct MemoryChange {
     std::vector<std::span<std::byte>> add;
     std::span<std::byte> remove;

@@ -14,7 +14,7 @@
 
 namespace kvtier {
 
-// What reclaim decides from. Not owned.
+// Facts that reclaim decides from. Not owned.
 struct ReclaimView {
   const SegmentLog* log = nullptr;
   const RecordIndex* index = nullptr;
@@ -24,7 +24,7 @@ struct ReclaimView {
 
 struct ReclaimChoice {
   SegmentId victim{};
-  // Of whom the reclaim may take; nullopt: of all, whatever they have.
+  // Tenants that the reclaim may take from; nullopt: all, whatever they have.
   std::optional<RoomShares::Payers> payers{};
   // Blocks that are dropped first, children before parents: the victim then holds little enough.
   std::vector<BlockKey> trim{};

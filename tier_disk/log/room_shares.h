@@ -45,7 +45,7 @@ struct OwnerShare {
   std::optional<TierShare> share;
 };
 
-// What a tenant has of the room of a disk, and what it lost, since the start.
+// Room of a disk that a tenant has, and the room it lost since the start.
 struct TenantRoom {
   TenantTag owner{};
   uint64_t used_bytes = 0;  // Of live records, headers included.
@@ -83,8 +83,8 @@ class Allowances {
 class RoomShares {
  public:
   static constexpr uint64_t kDividedPart = 2;  // One in so many usable bytes is divided.
-  // Of whom reclaim may take: those within a segment of the one furthest over its fair share, or
-  // all that are over theirs.
+  // Tenants that reclaim may take from: those within a segment of the one furthest over its fair
+  // share, or all that are over theirs.
   enum class Payers : uint8_t { kFurthestOver, kAllOver };
 
   // REQUIRES: usable_bytes >= segment_bytes.
