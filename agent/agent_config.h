@@ -89,9 +89,9 @@ struct AgentConfig {
   // Errors: kInvalidArgument, naming the flag and the value.
   absl::Status Validate() const;
   // Returns the directory that `lessons_dir` means.
-  const std::string& LessonsDir() const { return StateDir(lessons_dir); }
+  std::string LessonsDir() const { return StateDir(lessons_dir); }
   // Returns the directory that `settings_dir` means.
-  const std::string& SettingsDir() const { return StateDir(settings_dir); }
+  std::string SettingsDir() const { return StateDir(settings_dir); }
   // Returns what `host_memory` means.
   HostMemory MeantHostMemory() const;
   // Of the n-th directory. REQUIRES: valid.
@@ -100,7 +100,7 @@ struct AgentConfig {
   }
 
  private:
-  const std::string& StateDir(const std::string& named) const {
+  std::string StateDir(const std::string& named) const {
     if (!named.empty()) return named;
     return disk_dirs.empty() ? socket_dir : disk_dirs.front();
   }

@@ -34,6 +34,7 @@ PayloadSum IdentityOf(const std::vector<BlockRun>& sequences) {
 
 std::vector<OnboardRequest> LoadsOf(KeepRequest request) {
   std::vector<OnboardRequest> loads;
+  loads.reserve(request.sequences.size());
   for (BlockRun& run : request.sequences) {
     loads.push_back({.run = std::move(run),
                      .deadline = request.deadline,
