@@ -172,27 +172,20 @@ void EvictionOrder::GoOn(uint64_t conversation, uint32_t number) {
 void EvictionOrder::Follow(uint32_t number, uint32_t parent) {
   // Only a block that already has children can close a cycle; the rest skip the walk.
   if (places_[number].children > 0 && Descends(parent, number)) return;
-  Node& child = places_[number];
   Node& above = places_[parent];
-  child.parent = parent;
-  child.previous = kNone;
-  child.next = std::exchange(above.first_child, number);
-  if (child.next != kNone) places_[child.next].previous = number;
+  places_[number].parent = parent;
   ++above.children;
+  if (above.is_member != 0 && above.next == kNone) {
+    above.next = number;
+  } else {
+    other_children_.emplace(parent, number);
+  }
   TakeOut(parent);
   uint32_t height = 1;
   for (uint32_t up = parent; up != kNone && height <= ReuseState::kMaxHeight;
        up = places_[up].parent) {
     places_[up].state.height = std::max<uint32_t>(places_[up].state.height, height++);
   }
-}
-
-void EvictionOrder::LeaveSiblings(uint32_t number) {
-  const Node& node = places_[number];
-  if (node.parent == kNone) return;
-  if (node.next != kNone) places_[node.next].previous = node.previous;
-  (node.previous == kNone ? places_[node.parent].first_child : places_[node.previous].next) =
-      node.next;
 }
 
 EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
@@ -204,6 +197,7 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
     number = TakePlace(newcomer.key);
   } else {
     absent_.Erase(number);
+    places_[number].next = kNone;  // Its children stay in `other_children_`.
   }
   Node& node = places_[number];
   node.state = StateFor(newcomer, parent);
@@ -314,13 +308,23 @@ void EvictionOrder::Erase(Place place) {
   }
   --size_;
   --members_[node.group];
-  LeaveSiblings(number);
   const uint32_t parent = std::exchange(node.parent, kNone);
-  node.children > 0 ? absent_.Insert(number) : FreePlace(number);
+  if (node.children > 0) {
+    // The link is the table's from now on.
+    if (node.next != kNone) other_children_.emplace(number, node.next);
+    absent_.Insert(number);
+  } else {
+    FreePlace(number);
+  }
   if (parent == kNone) return;
   Node& above = places_[parent];
   KVT_CHECK(above.children > 0);
   --above.children;
+  if (above.is_member != 0 && above.next == number) {
+    above.next = kNone;
+  } else {
+    KVT_CHECK(other_children_.erase({parent, number}) == 1);
+  }
   if (above.is_member != 0) {
     Refresh(parent);
   } else if (above.children == 0) {
@@ -412,14 +416,12 @@ void EvictionOrder::Audit() const {
     if (is_free(node)) continue;
     const auto of_it = children.find(number);
     KVT_CHECK(node.children == (of_it == children.end() ? 0 : of_it->second));
-    uint32_t listed = 0;
-    uint32_t previous = kNone;
-    for (uint32_t child = node.first_child; child != kNone; child = places_[child].next) {
-      KVT_CHECK(places_[child].parent == number && places_[child].previous == previous);
-      previous = child;
-      ++listed;
-    }
-    KVT_CHECK(listed == node.children);
+    absl::flat_hash_set<uint32_t> listed;
+    VisitChildren(number, [&](uint32_t child) {
+      KVT_CHECK(places_[child].parent == number && listed.insert(child).second);
+      return true;
+    });
+    KVT_CHECK(listed.size() == node.children);
     candidates += IsCandidate(node) ? 1 : 0;
     const uint32_t aside_children = aside_.ChildrenOf(number);
     KVT_CHECK((node.is_queued != 0) == (node.is_member != 0 && node.is_held == 0 &&
@@ -436,6 +438,7 @@ void EvictionOrder::Audit() const {
       KVT_CHECK(aside_.Contains(number, static_cast<uint32_t>(node.group)));
     }
   }
+  for (const auto& [parent, child] : other_children_) KVT_CHECK(places_[child].parent == parent);
   KVT_CHECK(members == std::accumulate(members_.begin(), members_.end(), size_t{0}));
   KVT_CHECK(queued == queues_.size() + bared_.size() && aside == aside_.size());
   // No cycle of parents: then some member has no child.

@@ -15,9 +15,10 @@
 // Pure bookkeeping: no I/O, no threads; AdvanceTo() brings the time. Executor thread only.
 // Invariants, checked by Audit(): what is in the queues are exactly the members that are not held,
 // have no member child and are not set aside; last uses are unique; a block that is no member is
-// known only while it is the parent of one; the list of a parent's children has exactly these.
-// Memory: 48 bytes a block, 16 for four that left, and 20 to 40 for each block without a child or
-// set aside; ReuseSample and ReuseHazards are of fixed size. All of it grows in small steps, so
+// known only while it is the parent of one; a parent's children are listed exactly once each.
+// Memory: 40 bytes a block, 16 for four that left, 20 to 40 for each block without a child or set
+// aside, and 8 to 16 for each that its parent does not link to: a second child, or one whose parent
+// is no member. ReuseSample and ReuseHazards are of fixed size. All of it grows in small steps, so
 // that no operation is a long turn of the executor.
 #ifndef KVTIER_CORE_EVICTION_ORDER_H_
 #define KVTIER_CORE_EVICTION_ORDER_H_
@@ -30,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "core/arrival.h"
@@ -113,9 +115,8 @@ class EvictionOrder {
   void ForEachChildOf(const BlockKey& key, Visit visit) const {
     const std::optional<Place> place = find_(key);
     const uint32_t parent = place.has_value() ? static_cast<uint32_t>(*place) : absent_.Find(key);
-    if (parent == kNone) return;
-    uint32_t child = places_[parent].first_child;
-    while (child != kNone && visit(places_[child].key)) child = places_[child].next;
+    if (parent != kNone)
+      VisitChildren(parent, [&](uint32_t child) { return visit(places_[child].key); });
   }
   // REQUIRES of these: a member.
   const BlockKey& KeyOf(Place place) const { return At(place).key; }
@@ -185,7 +186,7 @@ class EvictionOrder {
 
  private:
   static constexpr uint32_t kNone = AsideBlocks::kNoBlock;
-  // All that is known of one block: 48 bytes.
+  // All that is known of one block: 40 bytes.
   struct Node {
     BlockKey key;
     uint64_t last : 48 = 0;  // Moment of its last use.
@@ -198,13 +199,12 @@ class EvictionOrder {
     uint32_t is_bared : 1 = 0;  // Its queue is one of `bared_`: its children are all aside.
     uint32_t is_aside : 1 = 0;
     uint32_t was_aside : 1 = 0;  // Since its last use.
-    // Of a member its next sibling; else a link of NumbersByKey, or of the list of free places.
+    // One of a member's children, or kNone. Where it is no member: a link of NumbersByKey, or of the
+    // list of free places.
     uint32_t next = kNone;
-    uint32_t previous = kNone;     // Sibling; kNone: the first child of its parent.
-    uint32_t first_child = kNone;  // Of the members that have it as their parent.
     ReuseState state;
   };
-  static_assert(sizeof(Node) == 48 && NumbersByKey<Node>::kNone == kNone);
+  static_assert(sizeof(Node) == 40 && NumbersByKey<Node>::kNone == kNone);
   // Parts that only the learnt order has.
   struct Learning {
     ReuseHazards hazards;
@@ -245,8 +245,16 @@ class EvictionOrder {
   void Restate(uint32_t number, const ReuseState& state);
   // Notes that a conversation went on with the new member, which may leave others behind.
   void GoOn(uint64_t conversation, uint32_t number);
-  // Takes the member out of the list of its parent's children.
-  void LeaveSiblings(uint32_t number);
+  // Calls `visit` with the numbers of the children of `parent` until it returns false.
+  template <typename Visit>
+  void VisitChildren(uint32_t parent, Visit visit) const {
+    const Node& node = places_[parent];
+    if (node.is_member != 0 && node.next != kNone && !visit(node.next)) return;
+    auto other = other_children_.lower_bound({parent, 0});
+    while (other != other_children_.end() && other->first == parent && visit(other->second)) {
+      ++other;
+    }
+  }
   // Makes the new member a child of `parent`, member or not, unless that closes a cycle.
   void Follow(uint32_t number, uint32_t parent);
   WorthQueues::QueueId QueueFor(const Node& node) const;
@@ -275,8 +283,10 @@ class EvictionOrder {
   size_t held_ = 0;
   uint64_t refused_ = 0;
   SteadyVector<Node> places_;
-  uint32_t free_ = kNone;                     // The first free place.
-  NumbersByKey<Node> absent_{&places_};       // Parents of members that are none themselves.
+  uint32_t free_ = kNone;                // The first free place.
+  NumbersByKey<Node> absent_{&places_};  // Parents of members that are none themselves.
+  // Parent and child, of children that no Node::next names. Most parents have one child.
+  absl::btree_set<std::pair<uint32_t, uint32_t>> other_children_;
   const std::unique_ptr<Learning> learning_;  // Null: the policy is not kLearnt.
   WorthQueues queues_;
   WorthQueues bared_;

@@ -93,6 +93,49 @@ TEST_P(EvictionOrderTest, AnyMemberMayBeErasedAndItsChildrenStay) {
   EXPECT_EQ(order_.EraseDownTo(0), (Numbers{3, 2, 1}));
 }
 
+TEST_P(EvictionOrderTest, ListsTheChildrenOfABlockWhetherOrNotItIsThere) {
+  const auto children = [this] {
+    Numbers found;
+    order_->ForEachChildOf(NumberedKey(1), [&](const BlockKey& child) {
+      found.push_back(child.hi);
+      return true;
+    });
+    std::ranges::sort(found);
+    return found;
+  };
+  EXPECT_EQ(children(), Numbers());
+  order_.Insert(2, 1);
+  EXPECT_EQ(children(), Numbers{2}) << "the parent may come later";
+  order_.Insert(1);
+  EXPECT_EQ(children(), Numbers{2});
+  order_.Insert(3, 1);
+  order_.Insert(4, 1);
+  order_->Audit();
+  EXPECT_EQ(children(), (Numbers{2, 3, 4}));
+  order_.Erase(1);
+  order_->Audit();
+  EXPECT_EQ(children(), (Numbers{2, 3, 4})) << "the parent may leave first";
+  order_.Insert(1);
+  order_.Erase(3);
+  order_.Insert(5, 1);
+  order_->Audit();
+  EXPECT_EQ(children(), (Numbers{2, 4, 5}));
+  for (const uint64_t number : {5, 4, 2}) order_.Erase(number);
+  order_->Audit();
+  EXPECT_EQ(children(), Numbers());
+}
+
+TEST_P(EvictionOrderTest, StopsListingChildrenWhenItIsTold) {
+  for (uint64_t child = 2; child <= 4; ++child) order_.Insert(child, 1);
+  order_.Insert(1);
+  order_.Insert(5, 1);
+  for (size_t wanted = 1; wanted <= 4; ++wanted) {
+    size_t visited = 0;
+    order_->ForEachChildOf(NumberedKey(1), [&](const BlockKey&) { return ++visited < wanted; });
+    EXPECT_EQ(visited, wanted);
+  }
+}
+
 // An engine that names a block its own ancestor must not make it immortal.
 TEST_P(EvictionOrderTest, ACycleOfParentsStaysEvictable) {
   order_.Insert(1, 1);
