@@ -12,7 +12,7 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")  # No display is needed.
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot, ticker  # noqa: E402
 
 SCHEMA = 2
 MEAN_OVER_TURNS = 10
@@ -51,6 +51,9 @@ def draw(night: dict, path: Path) -> None:
         above.set_title(f"tenant {name}" + (" (the conversation that grows)" if column == 0 else ""))
         above.set_ylim(0, 104)
         below.set_yscale("log")
+        below.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        below.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+        below.yaxis.set_minor_formatter(ticker.NullFormatter())
         below.set_xlabel("time, as thousands of tokens that it grows to")
     grid[0][0].set_ylabel(f"blocks found, %, mean of {MEAN_OVER_TURNS} turns")
     grid[1][0].set_ylabel(f"slowest get of a turn, ms, mean of {MEAN_OVER_TURNS} turns")

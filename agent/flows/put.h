@@ -68,8 +68,8 @@ class Putter {
 
   // A slot for each block that is not here yet and that nobody is putting. A block that only the
   // GPU pool has is here for a GPU target alone: nothing brings it back to host memory. Where no
-  // disk is below host memory, a run ends at the first of its blocks that finds no room there, and
-  // a put evicts nothing of the prefix that it continues: of either the rest is of no use. Errors:
+  // disk is below host memory, a put evicts nothing of the prefix that it continues, and a run ends
+  // at its first block that finds no room there: what is behind a hole is of no use. Errors:
   // kInvalidArgument, a target that is neither kHost nor a fitting kGpu, or a block larger than a
   // slab.
   // A block that the disks would be promised takes of `room`, or what room there is.
@@ -95,8 +95,8 @@ class Putter {
     PromisedRoom room;
     Reserved reserved{};
     bool refused = false;  // A block of it was worth no room.
-    bool is_over = false;  // A block of a run found no room: those behind it are of no use.
-    Pin prefix{};          // Of the last block of the run, or before it, that is in host memory.
+    bool is_over = false;  // A block of the run found no room, so that no other gets any.
+    Pin prefix{};          // Of the last block of the prefix so far that is in host memory.
   };
   // Place that one block of a run is to get in host memory.
   struct Wanted {
@@ -108,7 +108,7 @@ class Putter {
   Reserving BeginReserving(Tier target, PromisedRoom room) const;
   // Reserves for the blocks of the run from `first` on, for `count` of them at most.
   absl::Status ReserveSome(const BlockRun& run, size_t first, size_t count, Reserving* reserving);
-  // Returns whether what is behind a block of the run that got no room is of no use.
+  // Returns whether the run ends at a block that got no room.
   bool EndsWithoutRoom(const BlockRun& run, const Reserving& reserving) const;
   absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Reserving* reserving);
   // Takes the slots of a block that goes to host memory, and returns where the worker writes.
