@@ -1,4 +1,4 @@
-"""Draws the hits and the waits of three tenants over one night, with shares and without.
+"""Draws the hits and the waits of three tenants over the four nights of the bench.
 
     /usr/bin/python3 bench/plot_night.py NIGHT.json PLOT.png
 
@@ -12,12 +12,16 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")  # No display is needed.
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot, ticker  # noqa: E402
 
-SCHEMA = 1
+SCHEMA = 2
 MEAN_OVER_TURNS = 10
-NIGHTS = {"control": ("the thread stays inside its share", "gray"), "shares": ("it grows, with shares", "tab:green"),
-          "no_shares": ("it grows, without shares", "tab:red")}
+# How each night is drawn; the last one lies on top.
+NIGHTS = {"no_shares": {"label": "it grows, without shares (one tenant)", "color": "tab:red"},
+          "busy_control": {"label": "it stays inside its share, its worker as busy as where it grows",
+                           "color": "tab:blue", "linestyle": "--"},
+          "control": {"label": "control: it stays inside its share", "color": "black", "linestyle": "--"},
+          "shares": {"label": "it grows, with shares", "color": "tab:green", "linewidth": 2}}
 
 
 def smooth(values: list[float]) -> list[float]:
@@ -29,26 +33,36 @@ def smooth(values: list[float]) -> list[float]:
 def draw(night: dict, path: Path) -> None:
     """Draws a column for each tenant: its hits above, its slowest requests below."""
     names = [tenant["name"] for tenant in night["nights"]["shares"]]
-    figure, grid = pyplot.subplots(2, len(names), figsize=(4.6 * len(names), 6.4), sharex=True)
+    figure, grid = pyplot.subplots(2, len(names), figsize=(4.8 * len(names), 7.4), sharex=True)
+    marks = {"share": night["share_tokens"], "wake": night["tokens_per_turn"] * night["wake_turn"],
+             "measured": night["tokens_per_turn"] * night["measured_turn"]}
     for column, name in enumerate(names):
         above, below = grid[0][column], grid[1][column]
-        for kind, (label, color) in NIGHTS.items():
+        for kind, style in NIGHTS.items():
             tenant = night["nights"][kind][column]
             tokens = [night["tokens_per_turn"] * (turn + 1) / 1000 for turn in range(len(tenant["asked"]))]
             ratios = [100 * hits / asked for hits, asked in zip(tenant["hits"], tenant["asked"], strict=True)]
-            above.plot(tokens, smooth(ratios), label=label, color=color)
-            below.plot(tokens, smooth([max(times) for times in tenant["milliseconds"]]), color=color)
+            above.plot(tokens, smooth(ratios), **style)
+            below.plot(tokens, smooth([max(times) for times in tenant["milliseconds"]]), **style)
         for axes in (above, below):
-            axes.axvline(night["tokens_per_turn"] * night["wake_turn"] / 1000, color="black", linestyle=":")
+            for mark in marks.values():
+                axes.axvline(mark / 1000, color="gray", linestyle=":")
             axes.grid(alpha=0.3)
-            axes.set_ylim(bottom=0)
-        above.set_title(name)
-        below.set_xlabel("tokens of the thread, thousands")
-    grid[0][0].set_ylabel("blocks found, %")
-    grid[1][0].set_ylabel("slowest get of a turn, ms")
-    grid[0][-1].legend(fontsize=8, loc="lower left")
-    figure.suptitle("One conversation grows; the others wake at the dotted line")
-    figure.tight_layout()
+        above.set_title(f"tenant {name}" + (" (the conversation that grows)" if column == 0 else ""))
+        above.set_ylim(0, 104)
+        below.set_yscale("log")
+        below.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        below.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+        below.yaxis.set_minor_formatter(ticker.NullFormatter())
+        below.set_xlabel("time, as thousands of tokens that it grows to")
+    grid[0][0].set_ylabel(f"blocks found, %, mean of {MEAN_OVER_TURNS} turns")
+    grid[1][0].set_ylabel(f"slowest get of a turn, ms, mean of {MEAN_OVER_TURNS} turns")
+    figure.suptitle("One conversation grows. Dotted lines: it has filled its tenant's share "
+                    f"({marks['share'] / 1000:.0f}), the others wake ({marks['wake'] / 1000:.0f}), "
+                    f"they are measured from here on ({marks['measured'] / 1000:.0f})")
+    handles, labels = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=2, frameon=False)
+    figure.tight_layout(rect=(0, 0.07, 1, 1))
     figure.savefig(path, dpi=110)
 
 

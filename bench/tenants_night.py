@@ -1,8 +1,14 @@
 """One night of three tenants of an agent: a conversation of the first grows and grows, and the other two go on.
 
-The conversation of 50,000 tokens that has 25 GB in print is here 1/50 of that: 3,125 blocks of 160 KiB, 16 tokens
-each. The node has 768 MiB, 256 MiB for each tenant. In the evening the others use a fifth of theirs, so that the
-first may borrow; in the morning they come back for all of it.
+The scale is 1/50: a block of 16 tokens has 160 KiB instead of 8 MiB, so that the conversation of 50,000 tokens that
+has 25 GB in print has half a GB, in 3,125 blocks. It does not stop there: it grows to 124,000 tokens. The node has
+768 MiB, 256 MiB guaranteed to each tenant. In the evening the others use a fifth of theirs, so that the first may
+borrow; in the morning they come back for most of it, and from then on they are measured.
+
+There are four nights. In "control" the conversation stops growing where it fills what its tenant is guaranteed; in
+"busy_control" its worker uses as much of the processor in each turn, besides, as it does in "shares". In "shares" it
+grows, and each tenant has its share; in "no_shares" it grows, and all three are one tenant. It is judged that "shares"
+is no worse for the others than "control".
 """
 
 import json
@@ -17,24 +23,30 @@ import kvtier
 from engines_medians import percentile_of, print_figure
 from engines_node import Node
 
+_MIB = 1 << 20
 _BLOCK_BYTES = 160 << 10
-_HOST_BYTES = "768MiB"
-_SHARE_BLOCKS = 1600
-_SLAB_BYTES = "8MiB"
+_PRINTED_BLOCK_BYTES = 8 * _MIB  # Of 16 tokens of 32 layers of 4,096 in fp16.
+_HOST_BYTES = 768 * _MIB
+_SLAB_BYTES = 8 * _MIB
 _TIMEOUT_S = 10
 _TOKENS_PER_BLOCK = 16
 _BLOCKS_PER_TURN = 25
+_BLOCKS_PER_PUT = 128  # 2,048 tokens: an engine's step of a long prefill.
 _THREAD_TENANT = "thread"
 _OTHERS = ("morning", "noon")
+_SHARE_BLOCKS = _HOST_BYTES // 3 // _SLAB_BYTES * (_SLAB_BYTES // _BLOCK_BYTES)  # That each tenant is guaranteed.
 _CONVERSATION_BLOCKS = 20
 _ASLEEP = 16  # Conversations of each of the others in the evening.
 _AWAKE = 72  # And in the morning.
 _WAKE_TURN = 90
-_WARM_TURNS = 40  # After which the others have asked for nearly all of their conversations.
-_TURNS = 190  # Up to 76,000 tokens.
-_GETS_PER_TURN = 8
+_WARM_TURNS = 40  # After which the others have asked for all of their conversations.
+_TURNS = 310
+_GETS_PER_TURN = 16  # So that the p99 of each of the others is of 2,880.
 _SEED = 3
-SCHEMA = 1
+_NIGHTS = ("control", "shares", "busy_control", "no_shares")
+_MOST_POINTS = 1.0  # Percentage points of hits that the others may lose.
+_MOST_RATIO = 1.25  # Of their p99.
+SCHEMA = 2
 
 
 @dataclass
@@ -45,6 +57,7 @@ class Tenant:
     asked: list[int] = field(default_factory=list)  # Blocks.
     hits: list[int] = field(default_factory=list)
     milliseconds: list[list[float]] = field(default_factory=list)  # Of each get.
+    processor_s: list[float] = field(default_factory=list)  # Of the worker's process.
 
     def morning_ratio(self) -> float:
         """Returns the hits of the blocks that were asked for in the morning."""
@@ -60,6 +73,10 @@ def secret_of(tenant: str) -> bytes:
     return f"the secret of {tenant}".encode()
 
 
+def _keys_of(name: str, blocks: int) -> list[bytes]:
+    return [f"{name}/{i:05d}".encode() for i in range(blocks)]
+
+
 class _Worker:
     """A worker that asks for prefixes, and puts what is not there."""
 
@@ -69,48 +86,34 @@ class _Worker:
             model="bench_tenants_night", weights_digest="0", dtype="float16", layout="layer,head,token,kv,dim",
             layers=20, kv_heads=1, head_dim=128, tokens_per_block=_TOKENS_PER_BLOCK, block_bytes=_BLOCK_BYTES))
         self._payload = bytes(range(256)) * (_BLOCK_BYTES // 256)
+        self._scratch = bytearray(_BLOCK_BYTES)
 
-    def get(self, name: str, blocks: int) -> tuple[int, float]:
+    def get(self, keys: list[bytes]) -> tuple[int, float]:
         """Asks for a prefix; returns how many blocks were there, and what the answer took in ms."""
-        keys = [f"{name}/{i:05d}".encode() for i in range(blocks)]
         began = time.perf_counter()
         with self._client.onboard(self._space, keys, _TIMEOUT_S, local_only=True) as hit:
             took = 1e3 * (time.perf_counter() - began)
             hits = len(hit)
-        if hits < blocks:
-            with self._client.reserve(self._space, keys[hits:], keys[hits - 1] if hits else None) as put:
+        self._put(keys, hits)
+        return hits, took
+
+    def _put(self, keys: list[bytes], first: int) -> None:
+        """Puts the blocks from `first` on, a step at a time, up to the first for which there is no room."""
+        for begin in range(first, len(keys), _BLOCKS_PER_PUT):
+            some = keys[begin:begin + _BLOCKS_PER_PUT]
+            with self._client.reserve(self._space, some, keys[begin - 1] if begin else None) as put:
                 for i, state in enumerate(put.states):
                     if state == "reserved":
                         put.copy_in(i, self._payload)
+                is_full = "no_room" in put.states
                 put.commit()
-        return hits, took
+            if is_full:
+                return
 
-
-def _live_as_thread(socket_dir: str, tenant: str, most_blocks: int, pace: "_Pace", answer) -> None:
-    """The first tenant: each turn it asks for all of its conversation, which has grown."""
-    worker, lived = _Worker(socket_dir, tenant), Tenant(_THREAD_TENANT)
-    for turn in range(_TURNS):
-        pace.wait(turn)
-        blocks = min(_BLOCKS_PER_TURN * (turn + 1), most_blocks)
-        hits, took = worker.get("thread", blocks)
-        lived.asked.append(blocks)
-        lived.hits.append(hits)
-        lived.milliseconds.append([took])
-    answer.put(asdict(lived))
-
-
-def _live_as_other(socket_dir: str, tenant: str, name: str, pace: "_Pace", answer) -> None:
-    """Another tenant: each turn it asks for some of its conversations."""
-    worker, lived, draws = _Worker(socket_dir, tenant), Tenant(name), random.Random(f"{_SEED} {name}")
-    for turn in range(_TURNS):
-        pace.wait(turn)
-        conversations = _AWAKE if turn >= _WAKE_TURN else _ASLEEP
-        gets = [worker.get(f"{name}/{draws.randrange(conversations)}", _CONVERSATION_BLOCKS)
-                for _ in range(_GETS_PER_TURN)]
-        lived.asked.append(_CONVERSATION_BLOCKS * len(gets))
-        lived.hits.append(sum(hits for hits, _ in gets))
-        lived.milliseconds.append([took for _, took in gets])
-    answer.put(asdict(lived))
+    def spin(self, until: float) -> None:
+        """Copies blocks in its own memory until its process has used so much of the processor."""
+        while time.process_time() < until:
+            self._scratch[:] = self._payload
 
 
 @dataclass(frozen=True)
@@ -125,24 +128,65 @@ class _Pace:
         time.sleep(max(0, self.start + turn * self.turn_seconds - time.monotonic()))
 
 
-def _run(kind: str, turn_seconds: float) -> list[Tenant]:
-    """Runs one night: "control", in which the thread stays small, "shares", or "no_shares", as one tenant."""
+@dataclass(frozen=True)
+class _Thread:
+    """How the first tenant lives."""
+
+    most_blocks: int
+    processor_s: list[float]  # That its worker uses at least, by turn; empty: none.
+
+
+def _live_as_thread(socket_dir: str, tenant: str, thread: _Thread, pace: _Pace, answer) -> None:
+    """The first tenant: each turn it asks for all of its conversation, which has grown."""
+    worker, lived, keys = _Worker(socket_dir, tenant), Tenant(_THREAD_TENANT), _keys_of("thread", thread.most_blocks)
+    for turn in range(_TURNS):
+        pace.wait(turn)
+        began = time.process_time()
+        blocks = min(_BLOCKS_PER_TURN * (turn + 1), thread.most_blocks)
+        hits, took = worker.get(keys[:blocks])
+        if thread.processor_s:
+            worker.spin(began + thread.processor_s[turn])
+        lived.asked.append(blocks)
+        lived.hits.append(hits)
+        lived.milliseconds.append([took])
+        lived.processor_s.append(time.process_time() - began)
+    answer.put(asdict(lived))
+
+
+def _live_as_other(socket_dir: str, tenant: str, name: str, pace: _Pace, answer) -> None:
+    """Another tenant: each turn it asks for some of its conversations."""
+    worker, lived, draws = _Worker(socket_dir, tenant), Tenant(name), random.Random(f"{_SEED} {name}")
+    keys = [_keys_of(f"{name}/{conversation}", _CONVERSATION_BLOCKS) for conversation in range(_AWAKE)]
+    for turn in range(_TURNS):
+        pace.wait(turn)
+        began = time.process_time()
+        conversations = _AWAKE if turn >= _WAKE_TURN else _ASLEEP
+        gets = [worker.get(keys[draws.randrange(conversations)]) for _ in range(_GETS_PER_TURN)]
+        lived.asked.append(_CONVERSATION_BLOCKS * len(gets))
+        lived.hits.append(sum(hits for hits, _ in gets))
+        lived.milliseconds.append([took for _, took in gets])
+        lived.processor_s.append(time.process_time() - began)
+    answer.put(asdict(lived))
+
+
+def _run(kind: str, turn_seconds: float, nights: dict[str, list[Tenant]]) -> list[Tenant]:
+    """Runs one night, after those in `nights`; returns what each tenant lived through, the thread's first."""
+    own = {name: name if kind != "no_shares" else "all" for name in (_THREAD_TENANT, *_OTHERS)}
+    thread = _Thread(most_blocks=_SHARE_BLOCKS if "control" in kind else _BLOCKS_PER_TURN * _TURNS,
+                     processor_s=nights["shares"][0].processor_s if kind == "busy_control" else [])
     with tempfile.TemporaryDirectory(prefix="bench-night-") as folder:
         secrets = Path(folder) / "tenants"
         secrets.mkdir()
-        tenants = (_THREAD_TENANT, *_OTHERS) if kind != "no_shares" else ("all",)
-        for tenant in tenants:
+        for tenant in set(own.values()):
             (secrets / tenant).write_bytes(secret_of(tenant))
             (secrets / tenant).chmod(0o600)
-        flags = (f"--tenants_dir={secrets}", f"--slab_bytes={_SLAB_BYTES}", "--host_eviction=lru")
-        with Node("night", Path(folder), _HOST_BYTES, more=flags) as node:
+        flags = (f"--tenants_dir={secrets}", f"--slab_bytes={_SLAB_BYTES // _MIB}MiB", "--host_eviction=lru")
+        with Node("night", Path(folder), f"{_HOST_BYTES // _MIB}MiB", more=flags) as node:
             answer = multiprocessing.Queue()
             pace = _Pace(time.monotonic() + 2, turn_seconds)
-            most = _SHARE_BLOCKS // 2 if kind == "control" else _BLOCKS_PER_TURN * _TURNS
-            own = {name: name if kind != "no_shares" else "all" for name in (_THREAD_TENANT, *_OTHERS)}
             socket_dir = str(node.socket_dir)
             processes = [multiprocessing.Process(target=_live_as_thread, args=(
-                socket_dir, own[_THREAD_TENANT], most, pace, answer), daemon=True)]
+                socket_dir, own[_THREAD_TENANT], thread, pace, answer), daemon=True)]
             processes += [multiprocessing.Process(target=_live_as_other, args=(
                 socket_dir, own[name], name, pace, answer), daemon=True) for name in _OTHERS]
             for process in processes:
@@ -153,23 +197,59 @@ def _run(kind: str, turn_seconds: float) -> list[Tenant]:
     return sorted(lived, key=lambda tenant: (_THREAD_TENANT, *_OTHERS).index(tenant.name))
 
 
-def measure_night(turn_seconds: float, json_path: str) -> None:
-    """Runs three nights, prints what the others kept of their hits and how long they waited, and writes all of it."""
-    nights = {}
-    for kind in ("control", "shares", "no_shares"):
-        print(f"night with {kind.replace('_', ' ')}: {_TURNS} turns of {turn_seconds:g} s", flush=True)
-        nights[kind] = _run(kind, turn_seconds)
-    for kind in ("shares", "no_shares"):
+def _print_figures(nights: dict[str, list[Tenant]]) -> None:
+    """Prints what the others found in the morning and how long they waited, in each night beside the control."""
+    for kind in _NIGHTS:
         for tenant, control in zip(nights[kind][1:], nights["control"][1:], strict=True):
             hits, reference = 100 * tenant.morning_ratio(), 100 * control.morning_ratio()
             name = f"tenants.night.{kind}.{tenant.name}"
-            print(f"{name}: {hits:.2f} % of its blocks found in the morning, control {reference:.2f} %")
             print_figure(f"{name}.hits", hits, "percent", hits / reference, "thread_inside_its_share")
             for share in (0.5, 0.99):
                 value, control_value = (percentile_of(of.morning_times(), share) for of in (tenant, control))
                 print_figure(f"{name}.p{100 * share:.0f}", value, "ms", value / control_value,
                              "thread_inside_its_share")
+        found = 100 * nights[kind][0].morning_ratio()
+        print_figure(f"tenants.night.{kind}.{_THREAD_TENANT}.hits", found, "percent",
+                     found / (100 * nights["control"][0].morning_ratio()), "thread_inside_its_share")
+
+
+def _judge(nights: dict[str, list[Tenant]]) -> list[str]:
+    """Returns a sentence for each thing that the others lose in "shares" beside "control", beyond what they may."""
+    lost = []
+    for tenant, control in zip(nights["shares"][1:], nights["control"][1:], strict=True):
+        hits, reference = 100 * tenant.morning_ratio(), 100 * control.morning_ratio()
+        if abs(hits - reference) > _MOST_POINTS:
+            lost.append(f"tenant {tenant.name} found {hits:.2f} % of its blocks and {reference:.2f} % in the control; "
+                        f"the difference may be {_MOST_POINTS:g} point")
+        p99, control_p99 = (percentile_of(of.morning_times(), 0.99) for of in (tenant, control))
+        if p99 > _MOST_RATIO * control_p99:
+            lost.append(f"tenant {tenant.name} has a p99 of {p99:.3g} ms and of {control_p99:.3g} ms in the control, "
+                        f"which is {p99 / control_p99:.2f} times as much; it may be {_MOST_RATIO:g} times")
+    return lost
+
+
+def measure_night(turn_seconds: float, json_path: str) -> bool:
+    """Runs the nights, prints their figures and writes all of it; returns whether the others lost no more than they
+    may to the conversation that grows."""
+    print(f"scale: blocks of {_TOKENS_PER_BLOCK} tokens of {_BLOCK_BYTES >> 10} KiB instead of "
+          f"{_PRINTED_BLOCK_BYTES >> 10} KiB, some 1/50; the conversation grows to "
+          f"{_TURNS * _BLOCKS_PER_TURN * _TOKENS_PER_BLOCK} tokens, its tenant is guaranteed room for "
+          f"{_SHARE_BLOCKS * _TOKENS_PER_BLOCK}")
+    nights: dict[str, list[Tenant]] = {}
+    for kind in _NIGHTS:
+        print(f"night {kind}: {_TURNS} turns of {turn_seconds:g} s", flush=True)
+        nights[kind] = _run(kind, turn_seconds, nights)
+    _print_figures(nights)
     if json_path:
         written = {"schema": SCHEMA, "tokens_per_turn": _BLOCKS_PER_TURN * _TOKENS_PER_BLOCK, "wake_turn": _WAKE_TURN,
+                   "measured_turn": _WAKE_TURN + _WARM_TURNS, "turn_seconds": turn_seconds,
+                   "share_tokens": _SHARE_BLOCKS * _TOKENS_PER_BLOCK,
                    "nights": {kind: [asdict(tenant) for tenant in lived] for kind, lived in nights.items()}}
         Path(json_path).write_text(json.dumps(written))
+    lost = _judge(nights)
+    for sentence in lost:
+        print(f"NOT HELD: {sentence}")
+    if not lost:
+        print(f"held: both other tenants keep their hits within {_MOST_POINTS:g} point and their p99 within "
+              f"{_MOST_RATIO:g} times the control")
+    return not lost

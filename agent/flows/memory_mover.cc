@@ -90,6 +90,7 @@ Task<bool> MemoryMover::Drain(Slab slab, DomainId cause) {
   const auto [domain, number] = slab;
   const absl::Time deadline = parts_.executor->Now() + kSlabLeaveTimeout;
   while (true) {
+    co_await MoveWorthier(slab, cause);
     parts_.evictor->EvictSlab(domain, number, cause);
     co_await MoveKept(slab);
     if (parts_.host->slots(domain).UseOf(number).used == 0) co_return true;
@@ -98,14 +99,43 @@ Task<bool> MemoryMover::Drain(Slab slab, DomainId cause) {
   }
 }
 
+std::optional<BlockRoom> MemoryMover::RoomToMove(const BlockKey& key, Slab slab) const {
+  const HostBlock* const block = parts_.index->Find(key);
+  // It may have left, or be read, since the list was made that it is of.
+  if (block == nullptr || block->slot.domain() != slab.first || block->slot.slab() != slab.second ||
+      block->pins > 0) {
+    return std::nullopt;
+  }
+  return BlockRoom{.length = block->meta.length, .slot_bytes = block->slot.slot_bytes()};
+}
+
+Task<void> MemoryMover::MoveWorthier(Slab slab, DomainId cause) {
+  const auto [domain, number] = slab;
+  size_t evicted = 0;
+  // The warmest first: then few blocks are copied that leave later on for others of the slab.
+  for (const BlockKey& key : parts_.index->host_order(domain).WarmestOf(number)) {
+    if (parts_.index->IsKept(key)) continue;
+    while (const std::optional<BlockRoom> room = RoomToMove(key, slab)) {
+      absl::StatusOr<HostSlot> slot = parts_.host->Reserve(domain, *room);
+      if (slot.ok()) {
+        co_await MoveOne(key, *std::move(slot));
+        break;
+      }
+      // The block itself, perhaps.
+      if (!parts_.evictor->EvictNext(domain, room->slot_bytes, cause)) co_return;
+      // No long turn: others' calls come in between.
+      if (++evicted % kKeysPerTurn > 0) continue;
+      co_await SleepUntil(parts_.executor, parts_.executor->Now());
+    }
+  }
+}
+
 Task<void> MemoryMover::MoveKept(Slab slab) {
   const auto [domain, number] = slab;
   for (const BlockKey& key : parts_.index->host_order(domain).BlocksOf(number)) {
-    const HostBlock* const block = parts_.index->Find(key);
-    // It may have left, or be read, since the list was made.
-    if (block == nullptr || block->slot.slab() != number || block->pins > 0) continue;
-    const BlockRoom room{.length = block->meta.length, .slot_bytes = block->slot.slot_bytes()};
-    absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHost(domain, room);
+    const std::optional<BlockRoom> room = RoomToMove(key, slab);
+    if (!room.has_value()) continue;
+    absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHost(domain, *room);
     if (!slot.ok()) co_return;  // All that the domain has is held.
     co_await MoveOne(key, *std::move(slot));
   }

@@ -58,7 +58,7 @@ class MemoryMover {
   Task<void> EmptyAll(DomainId domain);
   struct Figures {
     uint64_t moved = 0;      // Slabs that a domain got.
-    uint64_t copied = 0;     // Blocks that were kept.
+    uint64_t copied = 0;     // Blocks that were worth more than others, or were kept.
     uint64_t timed_out = 0;  // Slabs that were held for too long, and stayed.
     // Bytes of memory that workers took by touching what is not their domain's (any more), and
     // that were given back.
@@ -76,8 +76,14 @@ class MemoryMover {
   Task<void> Remove(Slab slab);
   // Waits until no slot of a closed slab is used. False: some still are after kSlabLeaveTimeout.
   Task<bool> Drain(Slab slab, DomainId cause);
+  // Drops the blocks of the domain that leave first, for `cause`, and copies blocks of the slab to
+  // where they lay outside of it, until the slab has none that nobody holds, or nothing else may
+  // leave. Copies a block of it once at most.
+  Task<void> MoveWorthier(Slab slab, DomainId cause);
   // Copies the blocks of the slab that are kept, and that nobody reads, to other slots.
   Task<void> MoveKept(Slab slab);
+  // Returns the room that the block has in the slab; nullopt: it is not there, or is read.
+  std::optional<BlockRoom> RoomToMove(const BlockKey& key, Slab slab) const;
   Task<void> MoveOne(BlockKey key, HostSlot slot);
   Task<void> GiveTo(DomainId domain);
   // Tells who goes by how much memory the domain has.

@@ -90,11 +90,26 @@ absl::Status Putter::CheckSession(SessionId session) const {
 absl::Status Putter::ReserveSome(const BlockRun& run, size_t first, size_t count,
                                  Reserving* reserving) {
   const size_t end = first + std::min(count, run.keys.size() - first);
+  std::vector<ReservedBlock>& blocks = reserving->reserved.blocks;
   for (size_t i = first; i < end; ++i) {
-    KVT_ASSIGN_OR_RETURN(ReservedBlock block, ReserveOne(run, i, reserving));
-    reserving->reserved.blocks.push_back(block);
+    if (reserving->is_over) {
+      parts_.stats->host.declined += end - i;
+      blocks.insert(blocks.end(), end - i, {.state = ReservedBlock::State::kNoRoom});
+      break;
+    }
+    KVT_ASSIGN_OR_RETURN(const ReservedBlock block, ReserveOne(run, i, reserving));
+    reserving->is_over =
+        block.state == ReservedBlock::State::kNoRoom && EndsWithoutRoom(run, *reserving);
+    blocks.push_back(block);
   }
   return absl::OkStatus();
+}
+
+bool Putter::EndsWithoutRoom(const BlockRun& run, const Reserving& reserving) const {
+  // Above a disk there is room again as soon as something was written. And the learnt order is told
+  // of each block that it refuses.
+  return parts_.offloader == nullptr && reserving.target == Tier::kHost && !run.is_set &&
+         !reserving.refused;
 }
 
 absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
@@ -144,6 +159,14 @@ absl::StatusOr<HostSlot> Putter::TakeHostSlot(const Wanted& wanted, const Pendin
                                               Reserving* reserving) {
   // A node with disks refuses nothing: a disk gets the block through host memory.
   if (parts_.offloader != nullptr) return parts_.evictor->ReserveHost(block.domain, wanted.room);
+  // Those above the pinned block have a child and stay, too; blocks that are reserved are in
+  // nobody's order yet.
+  const std::vector<ReservedBlock>& before = reserving->reserved.blocks;
+  if (before.empty() || before.back().state == ReservedBlock::State::kPresent) {
+    const std::optional<BlockKey>& parent = block.meta.parent;
+    std::optional<Pin> pin = parent.has_value() ? parts_.index->PinOf(*parent) : std::nullopt;
+    if (pin.has_value()) reserving->prefix = *std::move(pin);
+  }
   absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHostFor(
       block.domain, wanted.room,
       {.meta = &block.meta,

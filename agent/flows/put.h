@@ -23,6 +23,7 @@
 #include "agent/gpu/node_gpus.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
+#include "agent/index/pin.h"
 #include "agent/sessions/fair_turns.h"
 #include "agent/sessions/reservations.h"
 #include "agent/sessions/sessions.h"
@@ -66,7 +67,9 @@ class Putter {
   explicit Putter(const Parts& parts) : parts_(parts) {}
 
   // A slot for each block that is not here yet and that nobody is putting. A block that only the
-  // GPU pool has is here for a GPU target alone: nothing brings it back to host memory. Errors:
+  // GPU pool has is here for a GPU target alone: nothing brings it back to host memory. Where no
+  // disk is below host memory, a put evicts nothing of the prefix that it continues, and a run ends
+  // at its first block that finds no room there: what is behind a hole is of no use. Errors:
   // kInvalidArgument, a target that is neither kHost nor a fitting kGpu, or a block larger than a
   // slab.
   // A block that the disks would be promised takes of `room`, or what room there is.
@@ -92,6 +95,8 @@ class Putter {
     PromisedRoom room;
     Reserved reserved{};
     bool refused = false;  // A block of it was worth no room.
+    bool is_over = false;  // A block of the run found no room, so that no other gets any.
+    Pin prefix{};          // Of the last block of the prefix so far that is in host memory.
   };
   // Place that one block of a run is to get in host memory.
   struct Wanted {
@@ -103,6 +108,8 @@ class Putter {
   Reserving BeginReserving(Tier target, PromisedRoom room) const;
   // Reserves for the blocks of the run from `first` on, for `count` of them at most.
   absl::Status ReserveSome(const BlockRun& run, size_t first, size_t count, Reserving* reserving);
+  // Returns whether the run ends at a block that got no room.
+  bool EndsWithoutRoom(const BlockRun& run, const Reserving& reserving) const;
   absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Reserving* reserving);
   // Takes the slots of a block that goes to host memory, and returns where the worker writes.
   // Errors: kFailedPrecondition, it is worth no room; kResourceExhausted, there is none;

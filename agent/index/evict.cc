@@ -58,6 +58,14 @@ uint64_t Evictor::EvictAll() {
   return evicted;
 }
 
+bool Evictor::EvictNext(DomainId domain, uint64_t slot_bytes, DomainId cause) {
+  const std::optional<BlockKey> victim = index_->OrderNow(domain).VictimOf(slot_bytes);
+  if (!victim.has_value()) return false;
+  EvictFromHost(*victim);
+  ledger_.Count(domain, cause, 1);
+  return true;
+}
+
 void Evictor::EvictSlab(DomainId domain, uint32_t slab, DomainId cause) {
   uint64_t evicted = 0;
   for (const BlockKey& key : index_->host_order(domain).BlocksOf(slab)) {

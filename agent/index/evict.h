@@ -43,6 +43,9 @@ class Evictor {
   uint64_t EvictAll();
   // The same with the blocks of one domain.
   uint64_t EvictDomain(DomainId domain);
+  // Drops the block in slots of that size that leaves first, because `cause` is to have memory of
+  // the domain. False: none may leave.
+  bool EvictNext(DomainId domain, uint64_t slot_bytes, DomainId cause);
   // Drops the blocks of one slab that are neither pinned nor kept, because `cause` is to have it.
   void EvictSlab(DomainId domain, uint32_t slab, DomainId cause);
   // REQUIRES: the block is in host memory, and nobody has pinned it there.

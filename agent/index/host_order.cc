@@ -1,5 +1,7 @@
 #include "agent/index/host_order.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "core/check.h"
@@ -167,6 +169,13 @@ std::vector<BlockKey> HostOrder::BlocksOf(uint32_t slab) const {
   for (const std::optional<Place>& place : slabs_[slab].places) {
     if (place.has_value()) blocks.push_back(order_.KeyOf(*place));
   }
+  return blocks;
+}
+
+std::vector<BlockKey> HostOrder::WarmestOf(uint32_t slab) const {
+  std::vector<BlockKey> blocks = BlocksOf(slab);
+  std::ranges::sort(blocks, std::greater<>(),
+                    [this](const BlockKey& key) { return order_.LastUseOf(*order_.Find(key)); });
   return blocks;
 }
 

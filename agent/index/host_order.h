@@ -96,8 +96,14 @@ class HostOrder {
   // Returns the slab that it costs least to empty of those in use: one whose blocks can leave now
   // or, if there is none, the one with the fewest slots that are held. nullopt: none is in use.
   std::optional<uint32_t> SlabToEmpty(const SlotPool& slots) const;
+  // Returns the block in slots of that size that leaves first; nullopt: none may leave.
+  std::optional<BlockKey> VictimOf(uint64_t slot_bytes) {
+    return order_.Victim(SizeOf(slot_bytes).group);
+  }
   // Returns the blocks in the slab.
   std::vector<BlockKey> BlocksOf(uint32_t slab) const;
+  // Returns the same, those that were used last first.
+  std::vector<BlockKey> WarmestOf(uint32_t slab) const;
   // Marks a slab whose blocks get no new leases, because it is being emptied, or ends that.
   void BeginLeaving(uint32_t slab);
   void EndLeaving(uint32_t slab) { slabs_.at(slab).leaving = false; }

@@ -66,6 +66,21 @@ TEST(PutTest, AnUncommittedBlockIsNeverSeen) {
             0u);
 }
 
+// A put of what continues a prefix evicted its end, block by block, and what it stored behind the
+// hole was of no use.
+TEST(PutTest, NothingOfThePrefixThatAPutContinuesLeavesForIt) {
+  AgentRig rig({.eviction = {.host = EvictionPolicy::kLru}, .disk = false});
+  ASSERT_EQ(rig.Put(rig.session, 101, 4), 4u);
+  ASSERT_EQ(rig.Put(rig.session, 1, 12), 12u);
+  EXPECT_EQ(rig.Put(rig.session, 13, 8, TestEngineKey(12)), 4u) << "the other conversation left";
+  EXPECT_EQ(rig.Hits(rig.session, 1, 20), 16u);
+  EXPECT_EQ(rig.Put(rig.session, 17, 8, TestEngineKey(16)), 0u);
+  EXPECT_EQ(rig.Put(rig.session, 1, 20), 0u) << "with the prefix in the same put";
+  EXPECT_EQ(rig.Hits(rig.session, 1, 20), 16u);
+  EXPECT_EQ(rig.Put(rig.session, 201, 8), 8u) << "which others may evict";
+  rig.agent->Audit();
+}
+
 TEST(PutTest, ATargetWithoutAPoolIsRefused) {
   AgentRig rig;
   EXPECT_TRUE(absl::IsInvalidArgument(

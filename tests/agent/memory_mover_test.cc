@@ -172,6 +172,57 @@ TEST_F(MemoryMoverTest, AShareThatIsSetMovesMemory) {
   EXPECT_FALSE(Set("default", ShareField::kGuaranteed, 3).ok());
 }
 
+// The slab with the head of a conversation was the oldest, and took it along: nothing of the
+// conversation was found any more.
+TEST_F(MemoryMoverTest, AConversationThatGivesMemoryBackLosesItsEndWhereverThatLies) {
+  Fill(hog_, 1000, 28);
+  ASSERT_EQ(SlabsOf(kHog), 7u);
+  ASSERT_EQ(rig_.Put(hog_, 1, 28), 28u);
+  ASSERT_EQ(Found(hog_, 1000, 28), 0u);
+  Fill(quiet_, 1, 16);
+  ASSERT_EQ(SlabsOf(kHog), 4u);
+  EXPECT_EQ(rig_.Hits(hog_, 1, 28), 16u);
+  EXPECT_EQ(rig_.agent->evictor().ledger().SufferedBy(kHog), 12u);
+  EXPECT_GT(rig_.agent->mover().figures().copied, 0u);
+  EXPECT_LE(rig_.agent->mover().figures().copied, 12u) << "once each, of three slabs";
+  rig_.agent->Audit();
+}
+
+TEST_F(MemoryMoverTest, BlocksThatLeaveFirstLeaveWithoutACopyIfTheyAreInTheSlab) {
+  Fill(hog_, 1000, 28);
+  Fill(quiet_, 1, 16);
+  EXPECT_EQ(Found(hog_, 1012, 16), 16u) << "the last that were put";
+  EXPECT_EQ(rig_.agent->mover().figures().copied, 0u);
+}
+
+// Every other block is used once more, so that each slab has two that are worth more.
+TEST_F(MemoryMoverTest, TheBlocksOfTheTenantThatLeaveFirstMakeRoomWhicheverSlabsTheyAreIn) {
+  Fill(hog_, 1000, 28);
+  for (uint64_t i = 0; i < 28; i += 2) ASSERT_EQ(rig_.Hits(hog_, 1000 + i, 1), 1u);
+  rig_.Pass(absl::Minutes(1));  // The leases end.
+  Fill(quiet_, 1, 16);
+  ASSERT_EQ(SlabsOf(kHog), 4u);
+  size_t used_again = 0;
+  for (uint64_t i = 0; i < 28; i += 2) used_again += Found(hog_, 1000 + i, 1);
+  EXPECT_EQ(used_again, 14u);
+  EXPECT_EQ(Found(hog_, 1000, 28), 16u);
+  EXPECT_LE(rig_.agent->mover().figures().copied, 12u);
+}
+
+TEST_F(MemoryMoverTest, WhereNothingElseMayLeaveASlabTakesItsBlocksAlong) {
+  Fill(hog_, 1000, 28);
+  // All but one slab are leased, block by block.
+  ASSERT_EQ(Lease(hog_, 1004, 1), 1u);
+  for (uint64_t i = 5; i < 28; ++i) ASSERT_EQ(Lease(hog_, 1000 + i, 1), 1u);
+  ASSERT_EQ(rig_.Hits(hog_, 1000, 1), 1u);
+  Put(quiet_, 1, 4);
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_EQ(SlabsOf(kHog), 6u);
+  EXPECT_EQ(Found(hog_, 1000, 4), 0u);
+  EXPECT_EQ(Found(hog_, 1004, 24), 24u);
+  rig_.agent->Audit();
+}
+
 TEST_F(MemoryMoverTest, BlocksThatAreKeptMoveOutOfASlabThatIsToLeave) {
   const std::vector<BlockKey> kept = KeepOneInEachSlab();
   ASSERT_TRUE(Set("default", ShareField::kGuaranteed, 4).ok());

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -131,6 +132,37 @@ TEST_F(PausesTest, APutIsWholeAndOthersCallMeanwhile) {
   EXPECT_EQ(RunBeside(rig_.agent->flows().putter.Commit(rig_.session, std::move(ids))), kBlocks);
   EXPECT_GE(others_, 3u);
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), kBlocks);
+}
+
+// Each of them asked the evictor, though a prefix is of no use behind its first hole.
+TEST_F(PausesTest, BehindABlockWithoutRoomNoBlockOfARunAsks) {
+  const auto reserved_of = [this](bool is_set) {
+    constexpr size_t kAll = 1200;
+    EXPECT_EQ(rig_.Put(rig_.session, 5000, kAll), kAll);
+    const SessionId reader = rig_.Open(0);
+    EXPECT_EQ(rig_.Run(rig_.Onboard(reader, 5000, kAll, absl::Seconds(1)))->blocks.size(), kAll);
+    BlockRun run = rig_.NameRun(rig_.session, 1, kBlocks);
+    run.is_set = is_set;
+    calling_ = true;
+    // There is room again from the first pause on.
+    during_ = [this, reader, before = others_](size_t call) {
+      if (call == before + 2) rig_.agent->CloseSession(reader);
+    };
+    const auto reserved =
+        RunBeside(rig_.agent->flows().putter.ReserveBy(run, Tier::kHost, rig_.executor.Now()));
+    const size_t count = std::ranges::count(reserved->blocks, ReservedBlock::State::kReserved,
+                                            &ReservedBlock::state);
+    EXPECT_EQ(reserved->blocks.size(), kBlocks);
+    EXPECT_EQ(rig_.Commit(rig_.session, rig_.Fill(rig_.session, 1, *reserved)), count);
+    rig_.agent->evictor().EvictAll();
+    return count;
+  };
+  EXPECT_EQ(reserved_of(/*is_set=*/false), 0u);
+  EXPECT_EQ(rig_.agent->stats().host.declined, kBlocks) << "each is counted";
+  EXPECT_EQ(rig_.Put(rig_.session, 1, kBlocks), kBlocks) << "a later put finds the room";
+  rig_.agent->evictor().EvictAll();
+  EXPECT_GT(reserved_of(/*is_set=*/true), 0u) << "a set has no order";
+  rig_.agent->Audit();
 }
 
 TEST_F(PausesTest, APutWhoseSessionEndsInAPauseLeavesNoReservation) {
