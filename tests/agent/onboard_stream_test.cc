@@ -81,7 +81,7 @@ class PartsService final : public v1::Worker::CallbackService {
       grpc::CallbackServerContext* context, const v1::OnboardRequest* request) override {
     return OnboardStream::Run(
         {.agent = agent_, .budget = &budget_}, context, OnboardStream::MemoryOf(*request),
-        [] { return DomainId{0}; }, [this] { return Ask(); });
+        {.tenant = [] { return DomainId{0}; }}, [this] { return Ask(); });
   }
   size_t bytes() const { return budget_.bytes(); }
 
