@@ -44,9 +44,7 @@ class PeerStandings {
   // Counts a fetch of the tenant in; Ended() is called once for each, and learns from it.
   void Began(const std::string& address, DomainId domain);
   void Ended(const std::string& address, DomainId domain, const Outcome& outcome);
-  // Returns the fetches that run, at all peers, and what each tenant is guaranteed of them.
-  const StreamShares& running() const { return running_; }
-  size_t guarantee() const { return running_.GuaranteeOf(tenants_->size()); }
+  const StreamShares& running() const { return running_; }  // Fetches, at all peers.
   // Returns how many peers failed in the last kPeerAvoidance and did not serve since.
   size_t avoided() const;
 

@@ -21,8 +21,7 @@ size_t OnboardStream::MemoryOf(const v1::OnboardRequest& request) {
 OnboardStream* OnboardStream::Run(const Home& home, grpc::CallbackServerContext* context,
                                   size_t bytes, Caller caller, Ask ask) {
   auto* const call = new OnboardStream(home.agent, home.budget, context, bytes);
-  if (const absl::Status begun = home.budget->Begin(call, caller.session_token);
-      !begun.ok()) {
+  if (const absl::Status begun = home.budget->Begin(call, caller.session_token); !begun.ok()) {
     call->Finish(convert::ToGrpc(begun));
     return call;
   }

@@ -41,8 +41,7 @@ grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
                                           Task<absl::Status> task, Caller caller) {
   const size_t bytes = CallBudget::MemoryOf(request);
   Call* const call = new Call(budget_, context, bytes);
-  if (const absl::Status begun = budget_->Begin(call, caller.session_token);
-      !begun.ok()) {
+  if (const absl::Status begun = budget_->Begin(call, caller.session_token); !begun.ok()) {
     call->Finish(convert::ToGrpc(begun));
     return call;
   }

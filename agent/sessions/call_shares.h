@@ -53,7 +53,7 @@ class CallShares {
 
  private:
   mutable absl::Mutex mu_;
-  TenantShares shares_ ABSL_GUARDED_BY(mu_);  // Of bytes.
+  TenantShares shares_ ABSL_GUARDED_BY(mu_);                                  // Of bytes.
   absl::flat_hash_map<SessionToken, DomainId> domains_ ABSL_GUARDED_BY(mu_);  // Of open sessions.
 };
 

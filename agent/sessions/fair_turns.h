@@ -1,9 +1,9 @@
 // FairTurns decides in which order the calls of several tenants begin, and go on. Where nothing
 // waits, a call begins at once. Of calls that wait, the next one is of the tenant whose calls had
 // the least so far, by the size of their requests over its weight; those of one tenant begin in the
-// order of their arrival. A long call pauses after each stretch of work, if another tenant's wait, and goes on
-// before others of its tenant begin. So a tenant that keeps thousands of calls under way makes
-// another one's call wait for one stretch of one of its own.
+// order of their arrival. A long call pauses after each stretch of work, if another tenant's wait,
+// and goes on before others of its tenant begin. So a tenant that keeps thousands of calls under
+// way makes another one's call wait for one stretch of one of its own.
 //
 // A tenant that had nothing waiting begins level with the others: it saves up no turns.
 #ifndef KVTIER_AGENT_SESSIONS_FAIR_TURNS_H_
