@@ -24,12 +24,7 @@ class TurnOrder {
   // Notes that something of the party is about to wait, where nothing of it did.
   void Enter(size_t party) { Of(party).had = std::max(Of(party).had, level_); }
   // Returns what the party is charged for a turn: the cost over its weight, rounded up.
-  uint64_t Charge(size_t party, uint64_t cost) {
-    Party& charged = Of(party);
-    const uint64_t charge = (cost + charged.weight - 1) / charged.weight;
-    charged.had += charge;
-    return charge;
-  }
+  uint64_t Charge(size_t party, uint64_t cost);
   // Returns the party whose turn it is, of those of which `waits` is true. O(parties).
   std::optional<size_t> Next(absl::FunctionRef<bool(size_t)> waits) const;
   // Notes that the party has its turn, for which it was charged `paid` already.

@@ -1,5 +1,6 @@
 #include "agent/peers/serve_peer.h"
 
+#include <cstdint>
 #include <new>
 #include <utility>
 
@@ -8,6 +9,13 @@
 #include "core/space.h"
 
 namespace kvtier {
+
+namespace {
+
+// Stands for the tenants that this node no longer has, of which a disk still has blocks.
+constexpr DomainId kNobodys{UINT32_MAX};
+
+}  // namespace
 
 AlignedBuffer::AlignedBuffer(size_t bytes, std::shared_ptr<std::atomic<size_t>> in_use)
     : in_use_(std::move(in_use)),
@@ -31,7 +39,7 @@ std::optional<DomainId> PeerServer::TenantOf(std::span<const BlockKey> keys) con
     if (const HostBlock* const block = index_->Find(key)) return block->slot.domain();
     if (disks_ == nullptr) continue;
     const std::optional<TenantTag> owner = disks_->OwnerOf(key);
-    if (owner.has_value()) return tenants_->DomainOf(*owner);
+    if (owner.has_value()) return tenants_->DomainOf(*owner).value_or(kNobodys);
   }
   return std::nullopt;
 }
