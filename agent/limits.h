@@ -187,6 +187,10 @@ inline constexpr size_t kCallBytesPerRequestByte = 4;
 // for and while it is sent. An estimate, rounded up.
 inline constexpr size_t kPartsBytesPerKey = 512;
 inline constexpr size_t kMaxWorkerCallBytes = size_t{256} << 20;
+// Of these: what calls have whose session is not known, which end at once, and what the tenants
+// have together.
+inline constexpr size_t kMaxStrangerCallBytes = size_t{16} << 20;
+inline constexpr size_t kMaxTenantCallBytes = kMaxWorkerCallBytes - kMaxStrangerCallBytes;
 inline constexpr size_t kMaxAdminCallBytes = size_t{8} << 20;  // Of each door with admin.
 // A call that lasts longer makes room when others need it: its answer is not read.
 inline constexpr absl::Duration kMaxCallDuration = absl::Seconds(90);

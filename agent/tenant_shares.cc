@@ -56,18 +56,21 @@ void TenantShares::Grow() {
   }
 }
 
-void TenantShares::Take(DomainId domain) {
-  KVT_CHECK(MayTake(domain));
+void TenantShares::Take(DomainId domain, size_t amount) {
+  KVT_CHECK(MayTake(domain, amount));
   Claim& claim = ClaimOf(domain);
-  if (claim.taken++ < claim.guarantee) --owed_;
-  ++taken_;
+  owed_ -= std::min(amount, claim.Owed());
+  claim.taken += amount;
+  taken_ += amount;
 }
 
-void TenantShares::GiveBack(DomainId domain) {
+void TenantShares::GiveBack(DomainId domain, size_t amount) {
   Claim& claim = ClaimOf(domain);
-  KVT_CHECK(claim.taken > 0);
-  if (--claim.taken < claim.guarantee) ++owed_;
-  --taken_;
+  KVT_CHECK(claim.taken >= amount);
+  const size_t owed = claim.Owed();
+  claim.taken -= amount;
+  owed_ += claim.Owed() - owed;
+  taken_ -= amount;
   if (!short_.empty()) Grow();
 }
 

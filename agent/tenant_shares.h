@@ -1,9 +1,8 @@
-// TenantShares divides a limited number of things (sessions, leases, reservations, loads
-// that wait) between the
-// tenants of the node. Half of them are guaranteed: as many to each tenant. The other half, and
-// what guarantees leave unused, is whoever's comes first; but what is free always covers the
-// guarantees that are not used up. So one tenant may take nearly all while others want little, and
-// none can refuse another its guarantee, not even for a moment.
+// TenantShares divides a limited number of things (sessions, leases, reservations, loads that wait,
+// bytes of calls) between the tenants of the node. Half of them are guaranteed: as many to each
+// tenant. The other half, and what guarantees leave unused, is whoever's comes first; but what is
+// free always covers the guarantees that are not used up. So one tenant may take nearly all while
+// others want little, and none can refuse another its guarantee, not even for a moment.
 //
 // Tenants come and go. A newcomer is guaranteed as much as the others, but only what is free and
 // promised to nobody: where others have taken more, its guarantee grows as they give back, before
@@ -37,15 +36,15 @@ class TenantShares {
   // Guarantees the tenant nothing any more, and the others more. REQUIRES: it was not dropped yet.
   void DropDomain(DomainId domain);
 
-  // Returns whether the tenant may take one more.
-  bool MayTake(DomainId domain) const {
-    const Claim& claim = ClaimOf(domain);
-    return claim.taken < claim.guarantee || Unowed() > 0;
+  // Returns whether the tenant may take so many more, all at once.
+  bool MayTake(DomainId domain, size_t amount = 1) const {
+    const size_t owed = ClaimOf(domain).Owed();
+    return amount <= owed || amount - owed <= Unowed();
   }
-  // Takes one. REQUIRES: MayTake().
-  void Take(DomainId domain);
-  // Gives one back. REQUIRES: the tenant has one.
-  void GiveBack(DomainId domain);
+  // Takes so many. REQUIRES: MayTake().
+  void Take(DomainId domain, size_t amount = 1);
+  // Gives so many back. REQUIRES: the tenant has them.
+  void GiveBack(DomainId domain, size_t amount = 1);
   // Returns the error of a tenant that may take no more of `things` ("leases").
   absl::Status Refusal(absl::string_view things, DomainId domain) const;
 

@@ -33,11 +33,49 @@ std::string SharesLines(const v1::TenantReport& tenant) {
   return tenant.shares().empty() ? "" : table.ToString();
 }
 
+// NumberShare is what a tenant has of a number that all tenants of a node share.
+struct NumberShare {
+  const char* name;
+  const v1::TenantShare* share;
+  std::string (*text)(uint64_t);
+};
+
+// Returns those that the agent told of: a coordinator tells of none, and an agent without a disk
+// has no loads.
+std::vector<NumberShare> NumbersOf(const v1::TenantReport& tenant) {
+  std::vector<NumberShare> numbers;
+  const auto add = [&](bool told, const NumberShare& number) {
+    if (told) numbers.push_back(number);
+  };
+  add(tenant.has_sessions(), {"sessions", &tenant.sessions(), CountText});
+  add(tenant.has_leases(), {"leases", &tenant.leases(), CountText});
+  add(tenant.has_reservations(), {"reservations", &tenant.reservations(), CountText});
+  add(tenant.has_call_bytes(), {"call_bytes", &tenant.call_bytes(), BytesText});
+  add(tenant.has_loads(), {"loads", &tenant.loads(), CountText});
+  add(tenant.has_fetches(), {"fetches", &tenant.fetches(), CountText});
+  return numbers;
+}
+
+std::string NumbersLines(const v1::TenantReport& tenant) {
+  Table table({{"OF THE NODE'S"},
+               {"HAS", Align::kRight},
+               {"GUARANTEED", Align::kRight},
+               {"LIMIT", Align::kRight}},
+              /*indent=*/2);
+  const std::vector<NumberShare> numbers = NumbersOf(tenant);
+  for (const NumberShare& number : numbers) {
+    table.AddRow({number.name, number.text(number.share->used()),
+                  number.text(number.share->guaranteed()), number.text(number.share->limit())});
+  }
+  return numbers.empty() ? "" : table.ToString();
+}
+
 std::string TenantLines(const v1::SetTenantResponse& response) {
   const v1::TenantReport& tenant = response.tenant();
   return absl::StrCat("  ", Printable(tenant.name()), " (", Printable(tenant.state()),
                       "): ", SettingsText(tenant.settings()),
                       ", said by: ", Printable(tenant.settings_source()), "\n", SharesLines(tenant),
+                      NumbersLines(tenant),
                       "  version of the cluster's settings: ", response.settings_version(), "\n");
 }
 
@@ -60,6 +98,18 @@ void WriteShares(const v1::TenantReport& tenant, JsonWriter* json) {
       json->Null("maximum_bytes");
     }
     json->Count("weight", share.weight());
+    json->Close();
+  }
+  json->Close();
+}
+
+void WriteNumbers(const v1::TenantReport& tenant, JsonWriter* json) {
+  json->OpenObject("numbers");
+  for (const NumberShare& number : NumbersOf(tenant)) {
+    json->OpenObject(number.name);
+    json->Count("used", number.share->used());
+    json->Count("guaranteed", number.share->guaranteed());
+    json->Count("limit", number.share->limit());
     json->Close();
   }
   json->Close();
@@ -143,6 +193,7 @@ std::string TenantJson(const TenantAnswer& answers) {
     json->Count("settings_version", response.settings_version());
     WriteSettings(tenant.settings(), json);
     WriteShares(tenant, json);
+    WriteNumbers(tenant, json);
   });
 }
 

@@ -1,6 +1,6 @@
-// FairLine is a line of things of several parties. They leave by turns of the parties (TurnOrder),
-// and those of one party in the order in which they came. So a party whose things wait by the
-// thousand makes another's wait for one of them.
+// FairLine is a line of things of several parties. They leave by turns of the parties (TurnOrder)
+// and their weights, and those of one party in the order in which they came. So a party whose
+// things wait by the thousand makes another's wait for one of them.
 //
 // Pure bookkeeping. One thread.
 #ifndef KVTIER_CORE_FAIR_LINE_H_
@@ -26,6 +26,9 @@ class FairLine {
 
  public:
   using Place = typename std::list<Waiting>::iterator;
+
+  // As of TurnOrder.
+  void SetWeight(size_t party, uint32_t weight) { order_.SetWeight(party, weight); }
 
   // Returns where it waits, for Remove(); valid until it leaves.
   Place Push(size_t party, uint64_t cost, T thing) {

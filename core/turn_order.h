@@ -1,6 +1,6 @@
 // TurnOrder says which of several parties that wait has the next turn: the one that had the least
-// so far, by the cost of its turns; of two alike, the first. A party that had nothing waiting
-// begins level with the others: it saves up no turns (start-time fair queueing).
+// so far, by the cost of its turns over its weight; of two alike, the first. A party that had
+// nothing waiting begins level with the others: it saves up no turns (start-time fair queueing).
 //
 // Parties are small numbers, and come as they are named. Pure bookkeeping. One thread.
 #ifndef KVTIER_CORE_TURN_ORDER_H_
@@ -18,21 +18,29 @@ namespace kvtier {
 
 class TurnOrder {
  public:
+  // Lets the party have `weight` times what a party of weight 1 has, from now on. It weighs 1 until
+  // then. REQUIRES: weight > 0.
+  void SetWeight(size_t party, uint32_t weight) { Of(party).weight = weight; }
   // Notes that something of the party is about to wait, where nothing of it did.
-  void Enter(size_t party) { Had(party) = std::max(Had(party), level_); }
-  void Charge(size_t party, uint64_t cost) { Had(party) += cost; }
+  void Enter(size_t party) { Of(party).had = std::max(Of(party).had, level_); }
+  // Returns what the party is charged for a turn: the cost over its weight, rounded up.
+  uint64_t Charge(size_t party, uint64_t cost);
   // Returns the party whose turn it is, of those of which `waits` is true. O(parties).
   std::optional<size_t> Next(absl::FunctionRef<bool(size_t)> waits) const;
   // Notes that the party has its turn, for which it was charged `paid` already.
-  void Begin(size_t party, uint64_t paid = 0) { level_ = Had(party) - paid; }
+  void Begin(size_t party, uint64_t paid = 0) { level_ = Of(party).had - paid; }
 
  private:
-  uint64_t& Had(size_t party) {
-    if (party >= had_.size()) had_.resize(party + 1);
-    return had_[party];
+  struct Party {
+    uint64_t had = 0;     // Cost of its turns over its weight, from its level on.
+    uint32_t weight = 1;  // Never 0.
+  };
+  Party& Of(size_t party) {
+    if (party >= parties_.size()) parties_.resize(party + 1);
+    return parties_[party];
   }
-  std::vector<uint64_t> had_;  // By party: cost of its turns, from its level on.
-  uint64_t level_ = 0;         // What the party that has the turn had before it.
+  std::vector<Party> parties_;
+  uint64_t level_ = 0;  // What the party that has the turn had before it.
 };
 
 }  // namespace kvtier

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -64,6 +65,14 @@ uint64_t OwnerOf(int fd) {
     owner = static_cast<uint64_t>(peer.pid);
   }
   return owner;
+}
+
+// Returns the user at the other end of a Unix socket; nullopt: the kernel does not say.
+std::optional<uint32_t> UserOf(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer.uid;
 }
 
 // Returns 0 when the descriptor is closed.
@@ -261,7 +270,10 @@ void RpcDoor::Accept(int listener) {
     close(fd);
     return;
   }
-  connections_[seen] = {.owner = OwnerOf(seen), .grpcs_fd = fd, .socket = InodeOf(seen)};
+  connections_[seen] = {.owner = OwnerOf(seen),
+                        .uid = UserOf(seen).value_or(0),
+                        .grpcs_fd = fd,
+                        .socket = InodeOf(seen)};
   // Edges only: what else the socket has to say is gRPC's to hear.
   Watch(epoll_fd_, seen, EPOLLET);
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
@@ -285,15 +297,30 @@ bool RpcDoor::MayEnter(int fd) {
     return false;
   }
   if (!IsUnix(options_.address)) return true;
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
-  if (known &&
-      std::find(options_.uids.begin(), options_.uids.end(), peer.uid) != options_.uids.end()) {
-    return true;
+  const std::optional<uint32_t> uid = UserOf(fd);
+  if (!uid || std::find(options_.uids.begin(), options_.uids.end(), *uid) == options_.uids.end()) {
+    Complain(uid ? absl::StrCat("uid ", *uid, " may not connect") : "a user is not known");
+    return false;
   }
-  Complain(absl::StrCat("uid ", peer.uid, " may not connect"));
+  if (LeavesOthersTheirs(*uid)) return true;
+  Complain(absl::StrCat("uid ", *uid, " has all connections but those kept for other users; ",
+                        "more are hung up on"));
   return false;
+}
+
+bool RpcDoor::LeavesOthersTheirs(uint32_t uid) const {
+  const size_t part = options_.limits.connections / 2 / options_.uids.size();
+  const auto had_by = [this](uint32_t user) {
+    return static_cast<size_t>(
+        std::count_if(connections_.begin(), connections_.end(),
+                      [user](const auto& each) { return each.second.uid == user; }));
+  };
+  if (had_by(uid) < part) return true;
+  size_t kept = 0;
+  for (const uint32_t other : options_.uids) {
+    if (other != uid) kept += part - std::min(part, had_by(other));
+  }
+  return connections_.size() + kept < options_.limits.connections;
 }
 
 }  // namespace kvtier

@@ -43,7 +43,8 @@ class RpcDoor {
  public:
   struct Limits {
     // One more is hung up on at once. A connection counts until gRPC has given back all that its
-    // calls held, which takes longer than hanging up and calling again.
+    // calls held, which takes longer than hanging up and calling again. Of a Unix socket half of
+    // them are kept for the users that may connect, as many for each.
     size_t connections = 0;
     int calls = 0;  // Under way on one connection; its client waits with more.
     // Of what gRPC holds of requests that are not whole. It ends calls when there is more, but
@@ -82,6 +83,7 @@ class RpcDoor {
   using Acceptor = std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
   struct Connection {
     uint64_t owner = 0;   // Whose it is: a process, or an address.
+    uint32_t uid = 0;     // User at the other end of a Unix socket.
     int grpcs_fd = -1;    // The descriptor that gRPC closes when it needs the connection no more.
     uint64_t socket = 0;  // The socket's inode: another one has the number when gRPC has closed.
     bool over = false;
@@ -92,6 +94,9 @@ class RpcDoor {
   void Accept(int listener);
   // Whether this connection may come in; says so in the log when it may not.
   bool MayEnter(int fd);
+  // Whether the user may have one more: of its own part, or of what all others' parts leave.
+  // REQUIRES: it is one of options_.uids.
+  bool LeavesOthersTheirs(uint32_t uid) const;
   // Marks the connection as over. REQUIRES: it is not.
   void HearEndOf(int fd);
   // Forgets the connections that are over and that gRPC has let go of.

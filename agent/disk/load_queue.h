@@ -33,6 +33,11 @@ struct QueuedLoad {
 
 class LoadQueue {
  public:
+  // Lets the domain have `weight` times what one that weighs 1 has, as it does until then.
+  void SetWeight(DomainId domain, uint32_t weight) {
+    foreground_.SetWeight(static_cast<size_t>(domain), weight);
+    prefetch_.SetWeight(static_cast<size_t>(domain), weight);
+  }
   // REQUIRES: no load of the key is in the queue.
   void Push(QueuedLoad load);
   // Puts a waiting prefetch of the key behind the foreground loads. False: none waits.

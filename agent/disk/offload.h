@@ -68,6 +68,11 @@ class Offloader final : public BlockFollower {
   // run has returned.
   void Used(std::span<const HostBlock* const> run);
   void OnChange(const BlockChange& change) override;
+  // Lets the domain's blocks have `weight` times the turns of one that weighs 1, as it does until
+  // then.
+  void SetWeight(DomainId domain, uint32_t weight) {
+    queue_.SetWeight(static_cast<size_t>(domain), weight);
+  }
   // Ends the promises of the domain's blocks, but of those being written.
   void Forget(DomainId domain);
 

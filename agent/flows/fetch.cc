@@ -162,20 +162,20 @@ bool Fetcher::IsFresh(const BlockKey& key) const {
 }
 
 std::vector<PeerRun> Fetcher::Plan(const Sought& sought) {
-  const StandingOf standing_of = [this](const std::string& address) {
-    return standings_.Of(address);
+  const StandingOf standing_of = [&](const std::string& address) {
+    return standings_.Of(address, sought.domain);
   };
   return PlanFetch(sought.holders,
                    // Of shorter ones it takes too few, and never what comes too late.
                    {.block_bytes = sought.lengths.longest,
                     .budget = sought.deadline - parts_.executor->Now(),
-                    .free_fetches = kMaxFetchesRunning - standings_.running()},
+                    .free_fetches = standings_.FreeFor(sought.domain)},
                    standing_of);
 }
 
 void Fetcher::StartFetches(const Sought& sought, const std::vector<PeerRun>& runs) {
   // All are counted before the first may end and ask for more.
-  for (const PeerRun& from : runs) standings_.Began(from.address);
+  for (const PeerRun& from : runs) standings_.Began(from.address, sought.domain);
   for (const PeerRun& from : runs) {
     const auto key = sought.keys.begin() + static_cast<ptrdiff_t>(from.first);
     const auto holders = sought.holders.begin() + static_cast<ptrdiff_t>(from.first);
@@ -198,18 +198,21 @@ Task<void> Fetcher::RunFetch(Sought sought, PeerRun from) {
   const absl::Status status =
       co_await parts_.transport->Fetch(from.address, sought.keys, time, &arrivals);
   co_await arrivals.Settle();
-  Learn(from.address, arrivals, status);
+  Learn(from.address, sought.domain, arrivals, status);
   PassOn(std::move(sought), from.address, arrivals, status);
 }
 
-void Fetcher::Learn(const std::string& asked, const Arrivals& arrivals,
+void Fetcher::Learn(const std::string& asked, DomainId domain, const Arrivals& arrivals,
                     const absl::Status& status) {
   absl::Status failure = status;
   // A peer that was sending when its time was up is slow, and its estimate says so.
   if (absl::IsDeadlineExceeded(status) && !arrivals.fell_silent()) failure = absl::OkStatus();
+  // The tenant has its share of the peer's streams: others are served.
+  if (absl::IsAborted(status)) failure = absl::OkStatus();
   if (arrivals.any_wrong()) failure = absl::DataLossError("it sent wrong bytes");
   standings_.Ended(
-      asked, {.bytes = arrivals.bytes(), .took = arrivals.took(), .failure = std::move(failure)});
+      asked, domain,
+      {.bytes = arrivals.bytes(), .took = arrivals.took(), .failure = std::move(failure)});
 }
 
 void Fetcher::PassOn(Sought sought, const std::string& asked, const Arrivals& arrivals,

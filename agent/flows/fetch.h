@@ -23,6 +23,7 @@
 #include "agent/peers/peer_transport.h"
 #include "agent/peers/plan_fetch.h"
 #include "agent/sessions/sessions.h"
+#include "agent/tenants.h"
 #include "core/byte_workers.h"
 #include "core/node.h"
 #include "core/reuse_hint.h"
@@ -41,6 +42,7 @@ class Fetcher {
     Evictor* evictor = nullptr;
     LoadTable* loads = nullptr;  // Loads into host memory.
     AgentStats* stats = nullptr;
+    const TenantTable* tenants = nullptr;
     const CoordinatorReporter* reporter = nullptr;  // Null: the agent runs alone.
     PeerTransport* transport = nullptr;
     absl::Duration locate_grace = kLocateGrace;  // Shortest wait for the coordinator.
@@ -48,7 +50,7 @@ class Fetcher {
   Fetcher(const Parts& parts, NodeId self)
       : parts_(parts),
         self_(std::move(self)),
-        standings_(parts.executor),
+        standings_(parts.executor, parts.tenants),
         patience_(parts.locate_grace) {}
 
   // Which of the leading `keys`, or of each of them, other nodes are believed to hold. Empty when
@@ -85,8 +87,9 @@ class Fetcher {
   // Starts one fetch for each of `runs`.
   void StartFetches(const Sought& sought, const std::vector<PeerRun>& runs);
   Task<void> RunFetch(Sought sought, PeerRun from);
-  // Remembers how the fetch went with the peer's standing.
-  void Learn(const std::string& asked, const Arrivals& arrivals, const absl::Status& status);
+  // Remembers how the fetch for the tenant went with the peer's standing.
+  void Learn(const std::string& asked, DomainId domain, const Arrivals& arrivals,
+             const absl::Status& status);
   // Asks the next holders for what did not arrive, and ends the loads of what none may bring.
   void PassOn(Sought sought, const std::string& asked, const Arrivals& arrivals,
               const absl::Status& status);

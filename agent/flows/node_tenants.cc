@@ -373,6 +373,18 @@ void NodeTenants::ApplyShares() {
   }
   DivideHost();
   DivideDisks();
+  WeighTurns();
+}
+
+void NodeTenants::WeighTurns() {
+  const std::vector<const Tenant*> tenants = parts_.tenants->All();
+  for (size_t i = 0; i < tenants.size(); ++i) {
+    const DomainId domain = tenants[i]->domain;
+    parts_.rooms.turns->SetWeight(domain, shares_[TierIndex(Tier::kHost)][i].weight);
+    const uint32_t of_disk = shares_[TierIndex(Tier::kDisk)][i].weight;
+    if (parts_.flows->disk_loader != nullptr) parts_.flows->disk_loader->SetWeight(domain, of_disk);
+    if (parts_.flows->offloader != nullptr) parts_.flows->offloader->SetWeight(domain, of_disk);
+  }
 }
 
 void NodeTenants::DivideHost() {

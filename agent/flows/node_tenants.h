@@ -141,6 +141,9 @@ class NodeTenants {
   void ApplyShares();
   void DivideHost();
   void DivideDisks();
+  // Lets tenants take turns by the weights of their shares: of host memory on the executor, of the
+  // disks at the disks.
+  void WeighTurns();
   // Returns the domain of a new tenant, with an arena and no memory yet.
   absl::StatusOr<DomainId> AddHostDomain(const std::string& name);
   // Begins to give it memory. REQUIRES: every part of the agent knows it.

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
-#include "core/check.h"
 #include "core/log.h"
 
 namespace kvtier {
@@ -20,25 +19,25 @@ TransferEstimate Prior() { return {kPriorLatency, kPriorBytesPerSecond}; }
 
 }  // namespace
 
-PeerStanding PeerStandings::Of(const std::string& address) {
+PeerStanding PeerStandings::Of(const std::string& address, DomainId domain) {
   const Peer& peer = Find(address);
   const bool avoided = IsAvoided(peer);
   const size_t share = avoided ? 1 : kMaxFetchesPerPeer;
+  const size_t unused = share - std::min(share, peer.running.taken());
   return {.estimate = peer.estimate,
           .avoided = avoided,
-          .free_fetches = share - std::min(share, peer.running)};
+          .free_fetches = std::min(unused, peer.running.FreeFor(domain, tenants_->size()))};
 }
 
-void PeerStandings::Began(const std::string& address) {
-  ++Find(address).running;
-  ++running_;
+void PeerStandings::Began(const std::string& address, DomainId domain) {
+  Find(address).running.Take(domain);
+  running_.Take(domain);
 }
 
-void PeerStandings::Ended(const std::string& address, const Outcome& outcome) {
+void PeerStandings::Ended(const std::string& address, DomainId domain, const Outcome& outcome) {
   Peer& peer = Find(address);
-  KVT_CHECK(peer.running > 0);
-  --peer.running;
-  --running_;
+  peer.running.GiveBack(domain);
+  running_.GiveBack(domain);
   // Time in which nothing came teaches as well, but for a refusal: that it is soon over
   // says nothing of a transfer.
   if (outcome.bytes > 0 || outcome.took > peer.estimate.Predict(0)) {
@@ -73,7 +72,7 @@ PeerStandings::Peer& PeerStandings::Find(const std::string& address) {
     return peer;
   }
   if (peers_.size() >= kMaxPeersKnown) {
-    std::erase_if(peers_, [](const auto& peer) { return peer.second.running == 0; });
+    std::erase_if(peers_, [](const auto& peer) { return peer.second.running.taken() == 0; });
   }
   return peers_.emplace(address, Peer{.estimate = Prior(), .measured = now}).first->second;
 }

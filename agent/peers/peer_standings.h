@@ -1,6 +1,7 @@
 // PeerStandings is what this node has seen of its peers: how fast each one was, which of
-// them failed lately, and how many fetches run at each. A failure is remembered for a
-// while and not for ever, so a peer that is well again is used again.
+// them failed lately, and how many fetches run at each, of which tenants. A failure is remembered
+// for a while and not for ever, so a peer that is well again is used again. The tenants of this
+// node divide the fetches, at each peer and at all of them (StreamShares).
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_PEERS_PEER_STANDINGS_H_
@@ -13,9 +14,13 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "agent/limits.h"
 #include "agent/peers/plan_fetch.h"
+#include "agent/peers/stream_shares.h"
+#include "agent/tenants.h"
 #include "core/clock.h"
 #include "core/cost_model.h"
+#include "tier_host/host_tier.h"
 
 namespace kvtier {
 
@@ -28,16 +33,18 @@ class PeerStandings {
     absl::Status failure;  // Of the peer; kOk: it did what it could.
   };
 
-  // Does not own `clock`.
-  explicit PeerStandings(const Clock* clock) : clock_(clock) {}
+  // `tenants` are those of this node. Owns neither.
+  PeerStandings(const Clock* clock, const TenantTable* tenants)
+      : clock_(clock), tenants_(tenants) {}
 
-  // Returns what a plan may make of the peer now.
-  PeerStanding Of(const std::string& address);
-  // Counts a fetch in; Ended() is called once for each, and learns from it.
-  void Began(const std::string& address);
-  void Ended(const std::string& address, const Outcome& outcome);
-  // Fetches that run, at all peers.
-  size_t running() const { return running_; }
+  // Returns what a plan of the tenant may make of the peer now.
+  PeerStanding Of(const std::string& address, DomainId domain);
+  // Returns how many fetches more the tenant may run, at all peers together.
+  size_t FreeFor(DomainId domain) const { return running_.FreeFor(domain, tenants_->size()); }
+  // Counts a fetch of the tenant in; Ended() is called once for each, and learns from it.
+  void Began(const std::string& address, DomainId domain);
+  void Ended(const std::string& address, DomainId domain, const Outcome& outcome);
+  const StreamShares& running() const { return running_; }  // Fetches, at all peers.
   // Returns how many peers failed in the last kPeerAvoidance and did not serve since.
   size_t avoided() const;
 
@@ -47,14 +54,15 @@ class PeerStandings {
     absl::Time measured;  // Time of the last fetch that the estimate learned from.
     absl::Time avoided_until = absl::InfinitePast();
     bool failing = false;  // The last fetch that ended failed.
-    size_t running = 0;
+    StreamShares running{kMaxFetchesPerPeer};
   };
   Peer& Find(const std::string& address);
   bool IsAvoided(const Peer& peer) const { return clock_->Now() < peer.avoided_until; }
 
   const Clock* const clock_;
+  const TenantTable* const tenants_;
   std::map<std::string, Peer> peers_;  // By address.
-  size_t running_ = 0;
+  StreamShares running_{kMaxFetchesRunning};
 };
 
 }  // namespace kvtier

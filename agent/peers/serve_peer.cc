@@ -1,13 +1,21 @@
 #include "agent/peers/serve_peer.h"
 
+#include <cstdint>
 #include <new>
 #include <utility>
 
-#include "agent/limits.h"
+#include "absl/strings/str_cat.h"
 #include "core/event.h"
 #include "core/space.h"
 
 namespace kvtier {
+
+namespace {
+
+// Stands for the tenants that this node no longer has, of which a disk still has blocks.
+constexpr DomainId kNobodys{UINT32_MAX};
+
+}  // namespace
 
 AlignedBuffer::AlignedBuffer(size_t bytes, std::shared_ptr<std::atomic<size_t>> in_use)
     : in_use_(std::move(in_use)),
@@ -25,6 +33,32 @@ struct PeerServer::DiskRead {
   absl::StatusOr<BlockMeta> meta;
   Event done;
 };
+
+std::optional<DomainId> PeerServer::TenantOf(std::span<const BlockKey> keys) const {
+  for (const BlockKey& key : keys) {
+    if (const HostBlock* const block = index_->Find(key)) return block->slot.domain();
+    if (disks_ == nullptr) continue;
+    const std::optional<TenantTag> owner = disks_->OwnerOf(key);
+    if (owner.has_value()) return tenants_->DomainOf(*owner).value_or(kNobodys);
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::optional<DomainId>> PeerServer::BeginStream(std::span<const BlockKey> keys) {
+  const std::optional<DomainId> domain = TenantOf(keys);
+  if (!domain.has_value()) return std::nullopt;
+  if (streams_.taken() == streams_.limit()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("peer streams: all ", streams_.limit(), " are in use"));
+  }
+  if (streams_.FreeFor(*domain, tenants_->size()) == 0) {
+    return absl::AbortedError(absl::StrCat("peer streams: the tenant has ", streams_.Taken(*domain),
+                                           " of the ", streams_.limit(),
+                                           ", and the free ones are kept for other tenants"));
+  }
+  streams_.Take(*domain);
+  return domain;
+}
 
 Task<std::optional<ServedBlock>> PeerServer::Serve(BlockKey key, absl::Time deadline) {
   // Workers may write the arena, and a peer would take us for one that sends wrong bytes.

@@ -1,6 +1,7 @@
 // PeerServer answers other agents: it holds a block still, proves what it is, and
 // shows its bytes. From host memory in place; from disk through a bounded number of
-// private buffers, so that another node's misses do not evict this node's blocks.
+// private buffers, so that another node's misses do not evict this node's blocks. The tenants whose
+// blocks are asked for divide the streams (StreamShares), and so what the streams read from disk.
 //
 // Executor thread only; a ServedBlock must be destroyed there too.
 #ifndef KVTIER_AGENT_PEERS_SERVE_PEER_H_
@@ -13,10 +14,14 @@
 #include <optional>
 #include <span>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "agent/agent_stats.h"
 #include "agent/index/block_index.h"
 #include "agent/index/host_prover.h"
+#include "agent/limits.h"
+#include "agent/peers/stream_shares.h"
+#include "agent/tenants.h"
 #include "core/block_proof.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -58,6 +63,7 @@ class PeerServer {
     Executor* executor = nullptr;
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
+    const TenantTable* tenants = nullptr;
     BlockIndex* index = nullptr;
     DiskSet* disks = nullptr;  // Null: none.
     HostProver* prover = nullptr;
@@ -68,18 +74,27 @@ class PeerServer {
       : executor_(parts.executor),
         scope_(parts.scope),
         waits_(parts.waits),
+        tenants_(parts.tenants),
         index_(parts.index),
         disks_(parts.disks),
         prover_(parts.prover),
         stats_(parts.stats),
         max_buffer_bytes_(max_buffer_bytes) {}
 
+  // Counts a stream in for the tenant whose blocks are asked for, and returns the tenant, for
+  // EndStream(); nullopt: none of the blocks is here, and nothing is counted. Errors:
+  // kResourceExhausted, all kMaxPeerStreamsServed are in use; kAborted, those that are free are
+  // kept for other tenants.
+  absl::StatusOr<std::optional<DomainId>> BeginStream(std::span<const BlockKey> keys);
+  void EndStream(DomainId domain) { streams_.GiveBack(domain); }
   // Ends by `deadline`. nullopt: not here, not readable in time, or too many disk
   // reads for peers are running, or their buffers take too much.
   Task<std::optional<ServedBlock>> Serve(BlockKey key, absl::Time deadline);
 
  private:
   struct DiskRead;
+  // Returns the tenant of the first block that is here; nullopt: none is.
+  std::optional<DomainId> TenantOf(std::span<const BlockKey> keys) const;
   bool HasRoomFor(uint64_t bytes) const;
   std::optional<ServedBlock> ServeFromHost(const BlockKey& key);
   Task<void> ReadFromDisk(BlockKey key, std::shared_ptr<DiskRead> read);
@@ -87,11 +102,13 @@ class PeerServer {
   Executor* const executor_;
   TaskScope* const scope_;
   Waits* const waits_;
+  const TenantTable* const tenants_;
   BlockIndex* const index_;
   DiskSet* const disks_;
   HostProver* const prover_;
   AgentStats* const stats_;
   const size_t max_buffer_bytes_;
+  StreamShares streams_{kMaxPeerStreamsServed};
   size_t disk_reads_ = 0;
   // Bytes of all buffers that live, sent ones included. Buffers may outlive the server. A counter
   // only, so relaxed.

@@ -22,6 +22,18 @@ void FillShare(const TenantShares& shares, DomainId domain, v1::TenantShare* wir
   wire->set_limit(shares.limit());
 }
 
+void FillShare(const StreamShares& shares, size_t tenants, DomainId domain, v1::TenantShare* wire) {
+  wire->set_used(shares.Taken(domain));
+  wire->set_guaranteed(shares.GuaranteeOf(tenants));
+  wire->set_limit(shares.limit());
+}
+
+void FillShare(const CallShares::Use& use, v1::TenantShare* wire) {
+  wire->set_used(use.taken);
+  wire->set_guaranteed(use.guaranteed);
+  wire->set_limit(use.limit);
+}
+
 // Figures that are worked out for all tenants at once.
 struct OfAll {
   std::vector<uint64_t> fair_slabs;  // Of host memory, by domain.
@@ -99,6 +111,12 @@ void FillUse(Agent* agent, const NodeTenants::View& view, const OfAll& all,
   FillShare(sessions.shares(), domain, report->mutable_sessions());
   FillShare(sessions.leases().shares(), domain, report->mutable_leases());
   FillShare(sessions.reservations().shares(), domain, report->mutable_reservations());
+  FillShare(sessions.calls().Of(domain), report->mutable_call_bytes());
+  FillShare(agent->flows().fetcher.standings().running(), agent->options().tenants.size(), domain,
+            report->mutable_fetches());
+  if (const DiskLoader* const loader = agent->flows().disk_loader.get()) {
+    FillShare(loader->shares(), domain, report->mutable_loads());
+  }
   const SlotPool& slots = agent->host().slots(domain);
   report->set_host_capacity_bytes(slots.capacity_bytes());
   report->set_host_used_bytes(slots.used_bytes());

@@ -1,17 +1,22 @@
 // CallBudget bounds what the calls of one service that are under way take of memory, and cuts those
-// that lasted too long when others need theirs.
+// that lasted too long when others need theirs. Calls of workers are charged to their tenants
+// (CallShares); all that are nobody's share one limit.
 #ifndef KVTIER_AGENT_SERVICES_CALL_BUDGET_H_
 #define KVTIER_AGENT_SERVICES_CALL_BUDGET_H_
 
 #include <cstddef>
 #include <list>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "agent/sessions/call_shares.h"
 #include "google/protobuf/message_lite.h"
+#include "tier_host/host_tier.h"
 
 namespace kvtier {
 
@@ -19,12 +24,15 @@ namespace kvtier {
 class CallBudget {
  public:
   struct Limits {
-    size_t bytes = 0;  // As MemoryOf() counts them, all calls together.
+    // Of the calls that are no tenant's, as MemoryOf() counts them, all together.
+    size_t bytes = 0;
     // A caller that does not read its answer holds it; this long after it began, a call makes
     // room for others.
     absl::Duration duration;
   };
-  explicit CallBudget(Limits limits) : limits_(limits) {}
+  // Does not own `tenants`. Null: no call is a tenant's.
+  explicit CallBudget(Limits limits, CallShares* tenants = nullptr)
+      : limits_(limits), tenants_(tenants) {}
 
   // Returns what a call takes of memory: its request, its answer, gRPC's part and its flow.
   static size_t MemoryOf(const google::protobuf::MessageLite& request);
@@ -43,22 +51,30 @@ class CallBudget {
     friend class CallBudget;
     const size_t bytes_;
     const absl::Time began_;
+    std::optional<DomainId> tenant_;        // That it is charged to; nullopt: none.
     bool is_counted_ = false;               // Of CallBudget::mu_, as what follows.
     std::list<Share*>::iterator position_;  // Where it is counted.
   };
 
-  // Errors: kResourceExhausted, the call is beyond limits.bytes; those that lasted too long are cut
-  // for the next one.
-  absl::Status Begin(Share* share) ABSL_LOCKS_EXCLUDED(mu_);
+  // Charges the call to the tenant of the session that has the token, else to none. Errors:
+  // kResourceExhausted, it is beyond what there is for it; those that lasted too long are cut for
+  // the next one.
+  absl::Status Begin(Share* share, absl::string_view session_token = {}) ABSL_LOCKS_EXCLUDED(mu_);
   // Also where Begin() failed.
   void End(Share* share) ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns what the calls under way take together.
+  // Returns what the calls under way that are no tenant's take together.
   size_t bytes() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
+  // Counts the call where there is room for it.
+  absl::Status Count(Share* share) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Cuts the calls that lasted too long when this one came.
+  void CutLong(const Share& share) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   const Limits limits_;
+  CallShares* const tenants_;
   mutable absl::Mutex mu_;
-  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;         // Of calls that are no tenant's.
   std::list<Share*> calls_ ABSL_GUARDED_BY(mu_);  // The one that began first is in front.
 };
 

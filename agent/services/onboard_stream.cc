@@ -19,13 +19,13 @@ size_t OnboardStream::MemoryOf(const v1::OnboardRequest& request) {
 }
 
 OnboardStream* OnboardStream::Run(const Home& home, grpc::CallbackServerContext* context,
-                                  size_t bytes, FairTurns::WhoseCall whose, Ask ask) {
+                                  size_t bytes, Caller caller, Ask ask) {
   auto* const call = new OnboardStream(home.agent, home.budget, context, bytes);
-  if (const absl::Status begun = home.budget->Begin(call); !begun.ok()) {
+  if (const absl::Status begun = home.budget->Begin(call, caller.session_token); !begun.ok()) {
     call->Finish(convert::ToGrpc(begun));
     return call;
   }
-  home.agent->turns().Run(bytes, std::move(whose),
+  home.agent->turns().Run(bytes, std::move(caller.tenant),
                           [scope = home.agent->scope(), call, ask = std::move(ask)]() mutable {
                             scope->Spawn(call->Answer(std::move(ask)));
                           });
@@ -34,7 +34,7 @@ OnboardStream* OnboardStream::Run(const Home& home, grpc::CallbackServerContext*
 
 Task<void> OnboardStream::Answer(Ask ask) {
   const absl::Status sent = co_await SendParts(std::move(ask));
-  caller_->parts.reset();
+  served_->parts.reset();
   // Either may end this on another thread before it returns.
   if (sent.ok()) {
     StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
@@ -46,10 +46,10 @@ Task<void> OnboardStream::Answer(Ask ask) {
 Task<absl::Status> OnboardStream::SendParts(Ask ask) {
   if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
   KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> requests, co_await ask());
-  KVT_CO_ASSIGN_OR_RETURN(caller_->parts,
+  KVT_CO_ASSIGN_OR_RETURN(served_->parts,
                           Onboarder::Parts::Begin(&agent_->flows().onboarder, std::move(requests)));
-  Onboarder::Parts* const parts = caller_->parts.get();
-  if (caller_->is_gone) parts->Cancel();
+  Onboarder::Parts* const parts = served_->parts.get();
+  if (served_->is_gone) parts->Cancel();
   for (;;) {
     KVT_CO_ASSIGN_OR_RETURN(const OnboardPart part, co_await parts->Next());
     // Once it is being written, the caller may have it: then its leases end by release, or at
@@ -76,9 +76,9 @@ void OnboardStream::OnWriteDone(bool ok) {
 }
 
 void OnboardStream::OnCancel() {
-  agent_->executor()->Post([caller = caller_] {
-    caller->is_gone = true;
-    if (caller->parts != nullptr) caller->parts->Cancel();
+  agent_->executor()->Post([served = served_] {
+    served->is_gone = true;
+    if (served->parts != nullptr) served->parts->Cancel();
   });
 }
 

@@ -15,7 +15,7 @@
 #include "agent/flows/onboard.h"
 #include "agent/flows/onboard_parts.h"
 #include "agent/services/call_budget.h"
-#include "agent/sessions/fair_turns.h"
+#include "agent/services/unary_service.h"
 #include "core/event.h"
 #include "core/task.h"
 #include "grpcpp/server_context.h"
@@ -41,7 +41,7 @@ class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
   // Begins to answer, in the turn of the tenant whose call it is; gRPC owns what is returned. A
   // call that the budget refuses is answered at once with RESOURCE_EXHAUSTED.
   static OnboardStream* Run(const Home& home, grpc::CallbackServerContext* context, size_t bytes,
-                            FairTurns::WhoseCall whose, Ask ask);
+                            Caller caller, Ask ask);
 
   void Cut() override { context_->TryCancel(); }
   void OnWriteDone(bool ok) override;
@@ -51,7 +51,7 @@ class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
  private:
   // What is under way for the caller. Of the executor; a cancellation may come behind the end of
   // the call.
-  struct Caller {
+  struct Served {
     bool is_gone = false;
     std::shared_ptr<Onboarder::Parts> parts;  // Null: not begun, or over.
   };
@@ -66,7 +66,7 @@ class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
   Agent* const agent_;
   CallBudget* const budget_;
   grpc::CallbackServerContext* const context_;
-  const std::shared_ptr<Caller> caller_ = std::make_shared<Caller>();
+  const std::shared_ptr<Served> served_ = std::make_shared<Served>();
   v1::OnboardPart message_;  // Being written.
   AwaitCallback<bool>::Done written_;
 };

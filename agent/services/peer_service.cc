@@ -4,8 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "agent/limits.h"
 #include "agent/services/unary_service.h"
 #include "core/call_on_executor.h"
 #include "core/status_macros.h"
@@ -56,13 +54,7 @@ class StreamDeadline {
 
 grpc::Status PeerService::Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
                                 grpc::ServerWriter<v1::FetchChunk>* writer) {
-  absl::Status status = absl::ResourceExhaustedError(
-      absl::StrCat("peer streams: all ", kMaxPeerStreamsServed, " are in use"));
-  if (streams_.fetch_add(1, std::memory_order_relaxed) < kMaxPeerStreamsServed) {
-    status = Serve(context, *request, writer);
-  }
-  streams_.fetch_sub(1, std::memory_order_relaxed);
-  return convert::ToGrpc(status);
+  return convert::ToGrpc(Serve(context, *request, writer));
 }
 
 absl::Status PeerService::Serve(grpc::ServerContext* context, const v1::FetchRequest& request,
@@ -74,7 +66,22 @@ absl::Status PeerService::Serve(grpc::ServerContext* context, const v1::FetchReq
                        convert::TimeoutFrom(request.timeout_ms(), "timeout_ms"));
   Executor* const executor = agent_->executor();
   const absl::Time deadline = executor->Now() + PeerStreamTime(timeout, TimeLeft(*context));
+  PeerServer* const server = &agent_->flows().peer_server;
+  KVT_ASSIGN_OR_RETURN(const std::optional<DomainId> tenant,
+                       CallOn(executor, [&] { return server->BeginStream(keys); }));
+  if (!tenant.has_value()) return absl::OkStatus();  // Nothing of it is here.
   const StreamDeadline ends_by(executor, deadline, context);
+  const absl::Status sent = Send(keys, deadline, writer);
+  CallOn(executor, [&] {
+    server->EndStream(*tenant);
+    return true;
+  });
+  return sent;
+}
+
+absl::Status PeerService::Send(std::span<const BlockKey> keys, absl::Time deadline,
+                               grpc::ServerWriter<v1::FetchChunk>* writer) {
+  Executor* const executor = agent_->executor();
   for (size_t i = 0; i < keys.size() && executor->Now() < deadline; ++i) {
     std::optional<ServedBlock> block =
         AwaitOn(executor, agent_->scope(), agent_->flows().peer_server.Serve(keys[i], deadline));

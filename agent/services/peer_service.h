@@ -4,12 +4,13 @@
 #define KVTIER_AGENT_SERVICES_PEER_SERVICE_H_
 
 #include <algorithm>
-#include <atomic>
-#include <cstddef>
+#include <span>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "agent/agent.h"
 #include "agent/limits.h"
+#include "core/block_key.h"
 #include "kvtier/v1/peer.grpc.pb.h"
 
 namespace kvtier {
@@ -30,10 +31,11 @@ class PeerService final : public v1::Peer::Service {
  private:
   absl::Status Serve(grpc::ServerContext* context, const v1::FetchRequest& request,
                      grpc::ServerWriter<v1::FetchChunk>* writer);
+  // Sends those of the blocks that are here, until `deadline`.
+  absl::Status Send(std::span<const BlockKey> keys, absl::Time deadline,
+                    grpc::ServerWriter<v1::FetchChunk>* writer);
 
   Agent* const agent_;
-  // Streams running now; a counter only, so relaxed.
-  std::atomic<size_t> streams_{0};
 };
 
 }  // namespace kvtier

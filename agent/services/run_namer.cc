@@ -17,12 +17,13 @@ absl::StatusOr<SessionId> RunNamer::FindSession(const std::string& token) const 
   return agent_->sessions().table().Find(session_token);
 }
 
-FairTurns::WhoseCall RunNamer::WhoseCall(const std::string* session_token) const {
-  return [this, session_token]() -> std::optional<DomainId> {
-    const absl::StatusOr<SessionId> session = FindSession(*session_token);
+Caller RunNamer::CallerOf(const std::string& session_token) const {
+  auto tenant = [this, token = &session_token]() -> std::optional<DomainId> {
+    const absl::StatusOr<SessionId> session = FindSession(*token);
     if (!session.ok()) return std::nullopt;
     return agent_->sessions().table().DomainOf(*session);
   };
+  return {.session_token = session_token, .tenant = std::move(tenant)};
 }
 
 Task<absl::StatusOr<std::vector<BlockRun>>> RunNamer::NameSequences(

@@ -8,14 +8,14 @@
 #include "absl/status/statusor.h"
 #include "agent/agent.h"
 #include "agent/block_run.h"
-#include "agent/sessions/fair_turns.h"
+#include "agent/services/unary_service.h"
 #include "core/task.h"
 #include "google/protobuf/repeated_ptr_field.h"
 #include "kvtier/v1/worker.pb.h"
 
 namespace kvtier {
 
-// Executor thread only, but for WhoseCall().
+// Executor thread only, but for CallerOf().
 class RunNamer {
  public:
   // Does not own the agent.
@@ -23,8 +23,8 @@ class RunNamer {
 
   // Errors: kInvalidArgument, not a token; kFailedPrecondition, no open session has it.
   absl::StatusOr<SessionId> FindSession(const std::string& token) const;
-  // Returns who tells the tenant of the session. REQUIRES: the token lives until it is asked.
-  FairTurns::WhoseCall WhoseCall(const std::string* session_token) const;
+  // Returns the session's tenant as the caller. REQUIRES: the token lives until the call begins.
+  Caller CallerOf(const std::string& session_token) const;
   // Names the sequences of a request, and gives way to other tenants meanwhile. REQUIRES: the
   // request outlives the task. Errors: FindSession()'s; kInvalidArgument, naming the field.
   template <typename Request>

@@ -33,15 +33,15 @@ Task<void> UnaryCalls::FinishWith(Call* call, Task<absl::Status> task) {
 grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
                                           const google::protobuf::MessageLite& request,
                                           Task<absl::Status> task) {
-  return Run(context, request, std::move(task), nullptr);
+  return Run(context, request, std::move(task), Caller());
 }
 
 grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
                                           const google::protobuf::MessageLite& request,
-                                          Task<absl::Status> task, FairTurns::WhoseCall whose) {
+                                          Task<absl::Status> task, Caller caller) {
   const size_t bytes = CallBudget::MemoryOf(request);
   Call* const call = new Call(budget_, context, bytes);
-  if (const absl::Status begun = budget_->Begin(call); !begun.ok()) {
+  if (const absl::Status begun = budget_->Begin(call, caller.session_token); !begun.ok()) {
     call->Finish(convert::ToGrpc(begun));
     return call;
   }
@@ -50,10 +50,10 @@ grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
   auto begin = [scope = scope_, call, task = std::move(task)]() mutable {
     scope->Spawn(FinishWith(call, std::move(task)));
   };
-  if (whose == nullptr) {
+  if (caller.tenant == nullptr) {
     executor_->RunOrPost(std::move(begin));
   } else {
-    turns_->Run(bytes, std::move(whose), std::move(begin));
+    turns_->Run(bytes, std::move(caller.tenant), std::move(begin));
   }
   return call;
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "agent/services/call_budget.h"
@@ -20,6 +21,12 @@
 
 namespace kvtier {
 
+// Caller says whose call a request is.
+struct Caller {
+  absl::string_view session_token;  // To whom its memory is charged; of the request.
+  FairTurns::WhoseCall tenant;      // In whose turn it begins; null: at once.
+};
+
 // Thread-safe. REQUIRES: it outlives the server.
 class UnaryCalls {
  public:
@@ -32,10 +39,10 @@ class UnaryCalls {
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
                                 const google::protobuf::MessageLite& request,
                                 Task<absl::Status> task);
-  // Does the same in the turn of the tenant whose call it is. REQUIRES: there are turns.
+  // Does the same for the tenant whose call it is, and in its turn. REQUIRES: there are turns.
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
                                 const google::protobuf::MessageLite& request,
-                                Task<absl::Status> task, FairTurns::WhoseCall whose);
+                                Task<absl::Status> task, Caller caller);
 
  private:
   class Call;

@@ -129,7 +129,7 @@ grpc::ServerWriteReactor<v1::OnboardPart>* WorkerService::OnboardParts(
     Context* context, const v1::OnboardRequest* request) {
   return OnboardStream::Run({.agent = agent_, .budget = &budget_}, context,
                             OnboardStream::MemoryOf(*request),
-                            namer_.WhoseCall(&request->session_token()),
+                            namer_.CallerOf(request->session_token()),
                             [this, context, request] { return OnboardsOf(*context, *request); });
 }
 

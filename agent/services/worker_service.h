@@ -23,7 +23,8 @@ class WorkerService final : public v1::Worker::CallbackService {
  public:
   explicit WorkerService(Agent* agent)
       : agent_(agent),
-        budget_({.bytes = kMaxWorkerCallBytes, .duration = kMaxCallDuration}),
+        budget_({.bytes = kMaxStrangerCallBytes, .duration = kMaxCallDuration},
+                &agent->sessions().calls()),
         namer_(agent),
         calls_(agent->executor(), agent->scope(), &budget_, &agent->turns()) {}
 
@@ -110,7 +111,7 @@ class WorkerService final : public v1::Worker::CallbackService {
   template <typename Request>
   Reactor* Run(Context* context, const Request& request, Task<absl::Status> task) {
     return calls_.Run(context, request, UnlessStopping(std::move(task)),
-                      namer_.WhoseCall(&request.session_token()));
+                      namer_.CallerOf(request.session_token()));
   }
   // Refuses the call where the agent is stopping.
   Task<absl::Status> UnlessStopping(Task<absl::Status> task);

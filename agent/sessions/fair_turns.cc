@@ -41,7 +41,7 @@ void FairTurns::Pause::await_suspend(std::coroutine_handle<> awaiting) {
   awaiting_ = awaiting;
   turns_->Enter(domain_).paused.push_back(this);
   // Now, so that who comes meanwhile comes first: the call has had turns without paying.
-  turns_->order_.Charge(static_cast<size_t>(domain_), kTurnCost);
+  paid_ = turns_->order_.Charge(static_cast<size_t>(domain_), kTurnCost);
   if (turns_->waiting_++ == 0) turns_->PostNext();
 }
 
@@ -73,7 +73,7 @@ void FairTurns::BeginNext() {
   } else {
     Pause* const pause = next->paused.front();
     next->paused.pop_front();
-    order_.Begin(*domain, /*paid=*/kTurnCost);
+    order_.Begin(*domain, pause->paid_);
     std::exchange(pause->awaiting_, nullptr).resume();
   }
   if (!is_last) PostNext();

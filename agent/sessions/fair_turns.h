@@ -1,9 +1,9 @@
 // FairTurns decides in which order the calls of several tenants begin, and go on. Where nothing
 // waits, a call begins at once. Of calls that wait, the next one is of the tenant whose calls had
-// the least so far, by the size of their requests; those of one tenant begin in the order of their
-// arrival. A long call pauses after each stretch of work, if another tenant's wait, and goes on
-// before others of its tenant begin. So a tenant that keeps thousands of calls under way makes
-// another one's call wait for one stretch of one of its own.
+// the least so far, by the size of their requests over its weight; those of one tenant begin in the
+// order of their arrival. A long call pauses after each stretch of work, if another tenant's wait,
+// and goes on before others of its tenant begin. So a tenant that keeps thousands of calls under
+// way makes another one's call wait for one stretch of one of its own.
 //
 // A tenant that had nothing waiting begins level with the others: it saves up no turns.
 #ifndef KVTIER_AGENT_SESSIONS_FAIR_TURNS_H_
@@ -43,6 +43,11 @@ class FairTurns {
 
   // Lets calls of one more domain take turns. Executor thread only.
   void AddDomain() { queues_.emplace_back(); }
+  // Lets calls of the domain have `weight` times the turns of one that weighs 1, as it does until
+  // then. Executor thread only. REQUIRES: weight > 0.
+  void SetWeight(DomainId domain, uint32_t weight) {
+    order_.SetWeight(static_cast<size_t>(domain), weight);
+  }
   // Runs `begin` on the executor, in its turn: before it returns where the executor has nothing
   // else to do. Any thread. REQUIRES: this outlives what `begin` begins; `cost` > 0.
   void Run(size_t cost, WhoseCall whose, Executor::Closure begin);
@@ -97,6 +102,7 @@ class [[nodiscard]] FairTurns::Pause {
   FairTurns* const turns_;
   const DomainId domain_;
   std::coroutine_handle<> awaiting_;  // Set while it waits.
+  uint64_t paid_ = 0;                 // What was charged for the turn that it waits for.
 };
 
 inline FairTurns::Pause FairTurns::GiveWay(DomainId domain) { return Pause(this, domain); }

@@ -35,6 +35,8 @@ class SessionTable {
   bool IsOpen(SessionId id) const { return sessions_.contains(id); }
   // REQUIRES: it is open.
   DomainId DomainOf(SessionId id) const { return sessions_.at(id).tenant->domain; }
+  // REQUIRES: it is open.
+  const SessionToken& TokenOf(SessionId id) const { return sessions_.at(id).token; }
   // Returns the open sessions of the domain, in no order. O(sessions).
   std::vector<SessionId> OfDomain(DomainId domain) const;
   size_t size() const { return sessions_.size(); }

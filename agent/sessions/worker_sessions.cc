@@ -12,18 +12,21 @@ WorkerSessions::WorkerSessions(NodeGpus* gpus, size_t domains, uint64_t domain_b
       leases_(domains),
       staging_({.session_bytes = staging_bytes, .max_domain_bytes = domain_bytes}),
       reservations_(gpus, domain_bytes / kLatePart, domains),
-      shares_(kMaxSessions, domains) {}
+      shares_(kMaxSessions, domains),
+      calls_(kMaxTenantCallBytes, domains) {}
 
 void WorkerSessions::AddDomain(uint64_t domain_bytes) {
   leases_.AddDomain();
   reservations_.AddDomain(domain_bytes / kLatePart);
   shares_.AddDomain();
+  calls_.AddDomain();
 }
 
 void WorkerSessions::DropDomain(DomainId domain) {
   leases_.DropDomain(domain);
   reservations_.DropDomain(domain);
   shares_.DropDomain(domain);
+  calls_.DropDomain(domain);
 }
 
 absl::StatusOr<SessionId> WorkerSessions::Open(const Tenant& tenant, const SessionToken& token) {
@@ -33,7 +36,10 @@ absl::StatusOr<SessionId> WorkerSessions::Open(const Tenant& tenant, const Sessi
                      " in use are of workers that hung up and may still write"));
   }
   absl::StatusOr<SessionId> id = table_.Open(tenant, token);
-  if (id.ok()) shares_.Take(tenant.domain);
+  if (id.ok()) {
+    shares_.Take(tenant.domain);
+    calls_.SessionOpened(token, tenant.domain);
+  }
   return id;
 }
 
@@ -52,6 +58,7 @@ bool WorkerSessions::Close(SessionId id) {
   leases_.ReleaseAll(id);
   const bool may_write = reservations_.EndSession(id) + granted > 0;
   staging_.Close(id);
+  calls_.SessionClosed(table_.TokenOf(id));
   table_.Close(id);
   if (may_write) {
     leaving_.emplace(id, domain);
@@ -90,6 +97,7 @@ void WorkerSessions::Audit() const {
   staging_.Audit();
   reservations_.Audit();
   shares_.Audit();
+  calls_.Audit(table_.size());
   KVT_CHECK(shares_.taken() == table_.size() + leaving_.size());
 }
 

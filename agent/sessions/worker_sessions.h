@@ -1,7 +1,7 @@
 // WorkerSessions are the workers of the node: who is connected, and what each was promised or given
 // to write. A session that hangs up is over at once; what its process may still write is not.
 //
-// Executor thread only.
+// Executor thread only, but for calls().
 #ifndef KVTIER_AGENT_SESSIONS_WORKER_SESSIONS_H_
 #define KVTIER_AGENT_SESSIONS_WORKER_SESSIONS_H_
 
@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "agent/agent_stats.h"
 #include "agent/gpu/node_gpus.h"
+#include "agent/sessions/call_shares.h"
 #include "agent/sessions/leases.h"
 #include "agent/sessions/reservations.h"
 #include "agent/sessions/sessions.h"
@@ -57,6 +58,7 @@ class WorkerSessions {
   LeaseTable& leases() { return leases_; }
   Staging& staging() { return staging_; }
   ReservationTable& reservations() { return reservations_; }
+  CallShares& calls() { return calls_; }
 
  private:
   NodeGpus* const gpus_;
@@ -65,6 +67,7 @@ class WorkerSessions {
   Staging staging_;
   ReservationTable reservations_;
   TenantShares shares_;
+  CallShares calls_;
   // Closed ones with slots that they may still write, and whose they are.
   absl::flat_hash_map<SessionId, DomainId> leaving_;
 };

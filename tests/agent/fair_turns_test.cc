@@ -143,6 +143,29 @@ TEST_F(FairTurnsTest, LargeCallsAreFewerTurns) {
                    "small7", "small8", "small9", "small10", "large3", "small11", "small12"}));
 }
 
+TEST_F(FairTurnsTest, AHeavyTenantHasMoreTurns) {
+  turns_->SetWeight(DomainId{1}, 2);
+  executor_.Occupy();
+  Calls(0, "light", 3, 10);
+  Calls(1, "heavy", 6, 10);
+  executor_.RunAll();
+  EXPECT_EQ(begun_, (Names{"light1", "heavy1", "heavy2", "light2", "heavy3", "heavy4", "light3",
+                           "heavy5", "heavy6"}));
+}
+
+TEST_F(FairTurnsTest, PausesOfAHeavyTenantAreCheaperAndItsWeightMayChangeMeanwhile) {
+  turns_->SetWeight(DomainId{1}, 2);
+  during_ = [this](const std::string& turn) {
+    if (turn == "heavy5") turns_->SetWeight(DomainId{1}, 1);
+  };
+  executor_.Occupy();
+  LongCall(0, "light", 5);
+  LongCall(1, "heavy", 7);
+  executor_.RunAll();
+  EXPECT_EQ(begun_, (Names{"light1", "heavy1", "heavy2", "heavy3", "light2", "heavy4", "heavy5",
+                           "light3", "heavy6", "light4", "heavy7", "light5"}));
+}
+
 TEST_F(FairTurnsTest, NobodySavesUpTurns) {
   executor_.Occupy();
   Calls(0, "a", 100);

@@ -188,6 +188,14 @@ TEST_F(FetchTest, ARefusalIsAskedOfTheNextHolderAtOnce) {
   EXPECT_EQ(rig_.executor.Now() - start, second_.takes);
 }
 
+TEST_F(FetchTest, APeerWhoseFreeStreamsAreKeptForOtherTenantsHasNotFailed) {
+  AddSecond();
+  peer_.has_tenants_share = true;
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 4), 4u);
+  EXPECT_EQ(second_.fetches, 1);
+  EXPECT_EQ(avoided(), 0u) << "the other tenants would ask it last";
+}
+
 TEST_F(FetchTest, WhatArrivedStaysAndOnlyTheRestIsAskedOfTheNextHolder) {
   AddSecond();
   peer_.sends = 3;
@@ -243,6 +251,10 @@ TEST_F(FetchTest, APeerThatFailedAndIsTheOnlyHolderIsAskedByOneFetchAtATime) {
   EXPECT_EQ(avoided(), 0u) << "it served";
 }
 
+// A quarter is kept for the rig's other tenant: PeerStreamsTest.
+constexpr size_t kMostOfOneTenant = kMaxFetchesRunning * 3 / 4;
+constexpr size_t kMostOfOneTenantPerPeer = kMaxFetchesPerPeer * 3 / 4;
+
 // Requests that waited for one frozen peer used up every fetch of the node.
 TEST_F(FetchTest, AFrozenPeerHoldsNoMoreThanItsShareOfTheFetches) {
   peer_.hangs = true;
@@ -250,7 +262,7 @@ TEST_F(FetchTest, AFrozenPeerHoldsNoMoreThanItsShareOfTheFetches) {
   for (uint64_t number = 100; number < 100 + kMaxFetchesRunning; ++number) {
     waiting.push_back(rig_.Spawn(rig_.Onboard(rig_.session, number, 1, absl::Seconds(10))));
   }
-  EXPECT_EQ(peer_.running, static_cast<int>(kMaxFetchesPerPeer));
+  EXPECT_EQ(peer_.running, static_cast<int>(kMostOfOneTenantPerPeer));
   coordinator_.holders = {kSecond};
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 4), 4u);
   coordinator_.holders = {kPeer, kSecond};
@@ -268,7 +280,7 @@ TEST_F(FetchTest, AsManyFetchesRunAsTheLimitSaysAndTheNextIsAMissAtOnce) {
       rig_.Spawn(rig_.Onboard(rig_.session, number++, 1, absl::Seconds(1)));
     }
   }
-  EXPECT_EQ(peers_["a:1"].running + peers_["b:1"].running, static_cast<int>(kMaxFetchesRunning));
+  EXPECT_EQ(peers_["a:1"].running + peers_["b:1"].running, static_cast<int>(kMostOfOneTenant));
   EXPECT_EQ(peers_["c:1"].fetches, 0);
   rig_.Pass(absl::Seconds(1));
 }

@@ -408,6 +408,7 @@ TEST(ServePeerTest, BuffersOfBlocksFromDiskAreBoundedUntilTheyAreSent) {
   PeerServer server({.executor = &rig.executor,
                      .scope = rig.agent->scope(),
                      .waits = &waits,
+                     .tenants = &rig.agent->options().tenants,
                      .index = &rig.agent->index(),
                      .disks = rig.agent->disks().set(),
                      .prover = &rig.agent->flows().host_prover,

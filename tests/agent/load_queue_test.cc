@@ -65,6 +65,21 @@ TEST_F(LoadQueueTest, DomainsTakeTurnsByTheBytesThatAreRead) {
   EXPECT_EQ(popped, (std::vector<BlockKey>{Key(1), Key(11), Key(12), Key(2), Key(13), Key(3)}));
 }
 
+TEST_F(LoadQueueTest, AHeavyDomainReadsMore) {
+  queue_.SetWeight(DomainId{1}, 2);
+  for (const Urgency urgency : {Urgency::kForeground, Urgency::kPrefetch}) {
+    for (const uint64_t number : {1, 2}) {
+      queue_.Push({.key = Key(number), .domain = DomainId{0}, .bytes = 100, .urgency = urgency});
+    }
+    for (const uint64_t number : {11, 12, 13}) {
+      queue_.Push({.key = Key(number), .domain = DomainId{1}, .bytes = 100, .urgency = urgency});
+    }
+    std::vector<BlockKey> popped;
+    while (!queue_.empty()) popped.push_back(queue_.Pop().key);
+    EXPECT_EQ(popped, (std::vector<BlockKey>{Key(1), Key(11), Key(12), Key(2), Key(13)}));
+  }
+}
+
 TEST_F(LoadQueueTest, AHastenedPrefetchOfAnotherDomainHasItsTurnAmongTheForeground) {
   for (const uint64_t number : {1, 2}) Push(number, Urgency::kForeground);
   queue_.Push({.key = Key(3), .domain = DomainId{1}, .urgency = Urgency::kPrefetch});

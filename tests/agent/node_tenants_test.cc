@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -108,6 +109,21 @@ TEST_F(NodeTenantsTest, ASecretThatAppearsMakesATenantAndOneThatGoesShutsIt) {
   store_.secrets["mounted"] = kSecret;
   rig_->Pass(kTenantsInterval + absl::Seconds(1));
   EXPECT_FALSE(ViewOf("mounted").shut);
+}
+
+TEST_F(NodeTenantsTest, TenantsTakeTurnsByTheWeightsOfTheirShares) {
+  ASSERT_EQ(ViewOf("acme").shares[TierIndex(Tier::kHost)].weight, 3);
+  std::string begun;
+  for (const char* name : {"default", "acme"}) {
+    for (int i = 0; i < 8; ++i) {
+      rig_->agent->turns().Run(
+          FairTurns::kTurnCost, [domain = Find(name)->domain] { return domain; },
+          [&begun, name] { begun += name[0]; });
+    }
+  }
+  rig_->Pass(absl::Milliseconds(1));
+  EXPECT_EQ(std::ranges::count(begun.substr(0, 8), 'a'), 6) << begun;
+  EXPECT_EQ(begun.size(), 16u);
 }
 
 TEST_F(NodeTenantsTest, SecretsThatCannotBeListedShutNobody) {

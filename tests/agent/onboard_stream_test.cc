@@ -76,12 +76,13 @@ class HangingPeer final : public PeerTransport {
 class PartsService final : public v1::Worker::CallbackService {
  public:
   PartsService(Agent* agent, CallBudget::Limits limits, BlockRun run)
-      : agent_(agent), budget_(limits), run_(std::move(run)) {}
+      : agent_(agent), budget_(limits, &agent->sessions().calls()), run_(std::move(run)) {}
   grpc::ServerWriteReactor<v1::OnboardPart>* OnboardParts(
       grpc::CallbackServerContext* context, const v1::OnboardRequest* request) override {
     return OnboardStream::Run(
         {.agent = agent_, .budget = &budget_}, context, OnboardStream::MemoryOf(*request),
-        [] { return DomainId{0}; }, [this] { return Ask(); });
+        {.session_token = request->session_token(), .tenant = [] { return DomainId{0}; }},
+        [this] { return Ask(); });
   }
   size_t bytes() const { return budget_.bytes(); }
 
@@ -241,6 +242,24 @@ TEST_F(OnboardStreamTest, ACallBeyondTheBytesIsRefusedAndOneThatLastedTooLongIsC
   EXPECT_THAT(refused.error_message(), HasSubstr(std::to_string(kCallBytes)));
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
   AwaitBytes(0);
+}
+
+TEST_F(OnboardStreamTest, ACallIsChargedToTheTenantOfItsSession) {
+  Serve({.bytes = 0, .duration = kPatience}, {kAtPeer, kHere});
+  v1::OnboardRequest request;
+  const SessionToken token{1};
+  request.set_session_token(std::string(token.begin(), token.end()));
+  const auto charged = [this] { return agent_->sessions().calls().Of(DomainId{0}).taken; };
+  Context context;
+  const auto reader = stub_->OnboardParts(&context, request);
+  v1::OnboardPart part;
+  ASSERT_TRUE(reader->Read(&part));
+  EXPECT_EQ(charged(), OnboardStream::MemoryOf(request));
+  EXPECT_EQ(service_->bytes(), 0u);
+  context.TryCancel();
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (charged() > 0) ASSERT_LT(absl::Now(), deadline);
 }
 
 TEST_F(OnboardStreamTest, ACallerThatDoesNotReadItsPartMakesRoom) {

@@ -54,7 +54,8 @@ class KnowingCoordinator final : public CoordinatorLink {
 struct Manners {
   bool hangs = false;
   bool refuses = false;
-  size_t sends = 1024;  // Blocks of a fetch, after which it hangs.
+  bool has_tenants_share = false;  // Its free streams are kept for other tenants.
+  size_t sends = 1024;             // Blocks of a fetch, after which it hangs.
   absl::Duration takes = absl::Milliseconds(1);
   std::function<void(BlockProof*, std::vector<std::byte>*)> tamper{};
   int fetches = 0;
@@ -90,6 +91,7 @@ class ScriptedPeers final : public PeerTransport {
   Task<absl::Status> Send(Manners* peer, std::vector<BlockKey> keys, FetchTime time,
                           FetchSink* sink) {
     Executor* const executor = &rig->executor;
+    if (peer->has_tenants_share) co_return absl::AbortedError("kept for other tenants");
     if (peer->refuses) co_return absl::UnavailableError("refused");
     if (!peer->hangs) {
       co_await SleepUntil(executor, std::min(time.deadline, executor->Now() + peer->takes));

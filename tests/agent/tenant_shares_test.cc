@@ -100,6 +100,57 @@ TEST(TenantSharesModel, AgreesWithALookAtEveryTenant) {
   }
 }
 
+TEST(TenantSharesTest, AnAmountIsTakenWholeOrNotAtAll) {
+  TenantShares shares(100, 2);
+  EXPECT_TRUE(shares.MayTake(kOne, 75));
+  EXPECT_FALSE(shares.MayTake(kOne, 76)) << "25 are the other's";
+  shares.Take(kOne, 70);
+  EXPECT_TRUE(shares.MayTake(kOther, 30)) << "its guarantee, and five of what is free";
+  EXPECT_FALSE(shares.MayTake(kOther, 31));
+  shares.Take(kOther, 10);
+  EXPECT_TRUE(shares.MayTake(kOne, 5));
+  EXPECT_FALSE(shares.MayTake(kOne, 6));
+  shares.GiveBack(kOne, 70);
+  EXPECT_EQ(shares.taken(), 10u);
+  shares.Audit();
+}
+
+// An amount is what as many single ones would be, one after another.
+TEST(TenantSharesModel, AgreesWithSingleOnesOneAfterAnother) {
+  const uint64_t seed = testing::TestSeed();
+  std::printf("seed %d\n", static_cast<int>(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 50; ++round) {
+    const size_t domains = 1 + random() % 8;
+    const size_t limit = 2 * domains + random() % 1000;
+    TenantShares shares(limit, domains);
+    TenantShares singly(limit, domains);
+    for (int step = 0; step < 2'000; ++step) {
+      const auto domain = static_cast<DomainId>(random() % domains);
+      const size_t amount = random() % (1 + limit / 4);
+      const bool takes = random() % 5 < 3;
+      size_t taken = 0;
+      while (takes && taken < amount && singly.MayTake(domain)) {
+        singly.Take(domain);
+        ++taken;
+      }
+      if (takes) {
+        ASSERT_EQ(shares.MayTake(domain, amount), taken == amount) << round << " " << step;
+        if (taken == amount) {
+          shares.Take(domain, amount);
+        } else {
+          for (; taken > 0; --taken) singly.GiveBack(domain);
+        }
+      } else if (amount <= shares.Taken(domain)) {
+        shares.GiveBack(domain, amount);
+        for (size_t i = 0; i < amount; ++i) singly.GiveBack(domain);
+      }
+      ASSERT_EQ(shares.Taken(domain), singly.Taken(domain));
+      shares.Audit();
+    }
+  }
+}
+
 TEST(TenantSharesTest, ANewcomerGrowsIntoItsGuaranteeAsOthersGiveBack) {
   TenantShares shares(8, 1);
   EXPECT_EQ(TakeAll(&shares, kOne), 8u);

@@ -13,10 +13,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "agent/sessions/call_shares.h"
 #include "core/event.h"
 #include "core/thread_executor.h"
 #include "grpcpp/create_channel.h"
 #include "kvtier/v1/worker.grpc.pb.h"
+#include "proto/convert.h"
 #include "proto/rpc_door.h"
 #include "tests/testing/half_sender.h"
 
@@ -140,6 +142,71 @@ TEST_F(UnaryCallsTest, ACallWhoseAnswerNobodyReadsMakesRoom) {
   EXPECT_EQ(Ping().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   AwaitBytes(0);
   EXPECT_TRUE(Ping().ok());
+}
+
+// CountedCall counts how often it is cut.
+struct CountedCall final : CallBudget::Share {
+  explicit CountedCall(size_t bytes) : CallBudget::Share(bytes) {}
+  void Cut() override { ++cuts; }
+  int cuts = 0;
+};
+
+class TenantCallsTest : public ::testing::Test {
+ protected:
+  TenantCallsTest() {
+    tenants_.SessionOpened(SessionToken{1}, DomainId{0});
+    tenants_.SessionOpened(SessionToken{2}, DomainId{1});
+  }
+  static std::string Token(char first) {
+    std::string token(sizeof(SessionToken), '\0');
+    token[0] = first;
+    return token;
+  }
+  // Begins calls of the session until one is refused; returns how many there are then.
+  size_t BeginAll(const std::string& token, size_t bytes) {
+    const size_t before = calls_.size();
+    do {
+      calls_.push_back(std::make_unique<CountedCall>(bytes));
+    } while (budget_.Begin(calls_.back().get(), token).ok());
+    return calls_.size() - before - 1;
+  }
+  void EndAll() {
+    for (const auto& call : calls_) budget_.End(call.get());
+    calls_.clear();
+  }
+
+  CallShares tenants_{kMaxTenantCallBytes, 2};
+  CallBudget budget_{{.bytes = kMaxStrangerCallBytes, .duration = absl::ZeroDuration()}, &tenants_};
+  std::vector<std::unique_ptr<CountedCall>> calls_;
+};
+
+// Seen: a tenant with calls of 8,192 keys in each of hundreds of sessions had all 256 MiB, and the
+// calls of all others were refused.
+TEST_F(TenantCallsTest, EndlessCallsOfOneTenantAndOfStrangersRefuseNoCallOfAnother) {
+  constexpr size_t kBytes = size_t{1} << 20;
+  EXPECT_EQ(BeginAll(Token(1), kBytes), kMaxTenantCallBytes * 3 / 4 / kBytes);
+  EXPECT_EQ(BeginAll(Token(3), kBytes), kMaxStrangerCallBytes / kBytes);
+  EXPECT_EQ(budget_.bytes(), kMaxStrangerCallBytes);
+  EXPECT_EQ(BeginAll(Token(2), kBytes), kMaxTenantCallBytes / 4 / kBytes);
+  EndAll();
+  EXPECT_EQ(budget_.bytes(), 0u);
+  EXPECT_EQ(tenants_.Of(DomainId{0}).taken + tenants_.Of(DomainId{1}).taken, 0u);
+}
+
+TEST_F(TenantCallsTest, AStrangersLargestCallFits) {
+  v1::OnboardRequest request;
+  request.mutable_sequences()->Add()->set_engine_keys(std::string(kMaxRequestBytes, 'k'));
+  CountedCall largest(CallBudget::MemoryOf(request) +
+                      convert::kMaxKeysPerRequest * kPartsBytesPerKey);
+  EXPECT_TRUE(budget_.Begin(&largest, Token(3)).ok());
+  budget_.End(&largest);
+}
+
+TEST_F(TenantCallsTest, ARefusalCutsTheCallsThatLastedTooLong) {
+  BeginAll(Token(1), kMaxTenantCallBytes / 2);
+  EXPECT_EQ(calls_.front()->cuts, 1);
+  EXPECT_EQ(calls_.back()->cuts, 0) << "it never began";
+  EndAll();
 }
 
 }  // namespace

@@ -189,6 +189,10 @@ v1::SetTenantResponse Described() {
   disk->set_guaranteed_bytes(0);
   disk->set_maximum_bytes(uint64_t{1} << 40);
   disk->set_weight(1);
+  SetShare(700, 256, 1024, acme->mutable_sessions());
+  SetShare(uint64_t{3} << 20, uint64_t{60} << 20, uint64_t{240} << 20, acme->mutable_call_bytes());
+  SetShare(9000, 4096, 16'384, acme->mutable_loads());
+  SetShare(1, 8, 32, acme->mutable_fetches());
   return response;
 }
 
@@ -200,6 +204,11 @@ TEST(TenantTable, SaysWhatHoldsAndWhoSaidIt) {
   TIER  GUARANTEED   MAXIMUM  WEIGHT
   host    10.0 GiB         -       5
   disk         0 B  1.00 TiB       1
+  OF THE NODE'S       HAS  GUARANTEED    LIMIT
+  sessions            700         256    1,024
+  call_bytes     3.00 MiB    60.0 MiB  240 MiB
+  loads             9,000       4,096   16,384
+  fetches               1           8       32
   version of the cluster's settings: 3
 
 unix:/b.sock  NOT_FOUND: no tenant is called 'acme'
@@ -209,6 +218,8 @@ unix:/b.sock  NOT_FOUND: no tenant is called 'acme'
 TEST(TenantJson, IsAStableSchema) {
   v1::SetTenantResponse one = Described();
   one.mutable_tenant()->mutable_shares()->RemoveLast();
+  one.mutable_tenant()->clear_sessions();
+  one.mutable_tenant()->clear_loads();
   EXPECT_EQ(TenantJson({{"unix:/a.sock", one}}), R"({
   "schema_version": 1,
   "agents": [
@@ -229,7 +240,19 @@ TEST(TenantJson, IsAStableSchema) {
           "maximum_bytes": null,
           "weight": 5
         }
-      ]
+      ],
+      "numbers": {
+        "call_bytes": {
+          "used": 3145728,
+          "guaranteed": 62914560,
+          "limit": 251658240
+        },
+        "fetches": {
+          "used": 1,
+          "guaranteed": 8,
+          "limit": 32
+        }
+      }
     }
   ]
 }

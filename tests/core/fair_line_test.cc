@@ -30,6 +30,31 @@ TEST(FairLineTest, TurnsAreEqualByCost) {
   EXPECT_EQ(small, 40);
 }
 
+TEST(FairLineTest, APartyHasItsWeightTimesWhatOneOfWeightOneHas) {
+  FairLine<int> line;
+  line.SetWeight(1, 3);
+  for (int i = 0; i < 100; ++i) line.Push(0, 300, 0);
+  for (int i = 0; i < 100; ++i) line.Push(1, 300, 1);
+  int heavy = 0;
+  for (int i = 0; i < 40; ++i) heavy += line.Pop();
+  EXPECT_EQ(heavy, 30);
+  line.SetWeight(1, 1);
+  heavy = 0;
+  for (int i = 0; i < 40; ++i) heavy += line.Pop();
+  EXPECT_EQ(heavy, 20) << "from then on";
+}
+
+// What costs less than the weight is no free turn.
+TEST(FairLineTest, NothingIsForFreeHoweverMuchAPartyWeighs) {
+  FairLine<int> line;
+  line.SetWeight(1, 1000);
+  for (int i = 0; i < 100; ++i) line.Push(0, 1, 0);
+  for (int i = 0; i < 100; ++i) line.Push(1, 1, 1);
+  int heavy = 0;
+  for (int i = 0; i < 100; ++i) heavy += line.Pop();
+  EXPECT_EQ(heavy, 50);
+}
+
 TEST(FairLineTest, APartyThatHadNothingWaitingBeginsLevelWithTheOthers) {
   FairLine<int> line;
   for (int i = 0; i < 100; ++i) line.Push(0, 1, 0);

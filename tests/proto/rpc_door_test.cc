@@ -191,5 +191,23 @@ TEST(RpcDoorTest, AUserThatIsNotOnTheListIsHungUpOn) {
   EXPECT_NE(access(path.c_str(), F_OK), 0) << "it goes with its door";
 }
 
+// One tenant's processes, each with as many connections as one may have, took all of them.
+TEST(RpcDoorTest, AUserLeavesTheOthersTheirPartOfTheConnections) {
+  const std::string path = absl::StrCat("/tmp/kvtier-door-", getpid(), ".sock");
+  const auto door = RpcDoor::Open(
+      {.name = "test",
+       .address = path,
+       .uids = {geteuid(), geteuid() + 1},
+       .limits = {.connections = 8, .calls = 4, .intake_bytes = 1 << 20, .threads = 8}},
+      AnyService());
+  ASSERT_TRUE(door.ok()) << door.status();
+  std::vector<std::unique_ptr<SilentCaller>> callers;
+  for (int i = 0; i < 6; ++i) {
+    callers.push_back(std::make_unique<SilentCaller>(path));
+    EXPECT_TRUE(callers.back()->IsLetIn()) << i;
+  }
+  EXPECT_FALSE(SilentCaller(path).IsLetIn()) << "a quarter is kept for the other user";
+}
+
 }  // namespace
 }  // namespace kvtier

@@ -108,9 +108,11 @@ void SendBlock(const std::shared_ptr<Stream>& stream, size_t index, const Served
 Task<void> ServeStream(Agent* agent, std::shared_ptr<Stream> stream, std::vector<BlockKey> keys,
                        absl::Time deadline) {
   Executor* const executor = agent->executor();
+  PeerServer* const server = &agent->flows().peer_server;
+  const absl::StatusOr<std::optional<DomainId>> tenant = server->BeginStream(keys);
+  if (!tenant.ok() || !tenant->has_value()) co_return End(stream, tenant.status());
   for (size_t i = 0; i < keys.size() && executor->Now() < deadline; ++i) {
-    std::optional<ServedBlock> served =
-        co_await agent->flows().peer_server.Serve(keys[i], deadline);
+    std::optional<ServedBlock> served = co_await server->Serve(keys[i], deadline);
     if (!served.has_value()) continue;
     // The bytes leave while the link has room: its slot is read late, and must not
     // have changed by then.
@@ -119,6 +121,7 @@ Task<void> ServeStream(Agent* agent, std::shared_ptr<Stream> stream, std::vector
     co_await SleepUntil(executor, executor->Now() + absl::Seconds(seconds));
     SendBlock(stream, i, *served);
   }
+  server->EndStream(**tenant);
   End(stream, absl::OkStatus());
 }
 

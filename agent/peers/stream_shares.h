@@ -1,0 +1,47 @@
+// StreamShares divides a small number of streams of blocks between the tenants of a node. Half of
+// them are guaranteed: as many to each tenant, but one at least; where tenants are more than that
+// half, it is kept for those that have no stream. The other half, and what guarantees leave unused,
+// is whoever's comes first. So one tenant may take all but what is kept for the others, and none
+// can take the last ones from those that have fewer.
+//
+// It differs from TenantShares in that there may be more tenants than streams, and in that the
+// guarantees are those of the tenants that there are now: a newcomer waits for streams to end.
+//
+// Pure bookkeeping. Executor thread only.
+#ifndef KVTIER_AGENT_PEERS_STREAM_SHARES_H_
+#define KVTIER_AGENT_PEERS_STREAM_SHARES_H_
+
+#include <cstddef>
+
+#include "absl/container/flat_hash_map.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+class StreamShares {
+ public:
+  // REQUIRES: limit > 0.
+  explicit StreamShares(size_t limit) : limit_(limit) {}
+
+  // Returns what each of so many tenants is guaranteed. REQUIRES: tenants > 0.
+  size_t GuaranteeOf(size_t tenants) const;
+  // Returns how many streams more the tenant may take, one of so many tenants. O(limit).
+  size_t FreeFor(DomainId domain, size_t tenants) const;
+  // Takes one. REQUIRES: there is one.
+  void Take(DomainId domain);
+  // Gives one back. REQUIRES: the tenant has one.
+  void GiveBack(DomainId domain);
+
+  size_t limit() const { return limit_; }
+  size_t taken() const { return taken_; }
+  size_t Taken(DomainId domain) const;
+
+ private:
+  const size_t limit_;
+  size_t taken_ = 0;
+  absl::flat_hash_map<DomainId, size_t> streams_;  // Of those that have any.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_PEERS_STREAM_SHARES_H_
