@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "cli/size_question.h"
 #include "cli/tenant_question.h"
+#include "cli/verbs.h"
 #include "core/block_key.h"
 #include "core/tier.h"
 
@@ -22,29 +23,6 @@ inline constexpr const char* kDefaultSocketDir = "/run/kvtier";
 inline constexpr const char* kDefaultAgent = "unix:/run/kvtier/kvtier-admin.sock";
 inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(2);
 
-enum class Verb {
-  kStatus,
-  kNodes,
-  kTiers,
-  kTenants,
-  kTenantDescribe,
-  kTenantSet,
-  kTenantDrop,
-  kDiskInfo,
-  kDiskVerify,
-  kDoctor,
-  kLookup,
-  kEvict,
-  kTenantErase,
-  kPinsList,
-  kPinsDrop,
-  kPrefixDrop,
-  kGpuResize,
-  kSettings,
-  kSize,
-  kVersion,
-  kHelp
-};
 enum class Format { kTable, kJson };
 
 // A block as an engine and its tenant name it.
@@ -96,6 +74,10 @@ struct Arguments {
   std::optional<std::string> setting_value;  // Present: set.
 
   SizeQuestion size;
+
+  // Verb whose help is asked for; null: all verbs.
+  const VerbEntry* helped = nullptr;
+  std::string man_dir;  // Directory that the manual pages are written to.
 };
 
 // `words` are the command line without the program's name. Agents are left empty

@@ -17,10 +17,6 @@ namespace kvtier::cli {
 
 inline constexpr uint64_t kDefaultSizeTokens = 8192;
 inline constexpr uint64_t kMaxSizeRequests = 1'000'000;
-// The options, separated by spaces.
-inline constexpr absl::string_view kSizeOptions =
-    "--model --config --layers --heads --kv-heads --head-dim --latent --window --window-layers "
-    "--dtype --parameters --tokens --requests --gpu --host --disk --prefill-rate --flops";
 
 struct SizeQuestion {
   // A preset, a config.json, or neither; facts that are given one by one take their place.
