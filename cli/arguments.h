@@ -51,8 +51,8 @@ struct Arguments {
   std::string erased_tenant;
 
   // pins.
-  std::string pins_tenant;  // Of pins drop never empty; of pins list empty: all.
-  uint64_t pin = 0;         // Of pins drop; 0: all of the tenant's.
+  std::string pins_tenant;  // Never empty for pins drop; for pins list empty: all.
+  uint64_t pin = 0;         // Pin that pins drop ends; 0: all of the tenant's.
 
   // tenants describe, set and drop.
   TenantQuestion tenant;
@@ -64,7 +64,7 @@ struct Arguments {
   // doctor.
   std::string socket_dir = kDefaultSocketDir;  // The agent's --socket_dir.
   std::vector<std::string> disk_dirs;          // Empty: as the agent has them.
-  std::optional<uint32_t> uid;                 // Of the worker; nullopt: this process's.
+  std::optional<uint32_t> uid;                 // User of the worker; nullopt: this process's.
 
   // disk verify: bytes a second of each disk; 0: as the agent chooses.
   uint64_t rate = 0;

@@ -23,7 +23,7 @@ struct SizeQuestion {
   std::string preset;
   std::string config;
   ModelFacts given;                      // 0 or empty: not given.
-  uint64_t tokens = kDefaultSizeTokens;  // Of a request.
+  uint64_t tokens = kDefaultSizeTokens;  // Tokens of a request.
   uint64_t requests = 1;
   // Bytes of the tiers, in the order in which they were named; 0: not asked for.
   uint64_t gpu_bytes = 0;
