@@ -248,7 +248,7 @@ absl::Status ReadTenants(const Pieces& pieces, Arguments* arguments) {
   const bool names_none =
       arguments->tenant.change.values.empty() && arguments->tenant.secret_file.empty();
   if (arguments->verb == Verb::kTenantSet && names_none) {
-    return Wrong("tenants set needs something to set: --secret_file, --host_guaranteed, ...");
+    return Wrong("tenants set needs something to set, such as --host_guaranteed 10GiB");
   }
   if (arguments->coordinator && !arguments->tenant.secret_file.empty()) {
     return Wrong("--secret_file: a coordinator takes no secret; set it on the agents");
