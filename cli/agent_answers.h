@@ -1,4 +1,4 @@
-// What the asked agents said of themselves, and the form that verbs give it: for people
+// Answers of the agents that were asked, and the form that verbs give it: for people
 // a section for each agent, for machines an element of `agents`.
 #ifndef KVTIER_CLI_AGENT_ANSWERS_H_
 #define KVTIER_CLI_AGENT_ANSWERS_H_

@@ -18,7 +18,7 @@
 
 namespace kvtier::cli {
 
-// What the program at `address` said, or why there is no answer.
+// Answer of the program at `address`, or why there is none.
 template <typename Response>
 struct Answer {
   std::string address;

@@ -1,6 +1,6 @@
 #include "cli/arguments.h"
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <utility>
@@ -11,8 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "cli/options.h"
 #include "core/byte_size.h"
 #include "core/status_macros.h"
 #include "proto/convert.h"
@@ -20,68 +21,21 @@
 namespace kvtier::cli {
 namespace {
 
-struct VerbWord {
-  absl::string_view word;
-  Verb verb;
-  absl::string_view options;  // Separated by spaces, beside the ones every verb takes.
-};
-constexpr absl::string_view kEveryVerb = "--output";
-constexpr std::array<VerbWord, 22> kVerbs = {{
-    {"status", Verb::kStatus, "--agent --coordinator --timeout"},
-    {"nodes", Verb::kNodes, "--agent --coordinator --timeout"},
-    {"tiers", Verb::kTiers, "--agent --timeout"},
-    {"tenants", Verb::kTenants, "--agent --coordinator --timeout"},
-    {"tenants list", Verb::kTenants, "--agent --coordinator --timeout"},
-    {"tenants describe", Verb::kTenantDescribe, "--agent --coordinator --timeout"},
-    // And kTenantSetOptions.
-    {"tenants set", Verb::kTenantSet, "--agent --coordinator --timeout"},
-    {"tenants drop", Verb::kTenantDrop, "--agent --coordinator --timeout --yes"},
-    {"disk info", Verb::kDiskInfo, "--agent --timeout"},
-    {"disk verify", Verb::kDiskVerify, "--agent --timeout --rate"},
-    {"doctor", Verb::kDoctor, "--socket-dir --disk-dir --uid --timeout"},
-    {"lookup", Verb::kLookup,
-     "--agent --coordinator --timeout --block-key --tenant --space-digest --engine-key"},
-    {"evict", Verb::kEvict, "--agent --timeout --tier --yes"},
-    {"tenant erase", Verb::kTenantErase, "--agent --timeout --yes"},
-    {"pins list", Verb::kPinsList, "--agent --timeout --tenant"},
-    {"pins drop", Verb::kPinsDrop, "--agent --timeout --tenant --pin"},
-    {"prefix drop", Verb::kPrefixDrop,
-     "--agent --timeout --tenant --space-digest --engine-key --yes"},
-    {"gpu resize", Verb::kGpuResize, "--agent --timeout --device"},
-    {"settings", Verb::kSettings, "--agent --coordinator --timeout"},
-    {"size", Verb::kSize, kSizeOptions},
-    {"version", Verb::kVersion, ""},
-    {"help", Verb::kHelp, ""},
-}};
-
-// Every option there is; those in kNoValue stand alone.
-constexpr absl::string_view kOptions =
-    "--agent --coordinator --output --timeout --block-key --tenant --space-digest --engine-key "
-    "--tier --yes --pin --rate --device --socket-dir --disk-dir --uid";
-constexpr absl::string_view kNoValue = "--yes";
-constexpr absl::string_view kRepeatable = "--agent --disk-dir";
-
-bool Lists(absl::string_view options, absl::string_view name) {
-  for (absl::string_view option : absl::StrSplit(options, ' ', absl::SkipEmpty())) {
-    if (option == name) return true;
-  }
-  return false;
-}
-
 absl::Status Wrong(const std::string& text) { return absl::InvalidArgumentError(text); }
 
 // A command line taken apart, before anything is read into it.
 struct Pieces {
   std::vector<std::string> words;
   std::map<std::string, std::vector<std::string>> options;  // By long name.
+  bool help = false;                                        // --help is among the words.
 };
 
-absl::Status AddOption(const std::string& name, std::optional<std::string> value, Pieces* pieces) {
-  std::vector<std::string>& values = pieces->options[name];
-  if (!values.empty() && !Lists(kRepeatable, name)) {
-    return Wrong(absl::StrCat(name, " is given twice"));
+absl::Status AddOption(const Option& option, std::optional<std::string> value, Pieces* pieces) {
+  std::vector<std::string>& values = pieces->options[std::string(option.name)];
+  if (!values.empty() && !option.repeatable) {
+    return Wrong(absl::StrCat(option.name, " is given twice"));
   }
-  if (value && value->empty()) return Wrong(absl::StrCat(name, " is empty"));
+  if (value && value->empty()) return Wrong(absl::StrCat(option.name, " is empty"));
   values.push_back(value.value_or(""));
   return absl::OkStatus();
 }
@@ -91,8 +45,8 @@ absl::StatusOr<Pieces> TakeApart(std::span<const std::string> words) {
   for (size_t i = 0; i < words.size(); ++i) {
     std::string name = words[i];
     if (name == "--help" || name == "-h") {
-      pieces.words = {"help"};
-      return pieces;
+      pieces.help = true;
+      continue;
     }
     if (!absl::StartsWith(name, "-")) {
       pieces.words.push_back(name);
@@ -104,16 +58,15 @@ absl::StatusOr<Pieces> TakeApart(std::span<const std::string> words) {
       name.resize(equals);
     }
     if (name == "-o") name = "--output";
-    if (!Lists(kOptions, name) && !Lists(kSizeOptions, name) && !Lists(kTenantSetOptions, name)) {
-      return Wrong(absl::StrCat("unknown option ", name, "; see kvtier help"));
-    }
-    if (Lists(kNoValue, name)) {
+    const Option* const option = FindOption(name);
+    if (option == nullptr) return Wrong(absl::StrCat("unknown option ", name, "; see kvtier help"));
+    if (option->value.empty()) {
       if (value) return Wrong(absl::StrCat(name, " takes no value"));
     } else if (!value) {
       if (i + 1 == words.size()) return Wrong(absl::StrCat(name, " needs a value"));
       value = words[++i];
     }
-    KVT_RETURN_IF_ERROR(AddOption(name, std::move(value), &pieces));
+    KVT_RETURN_IF_ERROR(AddOption(*option, std::move(value), &pieces));
   }
   return pieces;
 }
@@ -122,45 +75,36 @@ bool IsAboutATenant(Verb verb) {
   return verb == Verb::kTenantDescribe || verb == Verb::kTenantSet || verb == Verb::kTenantDrop;
 }
 
-absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
-  if (pieces.words.empty()) return Wrong("a verb is missing; see kvtier help");
-  // Some words are families: their second word belongs to the verb.
-  static constexpr std::pair<absl::string_view, absl::string_view> kFamilies[] = {
-      {"disk", "info or verify"},
-      {"gpu", "resize"},
-      {"pins", "list or drop"},
-      {"prefix", "drop"},
-      {"tenant", "erase"}};
-  const std::string& family = pieces.words[0];
-  bool has_family = false;
-  for (const auto& [name, second_words] : kFamilies) {
-    if (family != name) continue;
-    has_family = true;
-    if (pieces.words.size() == 1) {
-      return Wrong(absl::StrCat(family, " needs a second word: ", second_words));
-    }
-  }
-  // Alone it is a verb of its own.
-  if (family == "tenants" && pieces.words.size() > 1) has_family = true;
-  const size_t verb_words = has_family ? 2 : 1;
-  const std::string spoken =
-      has_family ? absl::StrCat(family, " ", pieces.words[1]) : std::string(family);
-  for (const VerbWord& known : kVerbs) {
-    if (known.word != spoken) continue;
-    for (const auto& [name, values] : pieces.options) {
-      const bool sets = known.verb == Verb::kTenantSet && Lists(kTenantSetOptions, name);
-      if (!Lists(known.options, name) && !Lists(kEveryVerb, name) && !sets) {
-        return Wrong(absl::StrCat(known.word, " does not take ", name));
-      }
-    }
-    const bool takes_words = known.verb == Verb::kSettings || known.verb == Verb::kTenantErase ||
-                             known.verb == Verb::kGpuResize || IsAboutATenant(known.verb);
-    if (pieces.words.size() > verb_words && !takes_words) {
-      return Wrong(absl::StrCat(known.word, " does not take '", pieces.words[verb_words], "'"));
-    }
-    return &known;
-  }
+// Returns how many of the words name the verb: of "tenants set acme" two.
+absl::StatusOr<size_t> VerbWordsOf(const std::vector<std::string>& words) {
+  if (words.empty()) return Wrong("a verb is missing; see kvtier help");
+  const std::vector<absl::string_view> second = SecondWordsOf(words[0]);
+  if (second.empty()) return 1;
+  if (words.size() > 1) return 2;
+  if (FindVerbEntry(words[0]) != nullptr) return 1;
+  return Wrong(absl::StrCat(words[0], " needs a second word: ", absl::StrJoin(second, " or ")));
+}
+
+absl::StatusOr<const VerbEntry*> FindVerb(const std::vector<std::string>& words) {
+  KVT_ASSIGN_OR_RETURN(const size_t count, VerbWordsOf(words));
+  const std::string spoken = count == 2 ? absl::StrCat(words[0], " ", words[1]) : words[0];
+  if (const VerbEntry* const verb = FindVerbEntry(spoken); verb != nullptr) return verb;
   return Wrong(absl::StrCat("unknown verb '", spoken, "'; see kvtier help"));
+}
+
+// Returns OK when the verb takes these words and options.
+absl::Status CheckTaken(const VerbEntry& verb, const Pieces& pieces) {
+  const std::vector<const Option*> options = OptionsOf(verb);
+  for (const auto& [name, values] : pieces.options) {
+    const bool taken = std::any_of(options.begin(), options.end(),
+                                   [&](const Option* option) { return option->name == name; });
+    if (!taken) return Wrong(absl::StrCat(verb.words, " does not take ", name));
+  }
+  const size_t words = absl::StrContains(verb.words, ' ') ? 2 : 1;
+  if (verb.arguments.empty() && pieces.words.size() > words) {
+    return Wrong(absl::StrCat(verb.words, " does not take '", pieces.words[words], "'"));
+  }
+  return absl::OkStatus();
 }
 
 std::optional<std::string> ValueOf(const Pieces& pieces, const char* name) {
@@ -304,7 +248,7 @@ absl::Status ReadTenants(const Pieces& pieces, Arguments* arguments) {
   const bool names_none =
       arguments->tenant.change.values.empty() && arguments->tenant.secret_file.empty();
   if (arguments->verb == Verb::kTenantSet && names_none) {
-    return Wrong("tenants set needs something to set: --secret_file, --host_guaranteed, ...");
+    return Wrong("tenants set needs something to set, such as --host_guaranteed 10GiB");
   }
   if (arguments->coordinator && !arguments->tenant.secret_file.empty()) {
     return Wrong("--secret_file: a coordinator takes no secret; set it on the agents");
@@ -377,6 +321,15 @@ absl::Status ReadDoctor(const Pieces& pieces, Arguments* arguments) {
   return absl::OkStatus();
 }
 
+// Reads the verb that `kvtier help` is asked about; words behind it are ignored, as of
+// `kvtier tenants set acme --help`.
+absl::Status ReadHelp(const Pieces& pieces, Arguments* arguments) {
+  const std::vector<std::string> asked(pieces.words.begin() + 1, pieces.words.end());
+  if (asked.empty()) return absl::OkStatus();
+  KVT_ASSIGN_OR_RETURN(arguments->helped, FindVerb(asked));
+  return absl::OkStatus();
+}
+
 absl::Status ReadSettings(const Pieces& pieces, Arguments* arguments) {
   const std::vector<std::string>& words = pieces.words;
   if (words.size() == 1 || (words[1] == "get" && words.size() <= 3)) {
@@ -398,9 +351,16 @@ absl::Status ReadSettings(const Pieces& pieces, Arguments* arguments) {
 }  // namespace
 
 absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
-  KVT_ASSIGN_OR_RETURN(const Pieces pieces, TakeApart(words));
-  KVT_ASSIGN_OR_RETURN(const VerbWord* const verb, FindVerb(pieces));
+  KVT_ASSIGN_OR_RETURN(Pieces pieces, TakeApart(words));
   Arguments arguments;
+  if (pieces.help) {
+    if (pieces.words.empty() || pieces.words[0] != "help") {
+      pieces.words.insert(pieces.words.begin(), "help");
+    }
+    pieces.options.clear();
+  }
+  KVT_ASSIGN_OR_RETURN(const VerbEntry* const verb, FindVerb(pieces.words));
+  KVT_RETURN_IF_ERROR(CheckTaken(*verb, pieces));
   arguments.verb = verb->verb;
   KVT_RETURN_IF_ERROR(ReadCommon(pieces, &arguments));
   if (arguments.verb == Verb::kLookup) KVT_RETURN_IF_ERROR(ReadLookup(pieces, &arguments));
@@ -424,6 +384,15 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
     KVT_ASSIGN_OR_RETURN(arguments.size, SizeQuestionFrom(pieces.options));
   }
   if (arguments.verb == Verb::kSettings) KVT_RETURN_IF_ERROR(ReadSettings(pieces, &arguments));
+  if (arguments.verb == Verb::kHelp) KVT_RETURN_IF_ERROR(ReadHelp(pieces, &arguments));
+  if (arguments.verb == Verb::kMan) {
+    if (pieces.words.size() != 2) return Wrong("man needs one directory to write the pages to");
+    arguments.man_dir = pieces.words[1];
+  }
+  if (arguments.verb == Verb::kCompletion &&
+      pieces.words != std::vector<std::string>{"completion", "bash"}) {
+    return Wrong("completion needs the name of a shell: bash");
+  }
   return arguments;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "cli/size_question.h"
 #include "cli/tenant_question.h"
+#include "cli/verbs.h"
 #include "core/block_key.h"
 #include "core/tier.h"
 
@@ -22,29 +23,6 @@ inline constexpr const char* kDefaultSocketDir = "/run/kvtier";
 inline constexpr const char* kDefaultAgent = "unix:/run/kvtier/kvtier-admin.sock";
 inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(2);
 
-enum class Verb {
-  kStatus,
-  kNodes,
-  kTiers,
-  kTenants,
-  kTenantDescribe,
-  kTenantSet,
-  kTenantDrop,
-  kDiskInfo,
-  kDiskVerify,
-  kDoctor,
-  kLookup,
-  kEvict,
-  kTenantErase,
-  kPinsList,
-  kPinsDrop,
-  kPrefixDrop,
-  kGpuResize,
-  kSettings,
-  kSize,
-  kVersion,
-  kHelp
-};
 enum class Format { kTable, kJson };
 
 // A block as an engine and its tenant name it.
@@ -73,8 +51,8 @@ struct Arguments {
   std::string erased_tenant;
 
   // pins.
-  std::string pins_tenant;  // Of pins drop never empty; of pins list empty: all.
-  uint64_t pin = 0;         // Of pins drop; 0: all of the tenant's.
+  std::string pins_tenant;  // Never empty for pins drop; for pins list empty: all.
+  uint64_t pin = 0;         // Pin that pins drop ends; 0: all of the tenant's.
 
   // tenants describe, set and drop.
   TenantQuestion tenant;
@@ -86,7 +64,7 @@ struct Arguments {
   // doctor.
   std::string socket_dir = kDefaultSocketDir;  // The agent's --socket_dir.
   std::vector<std::string> disk_dirs;          // Empty: as the agent has them.
-  std::optional<uint32_t> uid;                 // Of the worker; nullopt: this process's.
+  std::optional<uint32_t> uid;                 // User of the worker; nullopt: this process's.
 
   // disk verify: bytes a second of each disk; 0: as the agent chooses.
   uint64_t rate = 0;
@@ -96,6 +74,10 @@ struct Arguments {
   std::optional<std::string> setting_value;  // Present: set.
 
   SizeQuestion size;
+
+  // Verb whose help is asked for; null: all verbs.
+  const VerbEntry* helped = nullptr;
+  std::string man_dir;  // Directory that the manual pages are written to.
 };
 
 // `words` are the command line without the program's name. Agents are left empty

@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   const kvtier::cli::Outcome outcome = kvtier::cli::RunCommand(words, std::ref(progress));
   progress.End();
   std::fputs(outcome.err.c_str(), stderr);
-  // What a script did not get, it must not take for an answer.
+  // A script must not take output that it did not get for an answer.
   if (std::fputs(outcome.out.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
     std::perror("kvtier: standard output");
     return static_cast<int>(kvtier::cli::ExitCode::kFailed);

@@ -67,7 +67,11 @@ Outcome Run(const Arguments& arguments, const Progress& progress) {
     case Verb::kVersion:
       return RunVersion(arguments);
     case Verb::kHelp:
-      return {.out = HelpText()};
+      return RunHelp(arguments);
+    case Verb::kMan:
+      return RunMan(arguments);
+    case Verb::kCompletion:
+      return RunCompletion(arguments);
   }
   return {.code = ExitCode::kUsage};
 }

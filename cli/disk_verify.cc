@@ -17,7 +17,7 @@ namespace {
 
 constexpr absl::Duration kAskAgainAfter = absl::Milliseconds(250);
 
-// What several agents' passes have done so far, as one line. Thread-safe.
+// Progress of several agents' passes, as one line. Thread-safe.
 class SharedProgress {
  public:
   explicit SharedProgress(const Progress& progress) : progress_(progress) {}

@@ -14,7 +14,7 @@
 
 namespace kvtier::cli {
 
-// What one agent's disks came to.
+// Result of one agent's disks.
 struct VerifiedDisks {
   std::vector<v1::DiskVerify> disks;
   std::vector<std::string> joined;  // Were at it already: their pass was followed.

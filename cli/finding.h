@@ -10,10 +10,10 @@ namespace kvtier::cli {
 enum class Health { kOk, kWarn, kFail };
 
 struct Finding {
-  std::string check;  // What was looked at: "socket kvtier.sock". Stable, for scripts.
+  std::string check;  // Thing that was looked at: "socket kvtier.sock". Stable, for scripts.
   Health health = Health::kOk;
-  std::string what;  // What is so, with the values.
-  std::string todo;  // What to do about it; empty when all is well.
+  std::string what;  // Result, with the values.
+  std::string todo;  // Remedy; empty when all is well.
 };
 
 using Findings = std::vector<Finding>;

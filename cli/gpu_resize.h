@@ -25,7 +25,7 @@ Outcome RunGpuResize(const Arguments& arguments);
 std::string GpuResizeTable(const GpuResizeAnswers& answers, uint64_t asked);
 std::string GpuResizeJson(const GpuResizeAnswers& answers);
 
-// What is to be said of a pool beside its size; empty: nothing.
+// Returns a remark about a pool beside its size; empty: there is none.
 std::string GpuSizeText(const v1::GpuPoolSize& size);
 void WriteGpuSize(const v1::GpuPoolSize& size, JsonWriter* json);
 

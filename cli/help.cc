@@ -1,64 +1,239 @@
 #include "cli/help.h"
 
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
 namespace kvtier::cli {
+namespace {
+
+constexpr size_t kTextColumn = 36;
+constexpr size_t kOptionColumn = 28;
+constexpr size_t kColumns = 100;
+
+constexpr absl::string_view kWhatItIs = "looks into kvtier agents and their coordinator";
+constexpr absl::string_view kDoors =
+    "At HOST:PORT an agent or a coordinator answers status, nodes, tiers, disk info and settings "
+    "get. All else is asked on the program's own machine, as root or as its user, at "
+    "kvtier-admin.sock or kvtier-coordinator.sock in its --socket_dir.";
+constexpr absl::string_view kExitCodes[] = {
+    "0: done",
+    "1: failed, or only partly answered",
+    "2: nobody answered",
+    "3: everybody answered, and none has it",
+    "4: damage was found",
+    "5: it is not answered at that address; the text names the one that does",
+    "64: the command line is wrong"};
+
+// Returns the text in lines of kColumns, each of which begins at `column`, the first one without
+// its indent.
+std::string Wrapped(absl::string_view text, size_t column) {
+  std::string wrapped;
+  size_t at = column;
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    if (at > column && at + 1 + word.size() > kColumns) {
+      absl::StrAppend(&wrapped, "\n", std::string(column, ' '));
+      at = column;
+    } else if (at > column) {
+      wrapped += ' ';
+      ++at;
+    }
+    absl::StrAppend(&wrapped, word);
+    at += word.size();
+  }
+  return wrapped;
+}
+
+// Returns an entry of a list: its name, and its text from `column` on, below a name that is longer.
+std::string Entry(const std::string& name, absl::string_view text, size_t column) {
+  const std::string begin = absl::StrCat("  ", name);
+  const std::string gap = begin.size() + 2 <= column ? std::string(column - begin.size(), ' ')
+                                                     : absl::StrCat("\n", std::string(column, ' '));
+  return absl::StrCat(begin, gap, Wrapped(text, column), "\n");
+}
+
+// Returns "tenants set NAME".
+std::string UseOf(const VerbEntry& verb) {
+  return absl::StrCat(verb.words, verb.arguments.empty() ? "" : " ", verb.arguments);
+}
+
+std::string NameOf(const Option& option) {
+  return absl::StrCat(option.name, option.value.empty() ? "" : " ", option.value);
+}
+
+std::string SentenceOf(absl::string_view summary) {
+  std::string sentence = absl::StrCat(summary, ".");
+  sentence[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence[0])));
+  return sentence;
+}
+
+std::string OptionList(const std::vector<const Option*>& options) {
+  std::string list;
+  for (const Option* const option : options) {
+    list += Entry(NameOf(*option), option->help, kOptionColumn);
+  }
+  return list;
+}
+
+// Returns the text with what troff would read as a request or an escape made plain.
+std::string Troff(absl::string_view text) {
+  return absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}, {"'", "\\(aq"}});
+}
+
+std::string PageNameOf(const VerbEntry& verb) {
+  return absl::StrCat("kvtier-", absl::StrReplaceAll(verb.words, {{" ", "-"}}));
+}
+
+std::string PageHead(absl::string_view name, absl::string_view summary) {
+  return absl::StrCat(".TH ", absl::AsciiStrToUpper(name), " 1 \"\" \"kvtier ", KVTIER_VERSION,
+                      "\" \"kvtier\"\n.SH NAME\n", Troff(name), " \\- ", Troff(summary), "\n");
+}
+
+std::string TroffOptions(const std::vector<const Option*>& options) {
+  std::string list;
+  for (const Option* const option : options) {
+    absl::StrAppend(&list, ".TP\n.B ", Troff(NameOf(*option)), "\n", Troff(option->help), "\n");
+  }
+  return list;
+}
+
+std::string TroffExitCodes() {
+  std::string text = ".SH EXIT STATUS\n";
+  for (const absl::string_view code : kExitCodes) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(code, absl::MaxSplits(": ", 1));
+    absl::StrAppend(&text, ".TP\n.B ", parts[0], "\n", Troff(parts[1]), "\n");
+  }
+  return text;
+}
+
+std::string VerbPage(const VerbEntry& verb) {
+  std::string page = PageHead(PageNameOf(verb), verb.summary);
+  absl::StrAppend(&page, ".SH SYNOPSIS\n.B kvtier ", Troff(UseOf(verb)),
+                  verb.options.empty() ? "" : " [OPTION]...", "\n.SH DESCRIPTION\n",
+                  Troff(SentenceOf(verb.summary)), verb.details.empty() ? "" : "\n",
+                  Troff(verb.details), "\n");
+  if (const auto options = OptionsOf(verb); !options.empty()) {
+    absl::StrAppend(&page, ".SH OPTIONS\n", TroffOptions(options));
+  }
+  absl::StrAppend(&page, ".SH EXAMPLE\n.nf\nkvtier ", Troff(verb.example), "\n.fi\n",
+                  TroffExitCodes(), ".SH SEE ALSO\n.BR kvtier (1)\n");
+  return page;
+}
+
+std::string MainPage() {
+  std::string page = PageHead("kvtier", kWhatItIs);
+  absl::StrAppend(&page, ".SH SYNOPSIS\n.B kvtier VERB [OPTION]...\n.SH VERBS\n");
+  for (const VerbEntry& verb : AllVerbs()) {
+    absl::StrAppend(&page, ".TP\n.B ", Troff(UseOf(verb)), "\n", Troff(SentenceOf(verb.summary)),
+                    "\n");
+  }
+  absl::StrAppend(&page, ".SH WHERE IT ASKS\n", Troff(kDoors), "\n", TroffExitCodes());
+  return page;
+}
+
+}  // namespace
 
 std::string HelpText() {
-  return R"(kvtier: looks into kvtier agents and their coordinator.
-
-  kvtier status                      health of agents and coordinator
-  kvtier nodes                       the nodes that the coordinator knows
-  kvtier tiers                       capacity, use, hits, bytes and latencies of each tier
-  kvtier tenants [list]              what each tenant has, and what it is guaranteed
-  kvtier tenants describe NAME       a tenant's shares of each tier, what was said of it and by whom
-  kvtier tenants set NAME            makes a tenant or changes it: --secret_file FILE of a new one,
-                                     --host_guaranteed and --host_maximum BYTES, --host_weight N,
-                                     and the same of disk and gpu; what is not named stays, and
-                                     "default" takes a value back
-  kvtier tenants drop NAME --yes     ends a tenant's sessions, and erases its blocks, secret and
-                                     settings; with --coordinator the cluster's settings alone
-  kvtier disk info                   each disk: health, capacity, use, bytes, errors
-  kvtier disk verify [--rate BYTES]  reads and verifies every record of the agents' disks now;
-                                     --rate is a second and disk (64MiB; the agent chooses)
-  kvtier doctor                      why workers of this node do not share, and what is wrong with
-                                     the machine; [--socket-dir DIR] of the agent (/run/kvtier),
-                                     [--uid UID] of the worker, [--disk-dir DIR] more than once
-  kvtier lookup --block-key HEX      where a block is
-  kvtier lookup --tenant T --space-digest HEX --engine-key HEX
-  kvtier evict --tier host --yes     drops a tier's blocks that nobody holds
-  kvtier tenant erase NAME --yes     destroys a tenant's key on the agents' encrypted disks,
-                                     and drops its blocks
-  kvtier pins list [--tenant T]      the prefixes that tenants keep, for how long, of what quota
-  kvtier pins drop --tenant T        ends a tenant's pins before their time, or [--pin N] of them
-  kvtier prefix drop --tenant T --space-digest HEX --engine-key HEX --yes
-                                     drops a block and all that descends from it, from all tiers
-  kvtier gpu resize BYTES            brings the agents' GPU pools to that size (40GiB), in whole
-                                     handles and up to --gpu_max_bytes; on a node with several
-                                     GPUs --device UUID names one, as kvtier tiers shows it
-  kvtier settings [get [NAME]]       the coordinator's durable settings
-  kvtier settings set NAME=VALUE
-  kvtier size --model NAME           bytes of KV of a model's tokens and requests, and what the
-  kvtier size --config FILE          tiers hold; of a preset, of a config.json, or of facts:
-                                     --layers, --heads, --kv-heads, --head-dim or --latent,
-                                     --window and --window-layers, --dtype, --parameters;
-                                     --tokens of a request (8192), --requests, bytes of --gpu,
-                                     --host and --disk; --prefill-rate TOKENS or --flops a second
-                                     of the engine: from when on fetching beats recomputing
-  kvtier version
-
-Options
-  --agent ADDRESS        a path, unix:PATH or HOST:PORT; may be repeated
-                         (unix:/run/kvtier/kvtier-admin.sock when nothing is named)
-  --coordinator ADDRESS  nodes and settings ask the agent for it when it is not named; tenants with
-                         it are those of the cluster's settings, which all nodes learn
-                         HOST:PORT answers status, tiers, disk info, nodes and settings get;
-                         all else is asked on the program's own machine, as root or as its user,
-                         at kvtier-admin.sock or kvtier-coordinator.sock in its --socket_dir
-  -o, --output FORMAT    table or json
-  --timeout DURATION     of each question: 1ms to 60s (2s; tenant erase, tenants drop, prefix drop 60s)
-
-Exit codes: 0 done, 1 failed or only partly answered, 2 unreachable, 3 not found, 4 damage found,
-5 not answered at that address, which names the one that does, 64 wrong usage.
-)";
+  std::string text = absl::StrCat("kvtier: ", kWhatItIs, ".\n\n");
+  for (const VerbEntry& verb : AllVerbs()) {
+    text += Entry(absl::StrCat("kvtier ", UseOf(verb)), verb.summary, kTextColumn);
+  }
+  absl::StrAppend(&text, "\nkvtier help VERB shows the options of a verb, with an example.\n\n",
+                  Wrapped(kDoors, 0), "\n\nExit codes: ",
+                  Wrapped(absl::StrCat(absl::StrJoin(kExitCodes, "; "), "."), 12), "\n");
+  return text;
 }
+
+std::string VerbHelpText(const VerbEntry& verb) {
+  const std::vector<const Option*> options = OptionsOf(verb);
+  std::string text = absl::StrCat(
+      "kvtier ", UseOf(verb), options.empty() ? "" : " [OPTION]...", "\n\n",
+      Wrapped(absl::StrCat(SentenceOf(verb.summary), verb.details.empty() ? "" : " ", verb.details),
+              0),
+      "\n");
+  if (!options.empty()) absl::StrAppend(&text, "\nOptions\n", OptionList(options));
+  absl::StrAppend(&text, "\nExample\n  kvtier ", verb.example, "\n");
+  return text;
+}
+
+std::vector<std::pair<std::string, std::string>> ManPages() {
+  std::vector<std::pair<std::string, std::string>> pages = {{"kvtier.1", MainPage()}};
+  for (const VerbEntry& verb : AllVerbs()) {
+    pages.emplace_back(absl::StrCat(PageNameOf(verb), ".1"), VerbPage(verb));
+  }
+  return pages;
+}
+
+std::string BashCompletion() {
+  std::vector<absl::string_view> first;
+  std::string by_family;
+  std::string by_two_words;  // They are looked at first: "tenants" also begins "tenants set".
+  std::string by_one_word;
+  for (const VerbEntry& verb : AllVerbs()) {
+    const absl::string_view family = *absl::StrSplit(verb.words, ' ').begin();
+    if (std::find(first.begin(), first.end(), family) == first.end()) {
+      first.push_back(family);
+      if (const auto second = SecondWordsOf(family); !second.empty()) {
+        absl::StrAppend(&by_family, "      ", family, ") words=\"", absl::StrJoin(second, " "),
+                        "\" ;;\n");
+      }
+    }
+    std::vector<absl::string_view> names;
+    for (const Option* const option : OptionsOf(verb)) names.push_back(option->name);
+    absl::StrAppend(family == verb.words ? &by_one_word : &by_two_words, "      \"", verb.words,
+                    " \"*) words=\"", absl::StrJoin(names, " "), "\" ;;\n");
+  }
+  return absl::StrCat(R"(# Completion of kvtier for bash: source <(kvtier completion bash)
+_kvtier() {
+  local word="${COMP_WORDS[COMP_CWORD]}" words="" verb="${COMP_WORDS[1]:-}"
+  if [[ $COMP_CWORD -eq 1 ]]; then
+    words=")",
+                      absl::StrJoin(first, " "), R"("
+  elif [[ $COMP_CWORD -eq 2 && "$word" != -* ]]; then
+    case "$verb" in
+)",
+                      by_family, R"(    esac
+  elif [[ "$word" == -* ]]; then
+    case "$verb ${COMP_WORDS[2]:-} " in
+)",
+                      by_two_words, by_one_word, R"(    esac
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+complete -o default -F _kvtier kvtier
+)");
+}
+
+Outcome RunHelp(const Arguments& arguments) {
+  return {.out = arguments.helped == nullptr ? HelpText() : VerbHelpText(*arguments.helped)};
+}
+
+Outcome RunMan(const Arguments& arguments) {
+  const std::vector<std::pair<std::string, std::string>> pages = ManPages();
+  for (const auto& [name, text] : pages) {
+    const std::string path = absl::StrCat(arguments.man_dir, "/", name);
+    std::ofstream file(path, std::ios::binary);
+    file << text;
+    if (!file.flush()) {
+      return {.code = ExitCode::kFailed,
+              .err = absl::StrCat("kvtier: ", path, " was not written: ", std::strerror(errno),
+                                  ". Name a directory that is there and may be written.\n")};
+    }
+  }
+  return {.out = absl::StrCat(pages.size(), " pages are in ", arguments.man_dir, "; read one by ",
+                              "man -l ", arguments.man_dir, "/kvtier.1\n")};
+}
+
+Outcome RunCompletion(const Arguments& /*arguments*/) { return {.out = BashCompletion()}; }
 
 }  // namespace kvtier::cli

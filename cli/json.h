@@ -41,7 +41,7 @@ class JsonWriter {
 
   std::string out_;
   std::string closers_;  // '}' or ']' of what is open, outermost first.
-  bool first_ = true;    // Of the innermost object or array.
+  bool first_ = true;    // Whether the innermost object or array has no entry yet.
 };
 
 }  // namespace kvtier::cli

@@ -1,4 +1,4 @@
-// What of the machine keeps an agent from working well, or at all.
+// Findings about the machine: what keeps an agent from working well, or at all.
 #ifndef KVTIER_CLI_MACHINE_FINDINGS_H_
 #define KVTIER_CLI_MACHINE_FINDINGS_H_
 

@@ -65,7 +65,7 @@ struct ModelFacts {
   std::optional<double> PrefillOperations(uint64_t tokens) const;
 
  private:
-  uint64_t LayerBytes() const;  // Of one token.
+  uint64_t LayerBytes() const;  // Returns the bytes of one token.
 };
 
 }  // namespace kvtier::cli

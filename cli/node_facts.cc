@@ -66,7 +66,7 @@ std::string TextOf(const std::string& path) {
   return text;
 }
 
-// What connect() said, and the process that listens: 0 when it is not known here.
+// Result of connect(), and the process that listens: 0 when it is not known here.
 struct Listener {
   int error = 0;
   pid_t pid = 0;
@@ -151,7 +151,7 @@ bool HasIpcLock(const std::string& process) {
          (capabilities >> kCapIpcLock & 1) != 0;
 }
 
-// Of the agent where its limits can be read, else of this process.
+// Reads the limit of locked memory: the agent's where it can be read, else this process's.
 void ReadMemlock(pid_t agent, NodeFacts* facts) {
   const std::vector<std::string> words =
       agent > 0 ? WordsBehind(absl::StrCat("/proc/", agent, "/limits"), "Max locked memory")
@@ -167,7 +167,8 @@ void ReadMemlock(pid_t agent, NodeFacts* facts) {
   }
 }
 
-// Of this process's own cgroup (v2), as containers see it, and of those above on a host.
+// Returns the least limit of this process's own cgroup (v2), as containers see it, and of those
+// above on a host.
 std::optional<uint64_t> CgroupMemoryMax() {
   std::string path;
   for (absl::string_view line : absl::StrSplit(TextOf("/proc/self/cgroup"), '\n')) {

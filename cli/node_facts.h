@@ -48,11 +48,11 @@ struct NodeFacts {
   std::string socket_dir;
   int directory_error = 0;  // errno of looking into it; 0: it is there and may be entered.
   std::vector<SocketFacts> sockets;
-  uint32_t uid = 0;        // Of the worker that is asked about.
+  uint32_t uid = 0;        // User of the worker that is asked about.
   bool uid_named = false;  // By --uid; else it is own_uid.
-  uint32_t own_uid = 0;    // Of this process.
+  uint32_t own_uid = 0;    // User of this process.
   std::vector<UidRange> uid_map;
-  // Of this process and the agent; nullopt: they cannot be compared from here.
+  // Whether this process and the agent share it; nullopt: they cannot be compared from here.
   std::optional<bool> same_user_namespace;
   std::optional<bool> same_pid_namespace;
   std::optional<bool> same_time_namespace;
@@ -67,7 +67,7 @@ struct NodeFacts {
   std::string kernel;                        // "6.1.0-18-amd64".
   std::optional<uint64_t> memlock_bytes;     // RLIMIT_MEMLOCK; nullopt: it limits nothing.
   bool memlock_of_agent = false;             // Else it is this process's.
-  std::optional<uint64_t> memory_max_bytes;  // Of this process's cgroup; nullopt: none.
+  std::optional<uint64_t> memory_max_bytes;  // Limit of this process's cgroup; nullopt: none.
   int memfd_error = 0;                       // errno of making a sealed memfd; 0: it works.
   bool huge_pages = false;                   // A page of 2 MiB could be had for one.
   std::string shmem_enabled;                 // Its setting; empty: the kernel has none.

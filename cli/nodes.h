@@ -12,7 +12,7 @@ namespace kvtier::cli {
 
 Outcome RunNodes(const Arguments& arguments);
 
-// Of a node with a twin_address: who is served and who is not.
+// Returns which of two agents is served and which is not, for a node with a twin_address.
 std::string TwinText(const v1::NodeReport& node);
 std::string NodesTable(const v1::CoordinatorStatusResponse& status);
 std::string NodesJson(const v1::CoordinatorStatusResponse& status);

@@ -1,4 +1,4 @@
-// What a verb leaves behind: text for both streams and the exit code.
+// Outcome is the result of a verb: text for both streams and the exit code.
 #ifndef KVTIER_CLI_OUTCOME_H_
 #define KVTIER_CLI_OUTCOME_H_
 

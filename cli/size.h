@@ -20,14 +20,14 @@ namespace kvtier::cli {
 struct ModelSize {
   ModelFacts facts;
   uint64_t token_bytes = 0;
-  uint64_t tokens = 0;  // Of a request.
+  uint64_t tokens = 0;  // Tokens of a request.
   uint64_t request_bytes = 0;
   uint64_t requests = 0;
-  uint64_t total_bytes = 0;  // Of so many requests.
+  uint64_t total_bytes = 0;  // Bytes of so many requests.
   struct Tier {
     std::string name;
     uint64_t bytes = 0;
-    uint64_t tokens = 0;    // Of the longest context that fits.
+    uint64_t tokens = 0;    // Longest context that fits.
     uint64_t requests = 0;  // That fit side by side.
   };
   std::vector<Tier> tiers;

@@ -17,17 +17,13 @@ namespace kvtier::cli {
 
 inline constexpr uint64_t kDefaultSizeTokens = 8192;
 inline constexpr uint64_t kMaxSizeRequests = 1'000'000;
-// The options, separated by spaces.
-inline constexpr absl::string_view kSizeOptions =
-    "--model --config --layers --heads --kv-heads --head-dim --latent --window --window-layers "
-    "--dtype --parameters --tokens --requests --gpu --host --disk --prefill-rate --flops";
 
 struct SizeQuestion {
   // A preset, a config.json, or neither; facts that are given one by one take their place.
   std::string preset;
   std::string config;
   ModelFacts given;                      // 0 or empty: not given.
-  uint64_t tokens = kDefaultSizeTokens;  // Of a request.
+  uint64_t tokens = kDefaultSizeTokens;  // Tokens of a request.
   uint64_t requests = 1;
   // Bytes of the tiers, in the order in which they were named; 0: not asked for.
   uint64_t gpu_bytes = 0;

@@ -132,7 +132,7 @@ Finding UidFinding(const NodeFacts& facts) {
   return finding;
 }
 
-// What this process's handshake on the descriptor socket came to.
+// Result of this process's handshake on the descriptor socket.
 Finding SessionFinding(const NodeFacts& facts) {
   Finding finding{.check = "session"};
   // The tenant that was named does not exist: all before that was well.

@@ -1,4 +1,4 @@
-// What is wrong with the agent's sockets, and with who connects to them.
+// Findings about the agent's sockets, and about the users that connect to them.
 #ifndef KVTIER_CLI_SOCKET_FINDINGS_H_
 #define KVTIER_CLI_SOCKET_FINDINGS_H_
 

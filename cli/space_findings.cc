@@ -80,8 +80,8 @@ constexpr std::array<SpaceField, 14> kFields = {{
 struct Family {
   const v1::RegisteredSpace* first = nullptr;
   uint32_t shards = 0;
-  uint32_t sessions = 0;       // Of all shards.
-  uint32_t most_sessions = 0;  // Of one shard: as many engines.
+  uint32_t sessions = 0;       // Sessions of all shards.
+  uint32_t most_sessions = 0;  // Most sessions of one shard: as many engines.
 };
 
 std::string DigestText(const v1::RegisteredSpace& space) {
@@ -109,7 +109,7 @@ std::vector<Family> FamiliesOf(const v1::DescribeSharingResponse& sharing) {
     found->sessions += space.sessions();
     found->most_sessions = std::max(found->most_sessions, space.sessions());
   }
-  // What most workers use comes first: others are compared with it.
+  // The space that most workers use comes first: others are compared with it.
   std::stable_sort(families.begin(), families.end(), [](const Family& a, const Family& b) {
     return a.most_sessions > b.most_sessions;
   });
@@ -176,7 +176,7 @@ Finding SharedFinding(const Family& family) {
   return finding;
 }
 
-// What the tiers have seen of keys: hits of any are enough.
+// Hits of any key, in any tier, are enough.
 Finding KeysFinding(const std::vector<Family>& families, const v1::AgentStatusResponse& status) {
   Finding finding{.check = "keys"};
   uint64_t hits = 0;

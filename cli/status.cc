@@ -112,7 +112,7 @@ std::string WorkerMemoryText(const v1::AgentStatusResponse& status) {
   return text;
 }
 
-// What became of the blocks that were offered to the disks; what never happened is left out.
+// Returns what became of the blocks that were offered to the disks, without counts of 0.
 std::string OffloadText(const v1::OffloadReport& offload) {
   const std::pair<const char*, uint64_t> declined[] = {
       {"not worth it", offload.not_worth_it()}, {"over budget", offload.over_budget()},

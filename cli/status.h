@@ -23,7 +23,7 @@ Outcome RunStatus(const Arguments& arguments);
 std::string StatusTable(const StatusReport& report);
 std::string StatusJson(const StatusReport& report);
 
-// What is not as it should be with an agent, worst first; empty: it is well.
+// Returns what is not as it should be with an agent, worst first; empty: it is well.
 std::vector<std::string> Complaints(const v1::AgentStatusResponse& status);
 
 }  // namespace kvtier::cli

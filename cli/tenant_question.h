@@ -13,11 +13,6 @@
 
 namespace kvtier::cli {
 
-// The options of `set`, separated by spaces: the secret's, and SettingName() of each field.
-inline constexpr absl::string_view kTenantSetOptions =
-    "--secret_file --host_guaranteed --host_maximum --host_weight --disk_guaranteed "
-    "--disk_maximum --disk_weight --gpu_guaranteed --gpu_maximum --gpu_weight";
-
 struct TenantQuestion {
   TenantChange change;      // With the tenant's name; what is not named stays.
   std::string secret_file;  // Empty: none.

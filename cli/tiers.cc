@@ -67,7 +67,7 @@ const Row kRows[] = {
     {"I/O errors", [](const Report& t) { return CountText(t.io_errors()); }},
 };
 
-// What the link carried in `seconds`, as a part of what it would have at the fastest rate
+// Returns what the link carried in `seconds`, as a part of what it would have at the fastest rate
 // that it was seen at; 0: it did nothing yet. Of all the time: its utilisation; of the time
 // in which copies ran: how near to that rate they come.
 double PartOfBest(const v1::GpuLinkReport& link, double seconds) {

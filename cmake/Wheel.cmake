@@ -1,4 +1,4 @@
-# What a wheel carries: the extension, two programs, and the licences of all that is inside them or
+# Contents of a wheel: the extension, two programs, and the licences of all that is inside them or
 # bundled with them (pyproject.toml, scripts/wheel).
 set(files)
 foreach(target _kvtier kvtier kvtier-agent)

@@ -19,10 +19,10 @@ import kvtier
 
 @dataclass(frozen=True)
 class Model:
-    """What an engine knows of the model that it runs, and of its own shard of it."""
+    """Facts that an engine knows of the model that it runs, and of its own shard of it."""
 
     name: str = "connector-example"
-    weights_digest: bytes = bytes(32)  # Of the weights' files; here there are none.
+    weights_digest: bytes = bytes(32)  # Digest of the weights' files; here there are none.
     layers: int = 4
     kv_heads: int = 2
     head_dim: int = 64
@@ -165,7 +165,7 @@ class BackgroundWorker:
 
     def take_back(self, slots):
         """Has slots free at once, as for a request that preempts another."""
-        self.lanes.await_copied(slots, timeout_s=0.05)  # What is late is given up, and not stored.
+        self.lanes.await_copied(slots, timeout_s=0.05)  # Blocks that are late are given up, and not stored.
 
 
 class Engine:

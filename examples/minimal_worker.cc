@@ -34,7 +34,7 @@ kvtier::SpaceSpec MinimalSpace() {
   return spec;
 }
 
-// Of the prompt's tokens; an engine that has keys of its own hands them over instead.
+// Keys of the prompt's tokens; an engine that has keys of its own hands them over instead.
 std::vector<kvtier::EngineKey> MinimalKeys(uint32_t tokens_per_block) {
   std::vector<uint32_t> tokens(kBlocks * tokens_per_block);
   std::iota(tokens.begin(), tokens.end(), 0U);

@@ -18,7 +18,7 @@ static_assert(static_cast<int>(FinishReason::kToolCalls) == v1::FINISH_REASON_TO
 static_assert(static_cast<int>(FinishReason::kLength) == v1::FINISH_REASON_LENGTH);
 static_assert(static_cast<int>(FinishReason::kCancelled) == v1::FINISH_REASON_CANCELLED);
 
-// What core refused, with the field that carried it.
+// Returns core's error with the name of the field that caused it.
 absl::Status InField(const absl::Status& status, absl::string_view field) {
   return absl::Status(status.code(), absl::StrCat(field, ": ", status.message()));
 }

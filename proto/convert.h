@@ -100,7 +100,7 @@ std::string ToWire(const SpaceDigest& digest);  // 32 bytes.
 // Rounded up, so that a positive duration never becomes 0; cut at kMaxTimeout.
 uint32_t ToMilliseconds(absl::Duration duration);
 
-// What a peer says a payload is.
+// Proof of a payload, as a peer states it.
 using WireProof = BlockProof;
 absl::StatusOr<WireProof> ProofFrom(const v1::BlockProof& proof);
 v1::BlockProof ToWire(const WireProof& proof);

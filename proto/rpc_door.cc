@@ -47,8 +47,8 @@ constexpr absl::Duration kOverInterval = absl::Milliseconds(10);
 
 bool IsUnix(const std::string& address) { return absl::StartsWith(address, "/"); }
 
-// Whose connection it is, for counting: the process at the other end of a Unix socket, the
-// address (of IPv6, the network) of TCP.
+// Returns the caller under which a connection is counted: the process at the other end of a Unix
+// socket, the address (of IPv6, the network) of TCP.
 uint64_t OwnerOf(int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);

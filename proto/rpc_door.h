@@ -34,7 +34,7 @@ inline constexpr size_t kMaxConnectionsPerCaller = 64;
 inline constexpr int kMaxRequestBytes = 1 << 20;
 inline constexpr absl::Duration kMemoryInterval = absl::Milliseconds(20);
 
-// What an RPC of operators is answered with at a door that is not theirs: it names the socket
+// Error that answers an RPC of operators at a door that is not theirs: it names the socket
 // that is.
 absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path);
 
@@ -47,15 +47,16 @@ class RpcDoor {
     // them are kept for the users that may connect, as many for each.
     size_t connections = 0;
     int calls = 0;  // Under way on one connection; its client waits with more.
-    // Of what gRPC holds of requests that are not whole. It ends calls when there is more, but
-    // not as fast as callers can send: measured, several times as much. `too_much` holds.
+    // Memory for requests that have not come whole, in bytes. gRPC ends calls when there is more,
+    // but not as fast as callers can send: several times as much was measured. `too_much` is the
+    // bound that holds.
     size_t intake_bytes = 0;
-    int threads = 0;  // Of the services that are not written in callbacks, and gRPC's.
+    int threads = 0;  // Threads of synchronous services and of gRPC.
   };
   struct Options {
     std::string name;     // For the log: "admin".
     std::string address;  // The absolute path of a Unix socket, or "host:port" of TCP.
-    mode_t mode = 0600;   // Of the Unix socket.
+    mode_t mode = 0600;   // Mode of the Unix socket.
     // User ids that may connect to the Unix socket, by what the kernel says of them.
     std::vector<uint32_t> uids;
     bool health = false;  // Answers gRPC's health checks, too.
@@ -73,8 +74,8 @@ class RpcDoor {
   RpcDoor(const RpcDoor&) = delete;
   RpcDoor& operator=(const RpcDoor&) = delete;
 
-  uint16_t port() const { return port_; }  // Of TCP.
-  // What health checks of "readiness" are told; true from the start. REQUIRES: options.health.
+  uint16_t port() const { return port_; }  // Returns the TCP port.
+  // Sets the answer to health checks of "readiness", true at first. REQUIRES: options.health.
   void SetReady(bool ready);
   // Takes no more connections, and cuts the ones there are at `deadline`. Idempotent.
   void Shutdown(absl::Time deadline);
@@ -82,7 +83,7 @@ class RpcDoor {
  private:
   using Acceptor = std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
   struct Connection {
-    uint64_t owner = 0;   // Whose it is: a process, or an address.
+    uint64_t owner = 0;   // Caller: a process, or an address.
     uint32_t uid = 0;     // User at the other end of a Unix socket.
     int grpcs_fd = -1;    // The descriptor that gRPC closes when it needs the connection no more.
     uint64_t socket = 0;  // The socket's inode: another one has the number when gRPC has closed.
@@ -113,7 +114,7 @@ class RpcDoor {
   const int stop_fd_;
   Acceptor acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  // Of the thread, as what follows. By a duplicate of the connection's descriptor, which shows
+  // The thread's own, as what follows. Connections by a duplicate of their descriptor, which shows
   // when gRPC or the caller has hung up.
   std::map<int, Connection> connections_;
   absl::Time complained_ = absl::InfinitePast();  // In the log.

@@ -16,7 +16,7 @@ inline constexpr uint32_t kMagic = 0x5354'564b;  // The bytes "KVTS".
 // One number for all wires, gRPC's as well.
 inline constexpr uint16_t kSessionVersion = 1;
 inline constexpr uint16_t kMinSessionVersion = 1;
-inline constexpr size_t kMaxTenantBytes = 63;  // Of a tenant's name, NUL excluded.
+inline constexpr size_t kMaxTenantBytes = 63;  // Longest name of a tenant, NUL excluded.
 // File names in the agent's --socket_dir.
 inline constexpr char kControlSocketName[] = "kvtier.sock";        // gRPC.
 inline constexpr char kDescriptorSocketName[] = "kvtier-fd.sock";  // This protocol.
@@ -73,7 +73,7 @@ enum class DescriptorKind : uint32_t {
 struct DescriptorRequest {
   uint32_t magic = kMagic;
   DescriptorKind kind{};
-  uint32_t index = 0;  // Of the pool's handle; 0 for every other kind.
+  uint32_t index = 0;  // Index of the pool's handle; 0 for every other kind.
   uint32_t reserved = 0;
   // UUID of the GPU whose pool a worker asks for; all 0: the one that it had before, or any. All 0
   // for every other kind.
@@ -86,7 +86,7 @@ enum class DescriptorCode : uint32_t { kOk = 0, kNotAvailable = 1, kMalformed = 
 struct DescriptorReply {
   uint32_t magic = kMagic;
   DescriptorCode code = DescriptorCode::kOk;
-  uint64_t bytes = 0;        // Of what the descriptor maps.
+  uint64_t bytes = 0;        // Bytes that the descriptor maps.
   uint32_t handles = 1;      // That there are now, each asked for by its index.
   uint32_t max_handles = 1;  // That there may be: handle i belongs at i * bytes.
   // Version of the pool; 0 for every other kind. It goes up when handles come or go; answers

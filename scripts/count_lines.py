@@ -44,10 +44,10 @@ GPU = re.compile(
     r"|pool_socket|pool_offer|lost_pool|paged_kv|granted_slots|take_slots|block_table|slot_|device_"
     r"|step_page|worker_steps|stepping_worker|region_cases)"
     r"|^bench/[^/]*codec"
-    # What else the GPU bench of 2dad422 was linked from.
+    # Other files that the GPU bench of 2dad422 was linked from.
     r"|^bench/(block_races|call_copies|row_copies|gemm|step_compute|second_process|torch_copies"
     r"|plain_ways|rig_cell|bench_plan)\."
-    # What told processes apart, for the pool that outlived its agent.
+    # Files that told processes apart, for the pool that outlived its agent.
     r"|^(tests/)?core/process_id"
     # Once kernels/codec_layout.h; where host memory lies for the GPUs beside it.
     r"|^core/codec_layout\.h"

@@ -29,7 +29,7 @@ def symbols(path: pathlib.Path, which: str) -> set[str]:
 
 
 def of_machine(user: pathlib.Path) -> set[str]:
-    """What the machine's libraries define, as the loader finds them for `user`."""
+    """Returns the symbols of the machine's libraries, as the loader finds them for `user`."""
     said = subprocess.run(["ldd", user], check=True, capture_output=True, text=True).stdout
     paths = [path for name, path in re.findall(r"^\s*(\S+) => (/\S+)", said, re.M) if name in MACHINE]
     return set().union(*(symbols(pathlib.Path(path), "--defined-only") for path in paths))

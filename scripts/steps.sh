@@ -36,7 +36,7 @@ configure() {
   local preset="$1" log
   shift
   mkdir -p build
-  # Of the presets, dev alone has the Python extension.
+  # The dev preset alone has the Python extension.
   [[ "$preset" == dev ]] && python_env client/python/requirements.txt
   log="build/configure-$preset.log"
   if ! cmake --preset "$preset" "$@" >"$log" 2>&1; then

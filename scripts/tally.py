@@ -47,7 +47,7 @@ CTEST_ENTRY = re.compile(r"^\d+/\d+ Testing: ", re.M)
 
 
 def told(text):
-    """What the tests in `text` told of themselves, as (passed, failed, skipped)."""
+    """Returns the results of the tests in `text`, as (passed, failed, skipped)."""
     total = {"PASSED": 0, "FAILED": 0, "SKIPPED": 0}
     for outcome, number in GTEST.findall(text):
         total[outcome] += int(number)
@@ -71,7 +71,7 @@ def judged(text, well):
 
 
 def count(log, status):
-    """What `log` says of a part that ended with `status`, as (passed, failed, skipped)."""
+    """Returns the results in `log` of a part that ended with `status`, as (passed, failed, skipped)."""
     entries = CTEST_ENTRY.split(log)[1:]
     if not entries:
         return judged(log, status == 0)

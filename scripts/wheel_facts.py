@@ -1,4 +1,4 @@
-"""What wheels are made of: sizes, and what their ELF files need of the machine.
+"""Facts about wheels: sizes, and the libraries and symbols that their ELF files need.
 
     wheel_facts.py WHEEL...    prints a line for each
 """

@@ -45,7 +45,7 @@ class HostSlot {
   DomainId domain() const { return domain_; }
   SlotOffset offset() const { return offset_; }
   uint32_t slab() const { return slab_; }      // That it lies in.
-  uint32_t number() const { return number_; }  // Of the slots of that slab, from 0.
+  uint32_t number() const { return number_; }  // Index in that slab, from 0.
   // SlotBytes(length of the block) bytes of the arena, 4 KiB aligned.
   std::span<std::byte> bytes() const { return bytes_; }
   // Size of the slots of its slab: bytes().size(), or more where blocks have lengths of their own.
@@ -73,8 +73,9 @@ class HostTier {
   struct Options {
     std::vector<Domain> domains;
     uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; the unit shared between sizes.
-    SealedMemory::Writers writers = SealedMemory::Writers::kHolders;  // Of the arenas.
-    int threads = 1;                                                  // Fill the arenas.
+    SealedMemory::Writers writers =
+        SealedMemory::Writers::kHolders;  // Processes that may write the arenas.
+    int threads = 1;                      // Fill the arenas.
   };
 
   // Takes the memory of all domains, and logs how far it is. Errors: kInvalidArgument, a domain

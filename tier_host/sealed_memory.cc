@@ -45,7 +45,7 @@ absl::Status SealedMemory::Map(uint64_t bytes, Writers writers) {
   if (ftruncate(read_write_fd_, static_cast<off_t>(bytes)) != 0) return Failed("ftruncate", bytes);
   void* const start = MapShared(read_write_fd_, bytes, PROT_READ | PROT_WRITE);
   if (start == MAP_FAILED) return Failed("mmap", bytes);
-  // Behind our own mapping, which stays writable.
+  // Seals after our own mapping was made, which stays writable.
   const int seals = writers == Writers::kMakerOnly ? kSeals | F_SEAL_FUTURE_WRITE : kSeals;
   if (fcntl(read_write_fd_, F_ADD_SEALS, seals) != 0) return Failed("F_ADD_SEALS", bytes);
   bytes_ = {static_cast<std::byte*>(start), bytes};

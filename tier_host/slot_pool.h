@@ -66,7 +66,7 @@ class SlotPool {
   uint32_t present_slabs() const {
     return static_cast<uint32_t>(slabs_.size() - absent_slabs_.size());
   }
-  uint32_t closed_slabs() const { return closed_slabs_; }  // Of those.
+  uint32_t closed_slabs() const { return closed_slabs_; }  // Slabs of those that are closed.
   uint32_t free_slabs() const { return static_cast<uint32_t>(free_slabs_.size()); }
   // Returns how a slab is used. REQUIRES: `slab` is one of slab_count().
   struct SlabUse {

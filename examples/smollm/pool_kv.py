@@ -25,7 +25,7 @@ KEPT, WAITING, IN_USE = 0, 1, 2
 class PoolTable:
     """One sequence. Token t is at [slots[t // 16], t % 16]; slots grow with the tokens."""
 
-    sequence: int  # Of kvtier.PagedKv.
+    sequence: int  # Id of the sequence in kvtier.PagedKv.
     blocks: int  # It may grow to.
     slots: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     tokens: int = 0  # How many tokens, from 0, have their KV in place.

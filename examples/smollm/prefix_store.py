@@ -31,7 +31,7 @@ def space_fields(weights, codec="raw"):
 
 @dataclass(frozen=True)
 class MatchReport:
-    """What the agent said it holds of a prompt; counts are blocks."""
+    """The agent's answer about a prompt; counts are blocks."""
 
     blocks: int = 0
     local_blocks: int = 0
@@ -44,7 +44,7 @@ class MatchReport:
 
 @dataclass(frozen=True)
 class Onboarded:
-    """What came of one onboard. `blocks` lead the prompt and are in the block table."""
+    """The result of one onboard. `blocks` lead the prompt and are in the block table."""
 
     match: MatchReport
     blocks: int = 0

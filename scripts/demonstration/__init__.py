@@ -1,1 +1,1 @@
-"""What scripts/demo runs: two kvtier nodes, workers on both, and the table of what they reused."""
+"""The parts of scripts/demo: two kvtier nodes, workers on both, and the table of what they reused."""

@@ -140,7 +140,7 @@ class Cluster:
         return json.loads(done.stdout) if done.returncode == 0 else None
 
     def status(self, node):
-        """What the agent says of itself: one entry of `kvtier status -o json`."""
+        """Returns the agent's own report: one entry of `kvtier status -o json`."""
         document = self._cli(node, "status")
         if document is None:
             raise ClusterFailed(f"agent {node.name} does not answer: {self._last_words(node)}")

@@ -5,7 +5,7 @@ import pathlib
 import re
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
-SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".c", ".py", ".proto", ".sh", ".cmake")
+SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".c", ".py", ".proto", ".sh", ".cmake", ".md")
 CXX = (".h", ".cc", ".cu", ".cuh", ".c")
 LEFT_OUT = ("build", "__pycache__")
 
@@ -15,7 +15,7 @@ NOT_CODE = re.compile(
 
 
 def read(root=REPO):
-    """Every source and CMake file below `root`, by its path from there."""
+    """Every source file, CMake file and page below `root`, by its path from there."""
     files = {}
     for folder, subfolders, names in os.walk(root):
         subfolders[:] = [s for s in subfolders if s not in LEFT_OUT and not s.startswith(".")]
