@@ -26,7 +26,7 @@ struct VerbWord {
   absl::string_view options;  // Separated by spaces, beside the ones every verb takes.
 };
 constexpr absl::string_view kEveryVerb = "--output";
-constexpr std::array<VerbWord, 22> kVerbs = {{
+constexpr std::array<VerbWord, 23> kVerbs = {{
     {"status", Verb::kStatus, "--agent --coordinator --timeout"},
     {"nodes", Verb::kNodes, "--agent --coordinator --timeout"},
     {"tiers", Verb::kTiers, "--agent --timeout"},
@@ -48,6 +48,7 @@ constexpr std::array<VerbWord, 22> kVerbs = {{
     {"prefix drop", Verb::kPrefixDrop,
      "--agent --timeout --tenant --space-digest --engine-key --yes"},
     {"gpu resize", Verb::kGpuResize, "--agent --timeout --device"},
+    {"host resize", Verb::kHostResize, "--agent --timeout"},
     {"settings", Verb::kSettings, "--agent --coordinator --timeout"},
     {"size", Verb::kSize, kSizeOptions},
     {"version", Verb::kVersion, ""},
@@ -122,15 +123,14 @@ bool IsAboutATenant(Verb verb) {
   return verb == Verb::kTenantDescribe || verb == Verb::kTenantSet || verb == Verb::kTenantDrop;
 }
 
+bool IsResize(Verb verb) { return verb == Verb::kGpuResize || verb == Verb::kHostResize; }
+
 absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
   if (pieces.words.empty()) return Wrong("a verb is missing; see kvtier help");
   // Some words are families: their second word belongs to the verb.
   static constexpr std::pair<absl::string_view, absl::string_view> kFamilies[] = {
-      {"disk", "info or verify"},
-      {"gpu", "resize"},
-      {"pins", "list or drop"},
-      {"prefix", "drop"},
-      {"tenant", "erase"}};
+      {"disk", "info or verify"}, {"gpu", "resize"},  {"host", "resize"},
+      {"pins", "list or drop"},   {"prefix", "drop"}, {"tenant", "erase"}};
   const std::string& family = pieces.words[0];
   bool has_family = false;
   for (const auto& [name, second_words] : kFamilies) {
@@ -154,7 +154,7 @@ absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
       }
     }
     const bool takes_words = known.verb == Verb::kSettings || known.verb == Verb::kTenantErase ||
-                             known.verb == Verb::kGpuResize || IsAboutATenant(known.verb);
+                             IsResize(known.verb) || IsAboutATenant(known.verb);
     if (pieces.words.size() > verb_words && !takes_words) {
       return Wrong(absl::StrCat(known.word, " does not take '", pieces.words[verb_words], "'"));
     }
@@ -330,14 +330,17 @@ bool IsGpuUuid(const std::string& text) {
   return true;
 }
 
-absl::Status ReadGpuResize(const Pieces& pieces, Arguments* arguments) {
-  if (pieces.words.size() != 3) return Wrong("gpu resize needs one size, for example 40GiB");
+absl::Status ReadResize(const Pieces& pieces, Arguments* arguments) {
+  const std::string verb = absl::StrCat(pieces.words[0], " resize");
+  if (pieces.words.size() != 3) {
+    return Wrong(absl::StrCat(verb, " needs one size, for example 40GiB"));
+  }
   const absl::StatusOr<uint64_t> bytes = ParseBytes(pieces.words[2]);
   if (!bytes.ok() || *bytes == 0) {
-    return Wrong(absl::StrCat("gpu resize takes a size of memory, for example 40GiB, not '",
+    return Wrong(absl::StrCat(verb, " takes a size of memory, for example 40GiB, not '",
                               pieces.words[2], "'"));
   }
-  arguments->gpu_bytes = *bytes;
+  arguments->resize_bytes = *bytes;
   const auto device = ValueOf(pieces, "--device");
   if (!device) return absl::OkStatus();
   if (!IsGpuUuid(*device)) {
@@ -415,7 +418,7 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
   if (arguments.verb == Verb::kTenants || IsAboutATenant(arguments.verb)) {
     KVT_RETURN_IF_ERROR(ReadTenants(pieces, &arguments));
   }
-  if (arguments.verb == Verb::kGpuResize) KVT_RETURN_IF_ERROR(ReadGpuResize(pieces, &arguments));
+  if (IsResize(arguments.verb)) KVT_RETURN_IF_ERROR(ReadResize(pieces, &arguments));
   if (arguments.verb == Verb::kDiskVerify) {
     KVT_RETURN_IF_ERROR(ReadDiskVerify(pieces, &arguments));
   }

@@ -40,6 +40,7 @@ enum class Verb {
   kPinsDrop,
   kPrefixDrop,
   kGpuResize,
+  kHostResize,
   kSettings,
   kSize,
   kVersion,
@@ -79,8 +80,8 @@ struct Arguments {
   // tenants describe, set and drop.
   TenantQuestion tenant;
 
-  // gpu resize.
-  uint64_t gpu_bytes = 0;  // Never 0.
+  // gpu resize and host resize.
+  uint64_t resize_bytes = 0;  // Never 0.
   std::string gpu_device;  // UUID of the GPU; empty: the node's only one.
 
   // doctor.

@@ -34,6 +34,8 @@ std::string HelpText() {
   kvtier gpu resize BYTES            brings the agents' GPU pools to that size (40GiB), in whole
                                      handles and up to --gpu_max_bytes; on a node with several
                                      GPUs --device UUID names one, as kvtier tiers shows it
+  kvtier host resize BYTES           brings the agents' host memory to that size (40GiB), in whole
+                                     slabs and up to --host_max_bytes, while workers run
   kvtier settings [get [NAME]]       the coordinator's durable settings
   kvtier settings set NAME=VALUE
   kvtier size --model NAME           bytes of KV of a model's tokens and requests, and what the

@@ -82,7 +82,7 @@ TEST(Arguments, NameTheGpuThatIsResized) {
   EXPECT_EQ(Parse("gpu resize 1GiB")->gpu_device, "");
   const auto named = Parse(std::string("gpu resize 1GiB --device ") + kGpu);
   ASSERT_TRUE(named.ok()) << named.status();
-  EXPECT_EQ(named->gpu_bytes, uint64_t{1} << 30);
+  EXPECT_EQ(named->resize_bytes, uint64_t{1} << 30);
   EXPECT_EQ(named->gpu_device, kGpu);
 }
 
