@@ -129,6 +129,7 @@ class Agent {
   bool HostMemoryMoves(DomainId domain) const;
   const MemoryMover& mover() const { return mover_; }
   HostResizer& host_resizer() { return host_resizer_; }
+  const HostResizer& host_resizer() const { return host_resizer_; }
   const Residency& residency() const { return residency_; }
   BlockIndex& index() { return index_; }
   Evictor& evictor() { return evictor_; }
