@@ -1,5 +1,6 @@
 #include "agent/agent.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,11 @@ namespace {
 // Returns an equal part of host memory.
 uint64_t DomainBytes(const Agent::Options& options) {
   return options.host_bytes / options.tenants.size();
+}
+
+// Returns how much host memory there may ever be, where it moves.
+uint64_t MaxHostBytes(const Agent::Options& options) {
+  return std::max(options.host_bytes, options.host_max_bytes);
 }
 
 // Returns whether slabs come to the domain and leave it.
@@ -71,7 +77,7 @@ absl::Status Agent::TakeHostMemory(const Options& options, Memory* memory) {
     }
     host.domains.push_back({.name = "kvtier-" + tenants[i]->name,
                             .bytes = slabs[i] * options.slab_bytes,
-                            .max_bytes = moves ? options.host_bytes : 0});
+                            .max_bytes = moves ? MaxHostBytes(options) : 0});
   }
   KVT_ASSIGN_OR_RETURN(memory->host, HostTier::Create(host));
   return absl::OkStatus();
@@ -128,9 +134,11 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
               .shares = &host_shares_,
               .index = &index_,
               .evictor = &evictor_,
-              .disks = &disks_}),
+              .disks = &disks_,
+              .free_memory = seams.free_memory}),
       tenants_(
           {.host_bytes = options_.host_bytes,
+           .host_max_bytes = MaxHostBytes(options_),
            .slab_bytes = options_.slab_bytes,
            .host_memory = options_.staging_bytes > 0 ? HostMemory::kFixed : options_.host_memory,
            .settings_file = options_.tenant_settings},
@@ -143,6 +151,15 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
            .mover = &mover_,
            .store = seams.tenants,
            .close_session = [this](SessionId id) { CloseSession(id); }}),
+      host_resizer_({.executor = executor_,
+                     .scope = &scope_,
+                     .waits = &waits_,
+                     .tenants = &options_.tenants,
+                     .host = host_.get(),
+                     .shares = &host_shares_,
+                     .mover = &mover_,
+                     .node_tenants = &tenants_,
+                     .max_bytes = MaxHostBytes(options_)}),
       waits_(executor_),
       scope_(executor_) {
   NameOrders();

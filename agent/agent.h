@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "agent/agent_stats.h"
 #include "agent/disk/node_disks.h"
+#include "agent/flows/host_resize.h"
 #include "agent/flows/memory_mover.h"
 #include "agent/flows/node_flows.h"
 #include "agent/flows/node_tenants.h"
@@ -65,7 +66,8 @@ class Agent {
     absl::Duration locate_grace = kLocateGrace;  // Shortest wait for a coordinator's answer.
     TenantTable tenants;                         // That are there at the start.
     TenantSettingsMap tenant_settings{};         // Of the file that the agent is started with.
-    uint64_t host_bytes = 0;                     // Host memory of all tenants.
+    uint64_t host_bytes = 0;                     // Host memory of all tenants, at first.
+    uint64_t host_max_bytes = 0;  // That it may grow to where it moves; less: host_bytes.
     uint64_t slab_bytes = uint64_t{64} << 20;
     // Whether host memory moves to the tenants that need it. Where workers stage, and for the
     // tenant of GPU pools, it does not: the one has its memory sealed, the other pinned.
@@ -94,8 +96,9 @@ class Agent {
     MemoryBinder* binder = nullptr;
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
-    LessonsStore* lessons = nullptr;  // Null: what is learnt ends with the agent.
-    TenantStore* tenants = nullptr;   // Null: what is set of tenants ends with the agent.
+    LessonsStore* lessons = nullptr;      // Null: what is learnt ends with the agent.
+    TenantStore* tenants = nullptr;       // Null: what is set of tenants ends with the agent.
+    uint64_t (*free_memory)() = nullptr;  // MemoryMover::Parts.
   };
 
   // Errors: kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also when
@@ -125,6 +128,8 @@ class Agent {
   // Returns whether slabs come to the domain and leave it.
   bool HostMemoryMoves(DomainId domain) const;
   const MemoryMover& mover() const { return mover_; }
+  HostResizer& host_resizer() { return host_resizer_; }
+  const HostResizer& host_resizer() const { return host_resizer_; }
   const Residency& residency() const { return residency_; }
   BlockIndex& index() { return index_; }
   Evictor& evictor() { return evictor_; }
@@ -179,6 +184,7 @@ class Agent {
   NodeFlows flows_;
   MemoryMover mover_;
   NodeTenants tenants_;
+  HostResizer host_resizer_;
   Waits waits_;
   std::atomic<size_t> block_count_{0};  // A figure only, so relaxed.
   TaskScope scope_;

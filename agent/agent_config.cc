@@ -64,14 +64,35 @@ absl::Status AgentConfig::Validate() const {
     return Invalid("slab_bytes", absl::StrCat(slab_bytes),
                    "must be a positive multiple of 4096, at most 64MiB");
   }
-  if (host_bytes < slab_bytes) {
-    return Invalid("host_bytes", absl::StrCat(host_bytes), "must hold one slab (--slab_bytes)");
-  }
+  KVT_RETURN_IF_ERROR(ValidateHost());
   KVT_RETURN_IF_ERROR(ValidateStaging());
   KVT_RETURN_IF_ERROR(ValidateDisks());
   KVT_RETURN_IF_ERROR(ValidateGpu());
   if (byte_threads < 1 || byte_threads > kMaxByteThreads) {
     return Invalid("byte_threads", absl::StrCat(byte_threads), "must be 1 to 64");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AgentConfig::ValidateHost() const {
+  if (host_bytes < slab_bytes) {
+    return Invalid("host_bytes", absl::StrCat(host_bytes), "must hold one slab (--slab_bytes)");
+  }
+  if (host_max_bytes == 0) return absl::OkStatus();
+  const std::string most = absl::StrCat(host_max_bytes);
+  if (MeantHostMemory() == HostMemory::kFixed) {
+    return Invalid("host_max_bytes", most,
+                   "is of no use where host memory is fixed; --host_memory=moving lets it grow");
+  }
+  if (host_max_bytes < host_bytes) {
+    return Invalid("host_max_bytes", most,
+                   absl::StrCat("is less than --host_bytes=", host_bytes).c_str());
+  }
+  if (host_max_bytes / kMaxHostGrowth > host_bytes) {
+    return Invalid("host_max_bytes", most,
+                   absl::StrCat("is more than ", kMaxHostGrowth, " times --host_bytes=", host_bytes,
+                                "; each tenant has a table of its slabs")
+                       .c_str());
   }
   return absl::OkStatus();
 }
@@ -179,6 +200,11 @@ HostMemory AgentConfig::MeantHostMemory() const {
   const bool moves =
       !tenants_dir.empty() && worker_memory == WorkerMemory::kDirect && gpu_bytes == 0;
   return moves ? HostMemory::kMoving : HostMemory::kFixed;
+}
+
+uint64_t AgentConfig::MeantHostMaxBytes() const {
+  if (MeantHostMemory() == HostMemory::kFixed) return host_bytes;
+  return host_max_bytes > 0 ? host_max_bytes : kHostGrowth * host_bytes;
 }
 
 const char* HostMemoryName(HostMemoryChoice choice) {

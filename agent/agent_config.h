@@ -45,6 +45,9 @@ struct AgentConfig {
   // Shortest wait for the coordinator to say where blocks are; 1 ms to kMaxLocateGrace.
   absl::Duration locate_grace = kLocateGrace;
   uint64_t host_bytes = uint64_t{1} << 30;   // Of all tenants; touched at start.
+  uint64_t host_max_bytes = 0;               // That it may grow to while the agent runs; 0:
+                                             // kHostGrowth times host_bytes where it moves.
+                                             // Reserves addresses, no memory.
   uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; 4 KiB multiple, <= host_bytes.
   HostMemoryChoice host_memory = HostMemoryChoice::kAuto;
   WorkerMemory worker_memory = WorkerMemory::kDirect;
@@ -94,6 +97,8 @@ struct AgentConfig {
   std::string SettingsDir() const { return StateDir(settings_dir); }
   // Returns what `host_memory` means.
   HostMemory MeantHostMemory() const;
+  // Returns what `host_max_bytes` means.
+  uint64_t MeantHostMaxBytes() const;
   // Of the n-th directory. REQUIRES: valid.
   uint64_t DiskBytesOf(size_t disk) const {
     return disk_bytes.size() == 1 ? disk_bytes[0] : disk_bytes.at(disk);
@@ -104,6 +109,7 @@ struct AgentConfig {
     if (!named.empty()) return named;
     return disk_dirs.empty() ? socket_dir : disk_dirs.front();
   }
+  absl::Status ValidateHost() const;
   absl::Status ValidateDisks() const;
   absl::Status ValidateStaging() const;
   absl::Status ValidateGpu() const;

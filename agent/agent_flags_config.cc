@@ -109,6 +109,7 @@ ABSL_FLAG(std::string, lessons_dir, "", "Directory of the file eviction_lessons:
 ABSL_FLAG(std::string, settings_dir, "", "Directory of the file tenant_settings: what `kvtier tenants set` said and what the coordinator did; empty: as --lessons_dir.");
 ABSL_FLAG(kvtier::ByteSize, attention_bytes, {0}, "KV of one worker in front of a block at which attention costs as much as all else that computes the block: --host_eviction=learnt keeps what costs more. 0: blocks cost the same wherever they are in a prompt.");
 ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
+ABSL_FLAG(kvtier::ByteSize, host_max_bytes, {0}, "Host memory that `kvtier host resize` may grow it to where it moves (--host_memory), up to 16 times --host_bytes; 0: twice --host_bytes. Takes addresses, no memory.");
 ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
 ABSL_FLAG(kvtier::HostMemoryChoice, host_memory, kvtier::AgentConfig().host_memory, "Whether host memory moves between tenants: moving (what one does not use of its guarantee is lent to others, and taken back), fixed (each keeps the part that it begins with; GPU workers that copy to and from host memory need it) or auto (moving with --tenants_dir, --worker_memory=direct and without --gpu_bytes).");
 ABSL_FLAG(kvtier::WorkerMemory, worker_memory, kvtier::AgentConfig().worker_memory, "Where workers write host blocks: direct (in their tenant's arena) or staged (in a region of each session, which the agent copies at commit), for workers that are not trusted.");
@@ -146,6 +147,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .coordinator = absl::GetFlag(FLAGS_coordinator),
       .locate_grace = absl::GetFlag(FLAGS_locate_grace),
       .host_bytes = absl::GetFlag(FLAGS_host_bytes).bytes,
+      .host_max_bytes = absl::GetFlag(FLAGS_host_max_bytes).bytes,
       .slab_bytes = absl::GetFlag(FLAGS_slab_bytes).bytes,
       .host_memory = absl::GetFlag(FLAGS_host_memory),
       .worker_memory = absl::GetFlag(FLAGS_worker_memory),

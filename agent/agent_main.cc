@@ -34,6 +34,7 @@
 #include "agent/sessions/descriptor_socket.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
+#include "core/free_memory.h"
 #include "core/listening_socket.h"
 #include "core/lock_checks.h"
 #include "core/log.h"
@@ -182,6 +183,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .tenants = std::move(tenants),
                      .tenant_settings = std::move(tenant_settings),
                      .host_bytes = config.host_bytes,
+                     .host_max_bytes = config.MeantHostMaxBytes(),
                      .slab_bytes = config.slab_bytes,
                      .host_memory = config.MeantHostMemory(),
                      .staging_bytes =
@@ -205,7 +207,8 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .transport = &transport,
                      .coordinator = coordinator.get(),
                      .lessons = &lessons,
-                     .tenants = &tenant_files}));
+                     .tenants = &tenant_files,
+                     .free_memory = FreeMemory}));
   const absl::Time started = executor.Now();
   const absl::StatusOr<DiskSet::Recovery> recovery =
       AwaitOn(&executor, agent->scope(), agent->Start());

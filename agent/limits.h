@@ -138,8 +138,18 @@ inline constexpr absl::Duration kSlabLeaveTimeout = absl::Seconds(45);
 // The longest that the answer about a new tenant waits for its first slab, without which it can put
 // nothing.
 inline constexpr absl::Duration kNewTenantMemoryWait = absl::Seconds(2);
-// How long nothing grows after the system had no memory.
+// How long nothing grows after the system had no memory, and how much of it a slab that comes
+// leaves free, in bytes: for what else the agent and the node's other processes take meanwhile.
 inline constexpr absl::Duration kNoMemoryRetryInterval = absl::Minutes(1);
+inline constexpr uint64_t kFreeMemoryLeft = uint64_t{128} << 20;
+// How long host memory has to become as large as an operator asked for: slabs that were held once
+// are tried again. How long the answer waits for the end of it.
+inline constexpr absl::Duration kHostResizeTimeout = absl::Minutes(2);
+inline constexpr absl::Duration kHostResizeWait = absl::Seconds(1);
+// Unless --host_max_bytes says it, host memory that moves may grow to so many times --host_bytes.
+inline constexpr uint64_t kHostGrowth = 2;
+// The most times --host_bytes that --host_max_bytes may be: tenants' tables of slabs are that long.
+inline constexpr uint64_t kMaxHostGrowth = 16;
 // How often memory is looked for that workers took by touching what is not their tenant's.
 inline constexpr absl::Duration kStrayInterval = absl::Milliseconds(250);
 // How often deadlines of leases and reservations are looked at.

@@ -66,6 +66,12 @@ absl::StatusOr<v1::ResizeGpuPoolResponse> AgentAdmin::ResizeGpuPool(
                                         timeout_);
 }
 
+absl::StatusOr<v1::ResizeHostMemoryResponse> AgentAdmin::ResizeHostMemory(
+    const v1::ResizeHostMemoryRequest& request) const {
+  return Ask<v1::ResizeHostMemoryResponse>(stub_.get(), &v1::AgentAdmin::Stub::ResizeHostMemory,
+                                           request, timeout_);
+}
+
 absl::StatusOr<v1::StartDiskVerifyResponse> AgentAdmin::StartDiskVerify(
     const v1::StartDiskVerifyRequest& request) const {
   return Ask<v1::StartDiskVerifyResponse>(stub_.get(), &v1::AgentAdmin::Stub::StartDiskVerify,

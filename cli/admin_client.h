@@ -25,6 +25,8 @@ class AgentAdmin {
   absl::StatusOr<v1::EraseTenantResponse> EraseTenant(const v1::EraseTenantRequest& request) const;
   absl::StatusOr<v1::ResizeGpuPoolResponse> ResizeGpuPool(
       const v1::ResizeGpuPoolRequest& request) const;
+  absl::StatusOr<v1::ResizeHostMemoryResponse> ResizeHostMemory(
+      const v1::ResizeHostMemoryRequest& request) const;
   absl::StatusOr<v1::StartDiskVerifyResponse> StartDiskVerify(
       const v1::StartDiskVerifyRequest& request) const;
   absl::StatusOr<v1::DiskVerifyStatusResponse> DiskVerifyStatus() const;

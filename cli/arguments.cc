@@ -274,14 +274,17 @@ bool IsGpuUuid(const std::string& text) {
   return true;
 }
 
-absl::Status ReadGpuResize(const Pieces& pieces, Arguments* arguments) {
-  if (pieces.words.size() != 3) return Wrong("gpu resize needs one size, for example 40GiB");
+absl::Status ReadResize(const Pieces& pieces, Arguments* arguments) {
+  const std::string verb = absl::StrCat(pieces.words[0], " resize");
+  if (pieces.words.size() != 3) {
+    return Wrong(absl::StrCat(verb, " needs one size, for example 40GiB"));
+  }
   const absl::StatusOr<uint64_t> bytes = ParseBytes(pieces.words[2]);
   if (!bytes.ok() || *bytes == 0) {
-    return Wrong(absl::StrCat("gpu resize takes a size of memory, for example 40GiB, not '",
+    return Wrong(absl::StrCat(verb, " takes a size of memory, for example 40GiB, not '",
                               pieces.words[2], "'"));
   }
-  arguments->gpu_bytes = *bytes;
+  arguments->resize_bytes = *bytes;
   const auto device = ValueOf(pieces, "--device");
   if (!device) return absl::OkStatus();
   if (!IsGpuUuid(*device)) {
@@ -375,7 +378,7 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
   if (arguments.verb == Verb::kTenants || IsAboutATenant(arguments.verb)) {
     KVT_RETURN_IF_ERROR(ReadTenants(pieces, &arguments));
   }
-  if (arguments.verb == Verb::kGpuResize) KVT_RETURN_IF_ERROR(ReadGpuResize(pieces, &arguments));
+  if (IsResize(arguments.verb)) KVT_RETURN_IF_ERROR(ReadResize(pieces, &arguments));
   if (arguments.verb == Verb::kDiskVerify) {
     KVT_RETURN_IF_ERROR(ReadDiskVerify(pieces, &arguments));
   }

@@ -57,8 +57,8 @@ struct Arguments {
   // tenants describe, set and drop.
   TenantQuestion tenant;
 
-  // gpu resize.
-  uint64_t gpu_bytes = 0;  // Never 0.
+  // gpu resize and host resize.
+  uint64_t resize_bytes = 0;  // Never 0.
   std::string gpu_device;  // UUID of the GPU; empty: the node's only one.
 
   // doctor.

@@ -10,6 +10,7 @@
 #include "cli/evict.h"
 #include "cli/gpu_resize.h"
 #include "cli/help.h"
+#include "cli/host_memory.h"
 #include "cli/lookup.h"
 #include "cli/nodes.h"
 #include "cli/pins.h"
@@ -58,6 +59,8 @@ Outcome Run(const Arguments& arguments, const Progress& progress) {
       return RunPrefixDrop(arguments);
     case Verb::kGpuResize:
       return RunGpuResize(arguments);
+    case Verb::kHostResize:
+      return RunHostResize(arguments);
     case Verb::kDiskVerify:
       return RunDiskVerify(arguments, progress);
     case Verb::kSettings:

@@ -3,11 +3,8 @@
 #ifndef KVTIER_CLI_GPU_RESIZE_H_
 #define KVTIER_CLI_GPU_RESIZE_H_
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "cli/answers.h"
 #include "cli/arguments.h"
 #include "cli/json.h"
 #include "cli/outcome.h"
@@ -15,15 +12,8 @@
 
 namespace kvtier::cli {
 
-using GpuResizeAnswers = std::vector<Answer<v1::ResizeGpuPoolResponse>>;
-
-// kFailed when an agent refused, or says that it cannot. Under way is not a failure.
-// REQUIRES: arguments.gpu_bytes is not 0.
+// REQUIRES: arguments.resize_bytes is not 0.
 Outcome RunGpuResize(const Arguments& arguments);
-
-// `asked`: bytes, as the person gave them.
-std::string GpuResizeTable(const GpuResizeAnswers& answers, uint64_t asked);
-std::string GpuResizeJson(const GpuResizeAnswers& answers);
 
 // Returns a remark about a pool beside its size; empty: there is none.
 std::string GpuSizeText(const v1::GpuPoolSize& size);

@@ -27,6 +27,7 @@
 #include "client/packet_socket.h"
 #include "core/block_key.h"
 #include "core/clock.h"
+#include "core/free_memory.h"
 #include "core/huge_pages.h"
 #include "proto/session_packets.h"
 #include "proto/socket_names.h"
@@ -167,21 +168,15 @@ void ReadMemlock(pid_t agent, NodeFacts* facts) {
   }
 }
 
-// Returns the least limit of this process's own cgroup (v2), as containers see it, and of those
-// above on a host.
+// Returns the least limit of this process's cgroup and of those above it.
 std::optional<uint64_t> CgroupMemoryMax() {
-  std::string path;
-  for (absl::string_view line : absl::StrSplit(TextOf("/proc/self/cgroup"), '\n')) {
-    if (absl::ConsumePrefix(&line, "0::")) path = std::string(line);
-  }
   std::optional<uint64_t> least;
-  for (;; path.resize(path.find_last_of('/'))) {
+  for (const std::string& directory : CgroupDirectories()) {
     uint64_t bytes = 0;
-    if (absl::SimpleAtoi(TextOf(absl::StrCat("/sys/fs/cgroup", path, "/memory.max")), &bytes)) {
-      least = least ? std::min(*least, bytes) : bytes;
-    }
-    if (path.empty() || path.find_last_of('/') == std::string::npos) return least;
+    if (!absl::SimpleAtoi(TextOf(directory + "/memory.max"), &bytes)) continue;
+    least = least ? std::min(*least, bytes) : bytes;
   }
+  return least;
 }
 
 // Makes a memfd as an arena is one, and asks for one huge page of it.

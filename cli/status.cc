@@ -7,9 +7,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/admin_client.h"
+#include "cli/host_memory.h"
 #include "cli/json.h"
 #include "cli/nodes.h"
 #include "cli/table.h"
+#include "cli/tenant_tiers.h"
 #include "cli/tiers.h"
 #include "cli/units.h"
 
@@ -86,18 +88,6 @@ std::string RecoveryText(const v1::DiskRecovery& recovery) {
                       CountText(recovery.dropped_keyless()), " without a key");
 }
 
-std::string HostScrubText(const v1::HostScrubReport& scrub) {
-  if (scrub.bytes_per_second() == 0) return "off";
-  std::string text =
-      absl::StrCat(BytesText(scrub.bytes_per_second()), "/s; proved ", CountText(scrub.blocks()),
-                   " blocks, ", CountText(scrub.altered()), " were altered");
-  if (scrub.passes() > 0) {
-    absl::StrAppend(&text, "; pass ", scrub.passes(), " took ",
-                    SecondsText(scrub.last_pass_seconds()));
-  }
-  return text;
-}
-
 std::string WorkerMemoryText(const v1::AgentStatusResponse& status) {
   if (!status.has_staging()) return "direct: workers write the arena";
   const v1::StagingReport& staging = status.staging();
@@ -132,7 +122,14 @@ std::string OffloadText(const v1::OffloadReport& offload) {
   return text;
 }
 
-std::string AgentLines(const std::string& address, const v1::AgentStatusResponse& status) {
+// Returns the lines, if there are any, with an empty one above them.
+std::string Below(const std::string& lines) {
+  return lines.empty() ? "" : absl::StrCat("\n", lines);
+}
+
+// `tenants`: of the agent; nullptr: it does not say.
+std::string AgentLines(const std::string& address, const v1::AgentStatusResponse& status,
+                       const v1::ListTenantsResponse* tenants) {
   const std::vector<std::string> complaints = Complaints(status);
   Table facts = Facts();
   facts.AddRow({"health", complaints.empty() ? "ok" : absl::StrJoin(complaints, "; ")});
@@ -144,6 +141,9 @@ std::string AgentLines(const std::string& address, const v1::AgentStatusResponse
                                       CountText(status.offload_queue()), " blocks to offload")});
   facts.AddRow({"coordinator", CoordinatorText(status)});
   facts.AddRow({"peers", PeersText(status.peers())});
+  if (status.has_host_memory()) {
+    facts.AddRow({"host memory", HostMemoryText(status.host_memory())});
+  }
   facts.AddRow({"worker memory", WorkerMemoryText(status)});
   facts.AddRow({"host scrub", HostScrubText(status.host_scrub())});
   facts.AddRow({"disk I/O", status.disk_io()});
@@ -153,7 +153,8 @@ std::string AgentLines(const std::string& address, const v1::AgentStatusResponse
   if (status.has_offload()) facts.AddRow({"disk writes", OffloadText(status.offload())});
   facts.AddRow({"device", status.device()});
   return absl::StrCat("AGENT  ", Printable(status.node_id()), "  ", address, "\n", facts.ToString(),
-                      TierLines(status), GpuLines(status));
+                      TierLines(status), Below(SlotSizeLines(status.host_memory())),
+                      GpuLines(status), tenants == nullptr ? "" : Below(OccupancyLines(*tenants)));
 }
 
 std::string CoordinatorLines(const std::string& address,
@@ -203,17 +204,6 @@ void WriteRecovery(const v1::DiskRecovery& recovery, JsonWriter* json) {
   json->Count("dropped_corrupt", recovery.dropped_corrupt());
   json->Count("dropped_misfit", recovery.dropped_misfit());
   json->Count("dropped_keyless", recovery.dropped_keyless());
-  json->Close();
-}
-
-void WriteHostScrub(const v1::HostScrubReport& scrub, JsonWriter* json) {
-  json->OpenObject("host_scrub");
-  json->Count("bytes_per_second", scrub.bytes_per_second());
-  json->Count("passes", scrub.passes());
-  json->Seconds("last_pass_seconds", scrub.last_pass_seconds());
-  json->Count("blocks", scrub.blocks());
-  json->Count("bytes", scrub.bytes());
-  json->Count("altered", scrub.altered());
   json->Close();
 }
 
@@ -273,6 +263,7 @@ void WriteAgent(const v1::AgentStatusResponse& status, JsonWriter* json) {
   json->Text("refusal", status.coordinator_refusal());
   json->Close();
   WritePeers(status.peers(), json);
+  WriteHostMemory(status.host_memory(), json);
   WriteStaging(status, json);
   WriteHostScrub(status.host_scrub(), json);
   json->Text("disk_io", status.disk_io());
@@ -296,6 +287,24 @@ void WriteCoordinator(const v1::CoordinatorStatusResponse& status, JsonWriter* j
   json->Count("refused_keys", status.refused_keys());
   json->Count("refused_holders", status.refused_holders());
   json->Count("refused_nodes", status.refused_nodes());
+}
+
+// Asks those that answered what their tenants have, and says nothing of who does not tell: over TCP
+// nobody is told.
+std::map<std::string, v1::ListTenantsResponse> AskTenants(const Arguments& arguments,
+                                                          const AgentAnswers& agents) {
+  std::vector<std::string> there;
+  for (const auto& [address, response] : agents) {
+    if (response.ok()) there.push_back(address);
+  }
+  std::map<std::string, v1::ListTenantsResponse> tenants;
+  for (auto& [address, response] :
+       AskAll<v1::ListTenantsResponse>(there, [&](const std::string& address) {
+         return AgentAdmin(address, arguments.timeout).ListTenants();
+       })) {
+    if (response.ok()) tenants[address] = *std::move(response);
+  }
+  return tenants;
 }
 
 }  // namespace
@@ -355,9 +364,12 @@ std::vector<std::string> Complaints(const v1::AgentStatusResponse& status) {
 std::string StatusTable(const StatusReport& report) {
   std::vector<std::string> parts;
   for (const auto& [address, response] : report.agents) {
-    parts.push_back(response.ok() ? AgentLines(address, *response)
-                                  : absl::StrCat("AGENT  ", address, "\n  health  ",
-                                                 FailureText(response.status()), "\n"));
+    const auto tenants = report.tenants.find(address);
+    parts.push_back(response.ok()
+                        ? AgentLines(address, *response,
+                                     tenants == report.tenants.end() ? nullptr : &tenants->second)
+                        : absl::StrCat("AGENT  ", address, "\n  health  ",
+                                       FailureText(response.status()), "\n"));
   }
   if (report.coordinator) {
     const auto& [address, response] = *report.coordinator;
@@ -376,6 +388,8 @@ std::string StatusJson(const StatusReport& report) {
     json.Text("address", address);
     if (response.ok()) {
       WriteAgent(*response, &json);
+      const auto tenants = report.tenants.find(address);
+      if (tenants != report.tenants.end()) WriteOccupancy(tenants->second, &json);
     } else {
       json.Text("error", FailureText(response.status()));
     }
@@ -399,6 +413,7 @@ std::string StatusJson(const StatusReport& report) {
 Outcome RunStatus(const Arguments& arguments) {
   StatusReport report;
   report.agents = AskAgents(arguments);
+  report.tenants = AskTenants(arguments, report.agents);
   if (arguments.coordinator) {
     report.coordinator = {*arguments.coordinator,
                           CoordinatorAdmin(*arguments.coordinator, arguments.timeout).Status()};

@@ -2,6 +2,7 @@
 #ifndef KVTIER_CLI_STATUS_H_
 #define KVTIER_CLI_STATUS_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ namespace kvtier::cli {
 
 struct StatusReport {
   AgentAnswers agents;
+  // By address, of agents that say what their tenants have: those on their own machine.
+  std::map<std::string, v1::ListTenantsResponse> tenants;
   std::optional<Answer<v1::CoordinatorStatusResponse>> coordinator;  // If it was asked.
 };
 

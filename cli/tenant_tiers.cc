@@ -121,6 +121,35 @@ std::string TakenLines(const v1::ListTenantsResponse& response) {
   return lines;
 }
 
+std::string OccupancyLines(const v1::ListTenantsResponse& response) {
+  std::vector<const v1::TenantReport*> tenants;
+  for (const v1::TenantReport& tenant : response.tenants()) {
+    if (tenant.has_host()) tenants.push_back(&tenant);
+  }
+  if (tenants.size() < 2) return "";
+  std::ranges::stable_sort(tenants, [](const auto* a, const auto* b) {
+    return a->host_used_bytes() > b->host_used_bytes();
+  });
+  const size_t shown = std::min(tenants.size(), kMaxOccupancyRows);
+  Table table({{"TENANT"},
+               {"HOST", Align::kRight},
+               {"USED", Align::kRight},
+               {"GUARANTEED", Align::kRight},
+               {"FULL", Align::kRight}},
+              /*indent=*/2);
+  for (size_t i = 0; i < shown; ++i) {
+    const v1::TenantReport& tenant = *tenants[i];
+    table.AddRow({tenant.name(), BytesText(tenant.host_capacity_bytes()),
+                  BytesText(tenant.host_used_bytes()), BytesText(tenant.host().guaranteed_bytes()),
+                  FullText(tenant)});
+  }
+  std::string lines = table.ToString();
+  if (shown < tenants.size()) {
+    absl::StrAppend(&lines, "  and ", tenants.size() - shown, " more: kvtier tenants\n");
+  }
+  return lines + TakenLines(response);
+}
+
 void WriteHost(const v1::TenantReport& tenant, JsonWriter* json) {
   const v1::TenantHost& host = tenant.host();
   json->OpenObject("host");
@@ -141,6 +170,18 @@ void WriteHost(const v1::TenantReport& tenant, JsonWriter* json) {
     json->Close();
   }
   json->Close();
+  json->Close();
+}
+
+void WriteOccupancy(const v1::ListTenantsResponse& response, JsonWriter* json) {
+  json->OpenArray("tenants");
+  for (const v1::TenantReport& tenant : response.tenants()) {
+    if (!tenant.has_host()) continue;
+    json->OpenElement();
+    json->Text("name", tenant.name());
+    WriteHost(tenant, json);
+    json->Close();
+  }
   json->Close();
 }
 

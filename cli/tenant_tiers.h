@@ -1,8 +1,9 @@
-// Parts of a node's tiers that its tenants have, for `kvtier tenants`: shares, use, and who took
-// whose room.
+// Parts of a node's tiers that its tenants have, for `kvtier tenants` and `kvtier status`: shares,
+// use, and who took whose room.
 #ifndef KVTIER_CLI_TENANT_TIERS_H_
 #define KVTIER_CLI_TENANT_TIERS_H_
 
+#include <cstddef>
 #include <string>
 
 #include "cli/json.h"
@@ -21,6 +22,15 @@ std::string DiskLines(const v1::ListTenantsResponse& response);
 // Returns a line for each tenant that has more host memory than its guarantee or took some of
 // others: how much it has, and whose blocks left for it. Empty: there is none.
 std::string TakenLines(const v1::ListTenantsResponse& response);
+
+// Returns a row for each tenant and its host memory, those that use most first, with the sign of
+// kNearlyFullPercent, and then TakenLines(); nothing where fewer than two tenants are.
+// kMaxOccupancyRows at most.
+std::string OccupancyLines(const v1::ListTenantsResponse& response);
+inline constexpr size_t kMaxOccupancyRows = 10;
+
+// Writes the tenants that have host memory as an array.
+void WriteOccupancy(const v1::ListTenantsResponse& response, JsonWriter* json);
 
 // Writes a tenant's host memory and disks as objects.
 void WriteHost(const v1::TenantReport& tenant, JsonWriter* json);

@@ -29,6 +29,7 @@ enum class Verb {
   kPinsDrop,
   kPrefixDrop,
   kGpuResize,
+  kHostResize,
   kSettings,
   kSize,
   kVersion,

@@ -34,6 +34,11 @@ void HostShares::Divide(const std::map<DomainId, TierShare>& shares) {
   KVT_CHECK(guaranteed <= slabs_);
 }
 
+void HostShares::Resize(uint64_t slabs, const std::map<DomainId, TierShare>& shares) {
+  slabs_ = slabs;
+  Divide(shares);
+}
+
 void HostShares::Fix(DomainId domain) { At(domain).fixed = true; }
 
 TierShare HostShares::Of(DomainId domain) const { return DomainOf(domain).share; }
@@ -59,7 +64,8 @@ uint64_t HostShares::WantedBy(DomainId domain, const HostTier& host) const {
   return used + std::max<uint64_t>(1, used / kHeadroomDivisor);
 }
 
-std::vector<uint64_t> HostShares::Fair(const HostTier& host) const {
+template <typename Wanted>
+std::vector<uint64_t> HostShares::Divided(const HostTier& host, Wanted wanted) const {
   uint64_t capacity = slabs_;
   for (size_t i = 0; i < host.domain_count(); ++i) {
     const auto domain = static_cast<DomainId>(i);
@@ -73,60 +79,115 @@ std::vector<uint64_t> HostShares::Fair(const HostTier& host) const {
       claims.push_back({});
       continue;
     }
-    ShareClaim claim{.share = Of(domain), .wanted = WantedBy(domain, host)};
+    ShareClaim claim{.share = Of(domain), .wanted = wanted(domain)};
     claim.share.maximum = std::min<uint64_t>(claim.share.maximum, host.slots(domain).slab_count());
     // Domains that are fixed may have what others are guaranteed.
     claim.share.guaranteed = std::min({claim.share.guaranteed, claim.share.maximum, unguaranteed});
     unguaranteed -= claim.share.guaranteed;
     claims.push_back(claim);
   }
-  std::vector<uint64_t> fair = FairShares(capacity, claims);
+  std::vector<uint64_t> parts = FairShares(capacity, claims);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto domain = static_cast<DomainId>(i);
+    if (DomainOf(domain).fixed) parts[i] = HeldBy(domain, host);
+  }
+  return parts;
+}
+
+std::vector<uint64_t> HostShares::Fair(const HostTier& host) const {
+  return Divided(host, [&](DomainId domain) { return WantedBy(domain, host); });
+}
+
+uint64_t HostShares::Present(const HostTier& host) const {
+  uint64_t present = between_;
+  for (size_t i = 0; i < host.domain_count(); ++i) {
+    present += host.slots(static_cast<DomainId>(i)).present_slabs();
+  }
+  return present;
+}
+
+bool HostShares::IsSettled(const HostTier& host) const {
+  return coming_ == 0 && leaving_ == 0 && Present(host) <= slabs_;
+}
+
+std::optional<DomainId> HostShares::Giver(const HostTier& host,
+                                          const std::vector<uint64_t>& fair) const {
+  using Rank = std::pair<uint64_t, uint64_t>;  // The first of equal ones comes first.
+  Rank furthest_over;
+  std::optional<DomainId> from;
   for (size_t i = 0; i < fair.size(); ++i) {
     const auto domain = static_cast<DomainId>(i);
-    if (DomainOf(domain).fixed) fair[i] = HeldBy(domain, host);
+    const uint64_t held = HeldBy(domain, host);
+    if (held <= fair[i] || DomainOf(domain).incoming > 0) continue;
+    const Rank rank{host.slots(domain).free_slabs() > 0 ? 1 : 0, held - fair[i]};
+    if (!from.has_value() || rank > furthest_over) {
+      furthest_over = rank;
+      from = domain;
+    }
   }
-  return fair;
+  return from;
 }
 
 std::optional<SlabMove> HostShares::Next(const HostTier& host) const {
   const std::vector<uint64_t> fair = Fair(host);
   using Rank = std::pair<uint64_t, uint64_t>;  // The first of equal ones comes first.
   Rank most_short;
-  Rank furthest_over;
   std::optional<DomainId> to;
-  std::optional<DomainId> from;
-  uint64_t present = between_;
   for (size_t i = 0; i < fair.size(); ++i) {
     const auto domain = static_cast<DomainId>(i);
     const uint64_t held = HeldBy(domain, host);
-    present += host.slots(domain).present_slabs();
-    if (held < fair[i]) {
-      const uint64_t guaranteed = std::min(fair[i], Of(domain).guaranteed);
-      const Rank rank{guaranteed - std::min(guaranteed, held), fair[i] - held};
-      if (!to.has_value() || rank > most_short) {
-        most_short = rank;
-        to = domain;
-      }
-    } else if (held > fair[i] && DomainOf(domain).incoming == 0) {
-      const Rank rank{host.slots(domain).free_slabs() > 0 ? 1 : 0, held - fair[i]};
-      if (!from.has_value() || rank > furthest_over) {
-        furthest_over = rank;
-        from = domain;
-      }
+    if (held >= fair[i]) continue;
+    const uint64_t guaranteed = std::min(fair[i], Of(domain).guaranteed);
+    const Rank rank{guaranteed - std::min(guaranteed, held), fair[i] - held};
+    if (!to.has_value() || rank > most_short) {
+      most_short = rank;
+      to = domain;
     }
   }
+  const std::optional<DomainId> from = Giver(host, fair);
+  const bool lacks_guarantee = to.has_value() && most_short.first > 0;
+  if (!lacks_guarantee && HasTooMany(host)) {
+    return from.has_value() ? std::optional(SlabMove{.from = from}) : std::nullopt;
+  }
   if (!to.has_value()) return std::nullopt;
-  if (present < slabs_) return SlabMove{.to = *to};
-  return from.has_value() ? std::optional(SlabMove{.from = from, .to = *to}) : std::nullopt;
+  if (Present(host) < slabs_) return SlabMove{.to = to};
+  return from.has_value() ? std::optional(SlabMove{.from = from, .to = to}) : std::nullopt;
+}
+
+std::optional<SlabMove> HostShares::NextToLeave(const HostTier& host) const {
+  if (!HasTooMany(host)) return std::nullopt;
+  const std::optional<DomainId> from = Giver(host, Fair(host));
+  return from.has_value() ? std::optional(SlabMove{.from = from}) : std::nullopt;
+}
+
+std::optional<SlabMove> HostShares::NextToFill(const HostTier& host) const {
+  if (Present(host) >= slabs_) return std::nullopt;
+  const std::vector<uint64_t> parts = Divided(host, [](DomainId) { return UINT64_MAX; });
+  uint64_t most_short = 0;
+  std::optional<DomainId> to;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto domain = static_cast<DomainId>(i);
+    const uint64_t held = HeldBy(domain, host);
+    if (held + most_short >= parts[i]) continue;
+    most_short = parts[i] - held;
+    to = domain;
+  }
+  return to.has_value() ? std::optional(SlabMove{.to = to}) : std::nullopt;
 }
 
 void HostShares::Begin(const SlabMove& move) {
-  ++At(move.to).incoming;
-  if (!move.from.has_value()) ++between_;
+  KVT_CHECK(move.from.has_value() || move.to.has_value());
+  if (move.to.has_value()) ++At(*move.to).incoming;
+  if (!move.to.has_value()) ++leaving_;
+  if (move.from.has_value()) return;
+  ++between_;
+  ++coming_;
 }
 
 void HostShares::End(const SlabMove& move, Outcome outcome) {
-  --At(move.to).incoming;
+  if (move.to.has_value()) --At(*move.to).incoming;
+  if (!move.to.has_value()) --leaving_;
+  if (!move.from.has_value()) --coming_;
   if (outcome == Outcome::kMoved || !move.from.has_value()) --between_;
 }
 

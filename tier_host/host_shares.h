@@ -2,7 +2,8 @@
 // next so that it has. A domain wants what it uses and an eighth more, for what comes next
 // (kHeadroomDivisor); one without a free slab wants all that it can get. Of that it has its fair
 // share (core/tier_share.h): so what a domain does not use of its guarantee is lent, and is taken
-// back when it has filled the rest.
+// back when it has filled the rest. What all domains have together may be changed: beyond it slabs
+// leave the node.
 //
 // Counts, and moves nothing; it is told of the slabs that are on their way, several at a time.
 // Executor thread only.
@@ -30,7 +31,7 @@ enum class HostMemory : uint8_t { kFixed, kMoving };
 // One slab that is to move.
 struct SlabMove {
   std::optional<DomainId> from;  // nullopt: from memory that no domain has.
-  DomainId to{};
+  std::optional<DomainId> to;    // nullopt: to the system. One of the two is named.
   friend bool operator==(const SlabMove&, const SlabMove&) = default;
 };
 
@@ -43,10 +44,20 @@ class HostShares {
   // Sets what each domain may have, in slabs; a domain that is not named may have nothing.
   // REQUIRES: each share is as TierShare says, and the guarantees fit into all slabs.
   void Divide(const std::map<DomainId, TierShare>& shares);
+  // Sets how many slabs all domains together may have, and what each may have of them. REQUIRES: as
+  // Divide().
+  void Resize(uint64_t slabs, const std::map<DomainId, TierShare>& shares);
   // Lets a domain keep what it has: it neither gives nor takes slabs.
   void Fix(DomainId domain);
 
   uint64_t slabs() const { return slabs_; }
+  bool is_fixed(DomainId domain) const { return DomainOf(domain).fixed; }
+  // Returns how many slabs all domains have, with those on their way.
+  uint64_t Present(const HostTier& host) const;
+  // Returns whether no slab has to leave, those that are leaving included.
+  bool HasRoomForAll(const HostTier& host) const { return Present(host) <= slabs_; }
+  // Returns whether no memory is on its way from the system or to it, nor is to leave.
+  bool IsSettled(const HostTier& host) const;
   // Returns what the domain may have, in slabs.
   TierShare Of(DomainId domain) const;
   // Returns how many slabs each domain begins with: its fair share while all of them want all that
@@ -57,9 +68,15 @@ class HostShares {
   // Returns the fair share of each domain now, in slabs.
   std::vector<uint64_t> Fair(const HostTier& host) const;
   // Returns the slab to move next; nullopt: none should. A domain that has less than its guarantee
-  // and wants it comes first. The slab is taken from whoever has free ones beyond its fair share,
-  // or else from whoever is furthest beyond it.
+  // and wants it comes first, then what the node has too much of, then who has less than its fair
+  // share. The slab is taken from whoever has free ones beyond its fair share, or else from whoever
+  // is furthest beyond it.
   std::optional<SlabMove> Next(const HostTier& host) const;
+  // Returns the slab that leaves the node next; nullopt: none is to.
+  std::optional<SlabMove> NextToLeave(const HostTier& host) const;
+  // Returns the move of memory that no domain has to the one that lacks most of what it would have
+  // if all wanted everything; nullopt: there is no such memory, or nobody may have more.
+  std::optional<SlabMove> NextToFill(const HostTier& host) const;
   // Notes that the move has begun. It ends once, by End().
   void Begin(const SlabMove& move);
   // Notes that the slab of a move has been removed from its domain, and lies between two.
@@ -78,10 +95,18 @@ class HostShares {
   Domain& At(DomainId domain);
   // Returns how many slabs the domain has or is about to have.
   uint64_t HeldBy(DomainId domain, const HostTier& host) const;
+  // Returns what each domain is to have where it wants `wanted(domain)` slabs.
+  template <typename Wanted>
+  std::vector<uint64_t> Divided(const HostTier& host, Wanted wanted) const;
+  // Returns the domain that the next slab is taken from; nullopt: none has more than `fair`.
+  std::optional<DomainId> Giver(const HostTier& host, const std::vector<uint64_t>& fair) const;
+  bool HasTooMany(const HostTier& host) const { return Present(host) > slabs_ + leaving_; }
 
   uint64_t slabs_;
   std::vector<Domain> domains_;  // By id, as far as one was named.
   uint64_t between_ = 0;         // Slabs that no domain has, and that are on their way.
+  uint64_t coming_ = 0;          // Of those, the ones that come from no domain.
+  uint64_t leaving_ = 0;         // Slabs on their way out of the node.
 };
 
 }  // namespace kvtier

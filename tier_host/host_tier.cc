@@ -191,6 +191,18 @@ uint64_t HostTier::used_bytes() const {
   return bytes;
 }
 
+HostTier::Cut HostTier::cut() const {
+  Cut cut;
+  for (const Room& room : domains_) {
+    cut.free_slab_bytes += room.slots.free_slab_bytes();
+    room.slots.AddUseTo(&cut.sizes);
+  }
+  for (const auto& [slot_bytes, use] : cut.sizes) {
+    cut.split_bytes += use.slabs * slab_bytes_ - use.used * slot_bytes;
+  }
+  return cut;
+}
+
 void HostTier::Audit() const {
   for (const Room& room : domains_) {
     KVT_CHECK(room.arena->bytes().size() == room.slots.slab_count() * slab_bytes_);

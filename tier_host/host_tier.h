@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -119,6 +120,16 @@ class HostTier {
   const SlotPool& slots(DomainId domain) const;
   uint64_t capacity_bytes() const;
   uint64_t used_bytes() const;
+  // What the memory of all domains is cut into.
+  struct Cut {
+    uint64_t free_slab_bytes = 0;  // Of slabs without a slot: room for blocks of any size.
+    // Bytes that blocks of another size cannot have: free slots, and the rests at the ends of slabs
+    // with slots.
+    uint64_t split_bytes = 0;
+    std::map<uint64_t, SlotPool::SizeUse> sizes;  // By the size of the slots.
+  };
+  // O(slabs).
+  Cut cut() const;
   void Audit() const;
 
  private:

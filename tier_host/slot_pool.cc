@@ -134,6 +134,16 @@ void SlotPool::Free(SlotOffset offset) {
   if (!closed) List(number);
 }
 
+void SlotPool::AddUseTo(std::map<uint64_t, SizeUse>* sizes) const {
+  for (const Slab& slab : slabs_) {
+    if (slab.used == 0) continue;
+    SizeUse& use = (*sizes)[slab.slot_bytes];
+    ++use.slabs;
+    use.used += slab.used;
+    use.free += slab.free.size();
+  }
+}
+
 void SlotPool::AuditSlab(uint32_t number) const {
   const Slab& slab = slabs_[number];
   const bool present = slab.state == Slab::State::kPresent;

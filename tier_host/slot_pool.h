@@ -76,6 +76,14 @@ class SlotPool {
   SlabUse UseOf(uint32_t slab) const {
     return {.slot_bytes = slabs_[slab].slot_bytes, .used = slabs_[slab].used};
   }
+  // Numbers of slabs whose slots have one size, and of these slots.
+  struct SizeUse {
+    uint64_t slabs = 0;
+    uint64_t used = 0;
+    uint64_t free = 0;
+  };
+  // Adds those of this pool, by the size of the slots. O(slabs).
+  void AddUseTo(std::map<uint64_t, SizeUse>* sizes) const;
   // Number of slabs, absent ones included.
   uint32_t slab_count() const { return static_cast<uint32_t>(slabs_.size()); }
   uint32_t SlabOf(SlotOffset offset) const {

@@ -1,5 +1,6 @@
 #include "agent/flows/memory_mover.h"
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -14,8 +15,8 @@ namespace kvtier {
 Task<void> MemoryMover::Run() {
   while (!parts_.waits->ended()) {
     co_await ReturnStrays();
-    while (running_ < kMaxSlabMoves && parts_.executor->Now() >= no_memory_until_) {
-      const std::optional<SlabMove> move = parts_.shares->Next(*parts_.host);
+    while (running_ < kMaxSlabMoves) {
+      const std::optional<SlabMove> move = NextMove();
       if (!move.has_value()) break;
       ++running_;
       parts_.shares->Begin(*move);
@@ -25,10 +26,26 @@ Task<void> MemoryMover::Run() {
   }
 }
 
+std::optional<SlabMove> MemoryMover::NextMove() const {
+  // What leaves the node needs no memory.
+  if (parts_.executor->Now() < no_memory_until_) return parts_.shares->NextToLeave(*parts_.host);
+  const std::optional<SlabMove> move = parts_.shares->Next(*parts_.host);
+  if (move.has_value() || !fills_all_) return move;
+  return parts_.shares->NextToFill(*parts_.host);
+}
+
+void MemoryMover::FillAll() {
+  fills_all_ = true;
+  failure_.clear();
+  no_memory_until_ = absl::InfinitePast();
+}
+
 Task<void> MemoryMover::Carry(SlabMove move) {
   HostShares::Outcome outcome = HostShares::Outcome::kMoved;
   if (move.from.has_value() && !co_await TakeFrom(move)) outcome = HostShares::Outcome::kStayed;
-  if (outcome == HostShares::Outcome::kMoved) co_await GiveTo(move.to);
+  const bool arrives = outcome == HostShares::Outcome::kMoved && move.to.has_value();
+  const Room room = move.from.has_value() ? Room::kIsThere : Room::kIsUnknown;
+  if (arrives) co_await GiveTo(*move.to, room);
   parts_.shares->End(move, outcome);
   --running_;
 }
@@ -46,11 +63,10 @@ Task<bool> MemoryMover::TakeFrom(SlabMove move) {
   const Slab slab(domain, *chosen);
   parts_.host->CloseSlab(domain, *chosen);
   parts_.index->OrderNow(domain).BeginLeaving(*chosen);
-  const bool empty = co_await Drain(slab, move.to);
+  const bool empty = co_await Drain(slab, move);
   parts_.index->OrderNow(domain).EndLeaving(*chosen);
   if (!empty) {
     parts_.host->ReopenSlab(domain, *chosen);
-    ++figures_.timed_out;
     co_return false;
   }
   parts_.shares->NoteRemoved();
@@ -86,15 +102,22 @@ Task<void> MemoryMover::EmptyAll(DomainId domain) {
   }
 }
 
-Task<bool> MemoryMover::Drain(Slab slab, DomainId cause) {
+Task<bool> MemoryMover::Drain(Slab slab, SlabMove move) {
   const auto [domain, number] = slab;
   const absl::Time deadline = parts_.executor->Now() + kSlabLeaveTimeout;
   while (true) {
+    if (!move.to.has_value() && parts_.shares->HasRoomForAll(*parts_.host)) co_return false;
+    // Blocks that leave with the node's memory leave for no tenant.
+    const DomainId cause = move.to.value_or(domain);
     co_await MoveWorthier(slab, cause);
     parts_.evictor->EvictSlab(domain, number, cause);
     co_await MoveKept(slab);
     if (parts_.host->slots(domain).UseOf(number).used == 0) co_return true;
-    if (parts_.waits->ended() || parts_.executor->Now() >= deadline) co_return false;
+    if (parts_.waits->ended()) co_return false;
+    if (parts_.executor->Now() >= deadline) {
+      ++figures_.timed_out;
+      co_return false;
+    }
     co_await SleepUntil(parts_.executor, parts_.executor->Now() + kMemoryMoveInterval);
   }
 }
@@ -171,10 +194,12 @@ std::optional<uint32_t> MemoryMover::AbsentSlabOf(DomainId domain) const {
 }
 
 Task<void> MemoryMover::FillNew(DomainId domain, uint64_t slabs) {
-  for (; slabs > 0 && !parts_.waits->ended(); --slabs) co_await GiveTo(domain);
+  for (; slabs > 0 && !parts_.waits->ended(); --slabs) {
+    co_await GiveTo(domain, Room::kIsThere);
+  }
 }
 
-Task<void> MemoryMover::GiveTo(DomainId domain) {
+Task<void> MemoryMover::GiveTo(DomainId domain, Room room) {
   const std::optional<uint32_t> chosen = AbsentSlabOf(domain);
   if (!chosen.has_value()) {
     // Its last ones are on their way out.
@@ -183,19 +208,15 @@ Task<void> MemoryMover::GiveTo(DomainId domain) {
   }
   const Slab slab(domain, *chosen);
   between_.insert(slab);
-  const std::span<std::byte> bytes = parts_.host->BytesOf(domain, *chosen);
-  absl::Status filled;
-  ByteWorkers::Work fill = [&filled, arena = parts_.host->ArenaOf(domain),
-                            offset = *chosen * parts_.host->slab_bytes(),
-                            length = bytes.size()] { filled = arena->Fill(offset, length); };
-  co_await parts_.memory->Run(std::move(fill));
+  const absl::Status filled = co_await Fill(slab, room);
   if (!filled.ok()) {
     Log(LogLevel::kWarning, absl::StrCat("host memory does not grow: ", filled.message()));
+    failure_ = std::string(filled.message());
     no_memory_until_ = parts_.executor->Now() + kNoMemoryRetryInterval;
     between_.erase(slab);
     co_return;
   }
-  co_await parts_.disks->AddMemory(bytes);
+  co_await parts_.disks->AddMemory(parts_.host->BytesOf(domain, *chosen));
   parts_.host->AddSlab(domain, *chosen);
   between_.erase(slab);
   if (parts_.shares->Of(domain).maximum == 0) {
@@ -206,6 +227,28 @@ Task<void> MemoryMover::GiveTo(DomainId domain) {
   }
   TellCapacity(domain);
   ++figures_.moved;
+}
+
+Task<absl::Status> MemoryMover::Fill(Slab slab, Room room) {
+  const auto [domain, number] = slab;
+  absl::Status filled;
+  auto* const free_memory = room == Room::kIsUnknown ? parts_.free_memory : nullptr;
+  ByteWorkers::Work fill = [&filled, arena = parts_.host->ArenaOf(domain),
+                            offset = number * parts_.host->slab_bytes(),
+                            length = parts_.host->slab_bytes(), free_memory] {
+    const uint64_t free = free_memory == nullptr ? UINT64_MAX : free_memory();
+    filled = free >= length + kFreeMemoryLeft
+                 ? arena->Fill(offset, length)
+                 : absl::ResourceExhaustedError(absl::StrCat(
+                       "the system has ", free, " bytes left for the agent, and a slab takes ",
+                       length, " beside the ", kFreeMemoryLeft, " that stay free"));
+  };
+  co_await parts_.memory->Run(std::move(fill));
+  co_return filled;
+}
+
+size_t MemoryMover::SlabsBetween(DomainId domain) const {
+  return static_cast<size_t>(std::ranges::count(between_, domain, &Slab::first));
 }
 
 void MemoryMover::TellCapacity(DomainId domain) {
@@ -222,10 +265,8 @@ Task<void> MemoryMover::ReturnStrays() {
     const SlotPool& slots = parts_.host->slots(domain);
     Arena* const arena = parts_.host->ArenaOf(domain);
     const uint64_t held = arena->held_bytes();
-    uint64_t expected = slots.capacity_bytes();
-    for (const Slab& slab : between_) {
-      if (slab.first == domain) expected += parts_.host->slab_bytes();
-    }
+    const uint64_t expected =
+        slots.capacity_bytes() + SlabsBetween(domain) * parts_.host->slab_bytes();
     if (held <= expected) continue;
     std::vector<uint32_t> strays;
     for (const uint32_t slab : slots.absent_slabs()) {

@@ -3,7 +3,7 @@
 // dropped, those that are kept are copied to other slots of their domain, and when the last lease
 // has ended disks let go of the memory and the system gets it back. Then another slab is filled,
 // pinned for the disks and handed to the other domain. So no page is ever part of two domains'
-// memory.
+// memory. Slabs leave the node in the same way where it has too many (HostResizer).
 //
 // A slab moves in some 0.2 s, and in no more than kSlabLeaveTimeout where leases and reservations
 // hold it; kMaxSlabMoves are under way at a time.
@@ -12,11 +12,14 @@
 #ifndef KVTIER_AGENT_FLOWS_MEMORY_MOVER_H_
 #define KVTIER_AGENT_FLOWS_MEMORY_MOVER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "agent/disk/node_disks.h"
 #include "agent/index/block_index.h"
@@ -45,6 +48,9 @@ class MemoryMover {
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
     NodeDisks* disks = nullptr;
+    // Returns how much memory the system has left for the agent, in bytes; any thread. Null: it is
+    // not asked, and filling more than there is fails or ends the agent, as the system likes.
+    uint64_t (*free_memory)() = nullptr;
   };
   explicit MemoryMover(const Parts& parts) : parts_(parts) {}
 
@@ -53,6 +59,12 @@ class MemoryMover {
   // Fills so many slabs of a domain that is new, and that no slab moves to. REQUIRES: they are
   // absent.
   Task<void> FillNew(DomainId domain, uint64_t slabs);
+  // Takes all the memory that domains together may have, wanted or not, from now on until Rest(),
+  // though the system had none a moment ago.
+  void FillAll();
+  void Rest() { fills_all_ = false; }
+  // Returns why memory was not taken, the last time since FillAll(); empty: it was.
+  const std::string& failure() const { return failure_; }
   // Gives all memory of a domain back to the system, and ends when it has none. REQUIRES: none of
   // its slots is used, nor will be.
   Task<void> EmptyAll(DomainId domain);
@@ -66,16 +78,21 @@ class MemoryMover {
   };
   const Figures& figures() const { return figures_; }
   size_t running() const { return running_; }  // Slabs on their way.
+  // Returns how many absent slabs of the domain are being filled or emptied.
+  size_t SlabsBetween(DomainId domain) const;
 
  private:
   using Slab = std::pair<DomainId, uint32_t>;
+  // Returns the move that is to begin now; nullopt: none is.
+  std::optional<SlabMove> NextMove() const;
   Task<void> Carry(SlabMove move);
   // Takes a slab from the domain of the move. False: its slabs are held.
   Task<bool> TakeFrom(SlabMove move);
   // Gives the memory of a closed slab without used slots back to the system.
   Task<void> Remove(Slab slab);
-  // Waits until no slot of a closed slab is used. False: some still are after kSlabLeaveTimeout.
-  Task<bool> Drain(Slab slab, DomainId cause);
+  // Waits until no slot of a closed slab is used. False: some still are after kSlabLeaveTimeout, or
+  // the slab was to leave the node, which has room for it again.
+  Task<bool> Drain(Slab slab, SlabMove move);
   // Drops the blocks of the domain that leave first, for `cause`, and copies blocks of the slab to
   // where they lay outside of it, until the slab has none that nobody holds, or nothing else may
   // leave. Copies a block of it once at most.
@@ -85,7 +102,11 @@ class MemoryMover {
   // Returns the room that the block has in the slab; nullopt: it is not there, or is read.
   std::optional<BlockRoom> RoomToMove(const BlockKey& key, Slab slab) const;
   Task<void> MoveOne(BlockKey key, HostSlot slot);
-  Task<void> GiveTo(DomainId domain);
+  // Whether the system has memory for a slab: a tenant gave it back, or it is asked first.
+  enum class Room : uint8_t { kIsThere, kIsUnknown };
+  Task<void> GiveTo(DomainId domain, Room room);
+  // Fills an absent slab. Errors: kResourceExhausted, the system has no memory for it.
+  Task<absl::Status> Fill(Slab slab, Room room);
   // Tells who goes by how much memory the domain has.
   void TellCapacity(DomainId domain);
   // Gives memory back that workers took beyond what their domains have.
@@ -99,6 +120,8 @@ class MemoryMover {
   std::set<Slab> between_;
   absl::Time next_look_ = absl::InfinitePast();  // For strays.
   absl::Time no_memory_until_ = absl::InfinitePast();
+  bool fills_all_ = false;
+  std::string failure_;
 };
 
 }  // namespace kvtier

@@ -22,7 +22,10 @@ uint64_t BytesOfNewDomain(const NodeTenants::Options& options, const HostTier& h
 }  // namespace
 
 NodeTenants::NodeTenants(Options options, Parts parts)
-    : options_(std::move(options)), parts_(std::move(parts)), book_(options_.settings_file) {}
+    : options_(std::move(options)),
+      host_bytes_(options_.host_bytes),
+      parts_(std::move(parts)),
+      book_(options_.settings_file) {}
 
 Task<void> NodeTenants::TakeTurn() {
   if (!std::exchange(has_turn_, true)) co_return;
@@ -129,7 +132,7 @@ absl::Status NodeTenants::Admit(const TenantTable::Entry& entry) {
   rooms.index->AddDomain();
   parts_.residency->AddDomain(tenant.name);
   rooms.disks->AddDomain(tenant);
-  rooms.sessions->AddDomain(options_.host_bytes / parts_.tenants->size());
+  rooms.sessions->AddDomain(host_bytes_ / parts_.tenants->size());
   if (parts_.flows->disk_loader != nullptr) parts_.flows->disk_loader->AddDomain();
   rooms.turns->AddDomain();
   parts_.lessons->Add(absl::StrCat("host/", tenant.name), rooms.index->HazardsOf(domain));
@@ -144,7 +147,7 @@ absl::StatusOr<DomainId> NodeTenants::AddHostDomain(const std::string& name) {
   const bool moves = options_.host_memory == HostMemory::kMoving;
   return host->AddDomain(
       {.name = "kvtier-" + name,
-       .max_bytes = moves ? options_.host_bytes : BytesOfNewDomain(options_, *host)});
+       .max_bytes = moves ? options_.host_max_bytes : BytesOfNewDomain(options_, *host)});
 }
 
 void NodeTenants::FillHostDomain(DomainId domain) {
@@ -356,7 +359,7 @@ uint64_t NodeTenants::CapacityOf(Tier tier) const {
     case Tier::kGpu:
       return parts_.rooms.gpus->capacity_bytes();
     case Tier::kHost:
-      return options_.host_bytes;
+      return host_bytes_;
     case Tier::kDisk:
       break;
   }
@@ -396,7 +399,12 @@ void NodeTenants::DivideHost() {
     if (share.maximum != UINT64_MAX) share.maximum /= options_.slab_bytes;
     slabs[tenants[i]->domain] = share;
   }
-  parts_.shares->Divide(slabs);
+  parts_.shares->Resize(host_bytes_ / options_.slab_bytes, slabs);
+}
+
+void NodeTenants::SetHostSlabs(uint64_t slabs) {
+  host_bytes_ = slabs * options_.slab_bytes;
+  ApplyShares();
 }
 
 void NodeTenants::DivideDisks() {

@@ -45,7 +45,8 @@ namespace kvtier {
 class NodeTenants {
  public:
   struct Options {
-    uint64_t host_bytes = 0;  // Host memory of all tenants.
+    uint64_t host_bytes = 0;      // Host memory of all tenants, at first.
+    uint64_t host_max_bytes = 0;  // That it may grow to.
     uint64_t slab_bytes = 0;
     HostMemory host_memory = HostMemory::kFixed;
     TenantSettingsMap settings_file;  // That the agent was started with.
@@ -110,6 +111,9 @@ class NodeTenants {
   // Why kept settings were not read when the agent started; empty: they were.
   const std::string& settings_failure() const { return settings_failure_; }
   uint64_t CapacityOf(Tier tier) const;
+  // Sets how much host memory all tenants have together from now on. REQUIRES: it is no more than
+  // host_max_bytes.
+  void SetHostSlabs(uint64_t slabs);
 
   // Evicts what is released of tenants that were dropped.
   void Sweep();
@@ -152,6 +156,7 @@ class NodeTenants {
   Task<void> EndDomain(DomainId domain);
 
   const Options options_;
+  uint64_t host_bytes_;  // Host memory of all tenants.
   Parts parts_;
   TenantBook book_;
   absl::Status may_keep_;  // Not OK: what is kept cannot be read, so it is not to be replaced.

@@ -57,6 +57,7 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arriv
   block.meta = meta;
   block.offset = slot.offset().value;
   block.slot = std::move(slot);
+  padding_bytes_ += block.slot.slot_bytes() - meta.length;
   const DomainId domain = block.slot.domain();
   HostOrder& order = OrderOf(block);
   order.AdvanceTo(now);
@@ -79,6 +80,7 @@ HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
   if (was_kept != KeptNumber{}) Unkeep(key);
   const bool was_aside = OrderOf(*block).Erase(block->place, block->slot);
   HostSlot slot = std::move(block->slot);
+  padding_bytes_ -= slot.slot_bytes() - block->meta.length;
   blocks_.Erase(block);
   parts_.changes->Tell({.delta = {.kind = Delta::Kind::kRemove, .tier = Tier::kHost, .key = key},
                         .domain = slot.domain(),
@@ -281,15 +283,17 @@ std::vector<Delta> BlockIndex::Snapshot() const {
 
 void BlockIndex::Audit() const {
   uint64_t pinned = 0;
+  uint64_t padding = 0;
   size_t held = 0;
   blocks_.ForEach([&](const HostBlock& block) {
+    padding += block.slot.slot_bytes() - block.meta.length;
     KVT_CHECK(Find(block.meta.key) == &block);
     KVT_CHECK(block.slot && block.offset == block.slot.offset().value);
     KVT_CHECK(host_order(block.slot.domain()).KeyOf(block.place) == block.meta.key);
     if (block.pins > 0) pinned += block.meta.length;
     if (block.pins > 0 || block.kept != KeptNumber{}) ++held;
   });
-  KVT_CHECK(pinned == pinned_bytes());
+  KVT_CHECK(pinned == pinned_bytes() && padding == padding_bytes_);
   size_t ordered = 0;
   size_t held_in_orders = 0;
   for (const std::optional<HostOrder>& order : host_) {

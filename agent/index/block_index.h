@@ -149,6 +149,8 @@ class BlockIndex final : public PinHome {
   size_t blocks_in(Tier tier) const;
   // Counts the copies of blocks in all tiers.
   size_t copies() const;
+  // Returns how many bytes of the slots of blocks in host memory their payloads leave.
+  uint64_t padding_bytes() const { return padding_bytes_; }
   size_t blocks_in_host(DomainId domain) const { return host_order(domain).size(); }
   // Returns host and disk copies as adds, in the order of the keys: a snapshot.
   std::vector<Delta> Snapshot() const;
@@ -179,6 +181,7 @@ class BlockIndex final : public PinHome {
 
   const Parts parts_;
   HostBlocks blocks_;
+  uint64_t padding_bytes_ = 0;
   // By domain, never empty: made anew in place when a domain is dropped.
   std::deque<std::optional<HostOrder>> host_;
   absl::flat_hash_set<DomainId> dropped_;

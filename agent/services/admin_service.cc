@@ -214,6 +214,7 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
   if (agent_->sessions().staging().enabled()) {
     FillStaging(agent_->sessions().staging().report(), stats, response->mutable_staging());
   }
+  FillHostMemory(response->mutable_host_memory());
   response->set_altered_blocks(stats.host.verify_failures);
   response->set_disk_io(about_.disk_io);
   response->set_device(about_.device);

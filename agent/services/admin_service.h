@@ -2,7 +2,7 @@
 // alone: who may ask may name any tenant's blocks. Read-only but for
 // EvictTier, EraseTenant and DropPrefix, which drop cached copies and nothing else, EndTenantKept,
 // SetTenant and DropTenant, which say who may come, StartDiskVerify, which drops what is damaged,
-// and ResizeGpuPool, which drops what there is no room for.
+// and ResizeGpuPool and ResizeHostMemory, which drop what there is no room for.
 #ifndef KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
 #define KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
 
@@ -63,6 +63,9 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                        v1::EraseTenantResponse* response) override;
   Reactor* ResizeGpuPool(Context* context, const v1::ResizeGpuPoolRequest* request,
                          v1::ResizeGpuPoolResponse* response) override;
+  // Implemented in admin_host_service.cc.
+  Reactor* ResizeHostMemory(Context* context, const v1::ResizeHostMemoryRequest* request,
+                            v1::ResizeHostMemoryResponse* response) override;
   Reactor* StartDiskVerify(Context* context, const v1::StartDiskVerifyRequest* request,
                            v1::StartDiskVerifyResponse* response) override;
   Reactor* DiskVerifyStatus(Context* context, const v1::DiskVerifyStatusRequest* request,
@@ -92,6 +95,9 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                                    v1::EraseTenantResponse* response);
   Task<absl::Status> DoResizeGpuPool(const v1::ResizeGpuPoolRequest* request,
                                      v1::ResizeGpuPoolResponse* response);
+  Task<absl::Status> DoResizeHostMemory(const v1::ResizeHostMemoryRequest* request,
+                                        v1::ResizeHostMemoryResponse* response);
+  void FillHostMemory(v1::HostMemoryReport* report);
   void FillDisks(v1::AgentStatusResponse* response) const;
   Task<absl::Status> DoStartDiskVerify(const v1::StartDiskVerifyRequest* request,
                                        v1::StartDiskVerifyResponse* response);

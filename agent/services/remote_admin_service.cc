@@ -41,6 +41,12 @@ RemoteAdminService::Reactor* RemoteAdminService::ResizeGpuPool(
   return Refuse(context, "ResizeGpuPool");
 }
 
+RemoteAdminService::Reactor* RemoteAdminService::ResizeHostMemory(
+    Context* context, const v1::ResizeHostMemoryRequest* /*request*/,
+    v1::ResizeHostMemoryResponse* /*response*/) {
+  return Refuse(context, "ResizeHostMemory");
+}
+
 RemoteAdminService::Reactor* RemoteAdminService::StartDiskVerify(
     Context* context, const v1::StartDiskVerifyRequest* /*request*/,
     v1::StartDiskVerifyResponse* /*response*/) {

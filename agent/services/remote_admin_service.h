@@ -34,6 +34,8 @@ class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
                        v1::EraseTenantResponse* response) override;
   Reactor* ResizeGpuPool(Context* context, const v1::ResizeGpuPoolRequest* request,
                          v1::ResizeGpuPoolResponse* response) override;
+  Reactor* ResizeHostMemory(Context* context, const v1::ResizeHostMemoryRequest* request,
+                            v1::ResizeHostMemoryResponse* response) override;
   Reactor* StartDiskVerify(Context* context, const v1::StartDiskVerifyRequest* request,
                            v1::StartDiskVerifyResponse* response) override;
   Reactor* DiskVerifyStatus(Context* context, const v1::DiskVerifyStatusRequest* request,

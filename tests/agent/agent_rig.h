@@ -30,6 +30,8 @@ class AgentRig {
  public:
   struct Shape {
     uint64_t slots = 16;  // Of each tenant, in host memory.
+    uint64_t max_slots = 0;  // Of all tenants, that host memory may grow to; 0: as it is.
+    uint64_t (*free_memory)() = nullptr;
     bool third_tenant = false;
     uint64_t gpu_slots = 0;  // 0: no device.
     uint64_t gpu_max_slots = 0;
@@ -75,6 +77,7 @@ class AgentRig {
                            .tenants = *TenantTable::Create(tenants),
                            .tenant_settings = shape.tenant_settings,
                            .host_bytes = tenants.size() * shape.slots * kRigBlockBytes,
+                           .host_max_bytes = shape.max_slots * kRigBlockBytes,
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
                            .host_memory = shape.host_memory,
                            .staging_bytes = shape.staging_slots * kRigBlockBytes,
@@ -103,7 +106,8 @@ class AgentRig {
                                                       .transport = shape.transport,
                                                       .coordinator = shape.coordinator,
                                                       .lessons = shape.lessons,
-                                                      .tenants = shape.tenants});
+                                                      .tenants = shape.tenants,
+                                                      .free_memory = shape.free_memory});
     KVT_CHECK(created.ok());
     agent = *std::move(created);
     KVT_CHECK(Run(agent->Start()).ok());

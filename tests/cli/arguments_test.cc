@@ -81,7 +81,7 @@ TEST(Arguments, NameTheGpuThatIsResized) {
   EXPECT_EQ(Parse("gpu resize 1GiB")->gpu_device, "");
   const auto named = Parse(std::string("gpu resize 1GiB --device ") + kGpu);
   ASSERT_TRUE(named.ok()) << named.status();
-  EXPECT_EQ(named->gpu_bytes, uint64_t{1} << 30);
+  EXPECT_EQ(named->resize_bytes, uint64_t{1} << 30);
   EXPECT_EQ(named->gpu_device, kGpu);
 }
 
@@ -212,6 +212,10 @@ TEST(Arguments, SayWhatIsWrong) {
       {"gpu resize 1GiB 2GiB", "needs one size"},
       {"gpu resize 0", "not '0'"},
       {"gpu resize much", "not 'much'"},
+      {"host", "needs a second word: resize"},
+      {"host resize", "host resize needs one size"},
+      {"host resize some", "not 'some'"},
+      {"host resize 1GiB --device cuda:1", "host resize does not take --device"},
       {"gpu resize 1GiB --yes", "gpu resize does not take --yes"},
       {"gpu resize 1GiB --device cuda:1", "as kvtier tiers shows it, not 'cuda:1'"},
       {std::string("gpu resize 1GiB --device G") + kGpu, "--device is the UUID of a GPU"},

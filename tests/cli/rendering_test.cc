@@ -210,6 +210,22 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
         "passed_blocks": 0,
         "avoided_peers": 0
       },
+      "host_memory": {
+        "bytes": 0,
+        "target_bytes": 0,
+        "min_bytes": 0,
+        "max_bytes": 0,
+        "slab_bytes": 0,
+        "failure": "",
+        "moves": false,
+        "free_slab_bytes": 0,
+        "padding_bytes": 0,
+        "split_bytes": 0,
+        "moved_slabs": 0,
+        "copied_blocks": 0,
+        "held_slabs": 0,
+        "slot_sizes": []
+      },
       "worker_memory": "direct",
       "staging": {
         "session_bytes": 0,
@@ -418,27 +434,6 @@ TEST(SettingsTable, SaysWhenNothingIsSet) {
   response.mutable_settings(0)->set_value("1");
   EXPECT_EQ(SettingsTable(response), "NAME   VALUE\nquota  1\n");
   EXPECT_THAT(SettingsJson(response), HasSubstr("\"name\": \"quota\",\n"));
-}
-
-TEST(TiersTable, SaysWhichOrderIsFollowedAndWhatEachWouldFind) {
-  v1::AgentStatusResponse status;
-  v1::TierReport* const host = status.add_tiers();
-  host->set_tier(v1::TIER_HOST);
-  v1::EvictionReport* const eviction = host->mutable_eviction();
-  eviction->set_policy("learnt");
-  eviction->set_orders(3);
-  eviction->set_refused_blocks(12);
-  eviction->set_learnt_hit_share(0.25);
-  eviction->set_lru_hit_share(0.205);
-  const auto table = [&status] { return TiersTable({{"a", status}}); };
-  EXPECT_THAT(table(), HasSubstr("eviction         learnt\n"));
-  EXPECT_THAT(table(), HasSubstr("worth no room        12\n"));
-  EXPECT_THAT(table(), HasSubstr("learnt finds     25.0 %\n"));
-  EXPECT_THAT(table(), HasSubstr("lru would find   20.5 %\n"));
-  eviction->set_following_lru(1);
-  EXPECT_THAT(table(), HasSubstr("learnt, lru in 1 of 3\n"));
-  eviction->set_following_lru(3);
-  EXPECT_THAT(table(), HasSubstr("learnt, lru now\n"));
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ void Coverage::Add(const AgentStats& agent, uint64_t gpu_offloads, const TierSta
 
 void Coverage::Add(const Coverage& other) {
   moved_slabs += other.moved_slabs;
+  host_sizes += other.host_sizes;
   blocks_for_others += other.blocks_for_others;
   crashes += other.crashes;
   host_hits += other.host_hits;
@@ -134,6 +135,7 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"orders that followed what they learnt", learnt_orders},
           {"blocks advised of", advised_blocks},
           {"slabs moved between tenants", moved_slabs},
+          {"sizes of host memory", host_sizes},
           {"blocks that left for another tenant", blocks_for_others},
           {"blocks kept", kept_blocks},
           {"blocks dropped with a prefix", dropped_blocks}};

@@ -56,6 +56,7 @@ struct Coverage {
   uint64_t learnt_orders = 0;      // Of agents that ended while the order followed what it learnt.
   uint64_t advised_blocks = 0;
   uint64_t moved_slabs = 0;        // Of host memory, from one tenant to another.
+  uint64_t host_sizes = 0;         // Other sizes of host memory that were begun.
   uint64_t blocks_for_others = 0;  // Blocks that left host memory for another tenant.
   uint64_t kept_blocks = 0;
   uint64_t dropped_blocks = 0;  // With what descends from a prefix.

@@ -1,17 +1,24 @@
 #include "tests/sim/share_watch.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "core/check.h"
 
 namespace kvtier::sim {
 namespace {
 
 // A slab is waited for no longer than kSlabLeaveTimeout; another one is tried then, and moved.
 constexpr absl::Duration kBound = absl::Seconds(100);
+// Pages that a worker took by reading memory that its domain has no more are given back within
+// this.
+constexpr absl::Duration kStrayBound = absl::Seconds(2);
 
 }  // namespace
 
@@ -39,12 +46,44 @@ void ShareWatch::Look(absl::Time now) {
         absl::StrCat(name_, ": tenant ", i, " has lacked some of its ", share.guaranteed,
                      " guaranteed slabs for ", absl::FormatDuration(now - since)));
   }
+  LookAtPages(now);
   // Where memory is fixed a tenant that comes gets a slab beside what the others have.
   const bool is_bounded =
       agent_->options().host_memory == HostMemory::kMoving && agent_->options().staging_bytes == 0;
-  oracle_->Expect(!is_bounded || present <= agent_->host_shares().slabs(),
+  // A node that shrinks has what it had until that has left.
+  uint64_t bound = agent_->host_shares().slabs();
+  if (agent_->host_resizer().is_under_way()) bound = std::max(bound, last_present_);
+  last_present_ = present;
+  oracle_->Expect(!is_bounded || present <= bound,
                   absl::StrCat(name_, " has ", present, " slabs of host memory, and may have ",
                                agent_->host_shares().slabs()));
+}
+
+void ShareWatch::LookAtPages(absl::Time now) {
+  std::set<std::pair<dev_t, ino_t>> files;
+  for (size_t i = 0; i < agent_->host().domain_count(); ++i) {
+    const auto domain = static_cast<DomainId>(i);
+    const Arena& arena = agent_->host().arena(domain);
+    struct stat file{};
+    KVT_CHECK(fstat(arena.read_only_fd(), &file) == 0);
+    oracle_->Expect(files.insert({file.st_dev, file.st_ino}).second,
+                    absl::StrCat(name_, ": tenant ", i, " shares a file with another"));
+    const SlotPool& slots = agent_->host().slots(domain);
+    const uint64_t held = arena.held_bytes();
+    oracle_->Expect(held >= slots.capacity_bytes(),
+                    absl::StrCat(name_, ": tenant ", i, " has ", slots.capacity_bytes(),
+                                 " bytes of slabs, and ", held, " of pages"));
+    const uint64_t most =
+        slots.capacity_bytes() + agent_->mover().SlabsBetween(domain) * slots.slab_bytes();
+    if (held <= most) {
+      stray_since_.erase(domain);
+      continue;
+    }
+    const absl::Time since = stray_since_.try_emplace(domain, now).first->second;
+    oracle_->Expect(now - since <= kStrayBound,
+                    absl::StrCat(name_, ": tenant ", i, " keeps ", held,
+                                 " bytes of pages, and has ", most, " of slabs"));
+  }
 }
 
 }  // namespace kvtier::sim

@@ -1,11 +1,13 @@
 // ShareWatch holds an agent against what it promises its tenants of host memory: a tenant that
-// wants its guarantee has it within a stated time, and all together never take more than the node
-// has.
+// wants its guarantee has it within a stated time, all together never take more than the node
+// has, and no two of them share a page.
 #ifndef KVTIER_TESTS_SIM_SHARE_WATCH_H_
 #define KVTIER_TESTS_SIM_SHARE_WATCH_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "agent/agent.h"
@@ -27,10 +29,15 @@ class ShareWatch {
   // Returns whether the domain lacks some of its guarantee.
   bool IsShort(DomainId domain, const TierShare& share) const;
 
+  // Each domain's memory is a file of its own, and there is as much of it as its slabs are.
+  void LookAtPages(absl::Time now);
+
   const Agent* const agent_;
   Oracle* const oracle_;
   const std::string name_;
   std::map<DomainId, absl::Time> short_since_;
+  std::map<DomainId, absl::Time> stray_since_;  // The domain's file has pages beyond its slabs.
+  uint64_t last_present_ = 0;                   // Slabs.
 };
 
 }  // namespace kvtier::sim

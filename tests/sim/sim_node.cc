@@ -108,6 +108,7 @@ void SimNode::Boot() {
       .address = address_,
       .tenants = Tenants(),
       .host_bytes = options_.host_bytes,
+      .host_max_bytes = 2 * options_.host_bytes,
       .slab_bytes = kSlabBytes,
       .host_memory = options_.host_memory,
       .staging_bytes = options_.staging_bytes,
@@ -293,12 +294,20 @@ void SimNode::DrawShare(size_t tenant) {
   agent_->scope()->Spawn(SetShare(agent_.get(), std::move(change)));
 }
 
+void SimNode::ResizeHost(uint64_t percent) {
+  const uint64_t bytes = options_.host_bytes * percent / 100;
+  const absl::Status begun = agent_->host_resizer().Begin(bytes);
+  world_.trace->Add("host memory", {number(), bytes, begun.ok() ? 1ULL : 0ULL});
+  if (begun.ok()) ++past_.host_sizes;
+}
+
 bool SimNode::memory_rests() const {
-  return agent_->mover().running() == 0 &&
+  return agent_->mover().running() == 0 && !agent_->host_resizer().is_under_way() &&
          (!memory_moves() || !agent_->host_shares().Next(agent_->host()).has_value());
 }
 
 void SimNode::ResetShares() {
+  if (serves()) ResizeHost(100);
   for (size_t tenant = 0; running() && tenant < kTenants; ++tenant) {
     TenantChange change{.name = Tenants().OfDomain(static_cast<DomainId>(tenant)).name};
     for (const ShareField field : kAllShareFields) {
@@ -397,7 +406,7 @@ void SimNode::ExpectQuiet() {
   expect("sessions", agent_->sessions().table().size(), 0);
   expect("leases", agent_->sessions().leases().size(), 0);
   expect("reservations", agent_->sessions().reservations().size(), 0);
-  const size_t movers = memory_moves() ? 1 : 0;
+  const size_t movers = (memory_moves() ? 1 : 0) + (agent_->host_resizer().is_under_way() ? 1 : 0);
   expect("flows", agent_->scope()->running(),
          kIdleFlows + disks_.size() + movers + agent_->mover().running());
   expect("fetches", transport_->running(), 0);

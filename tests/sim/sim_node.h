@@ -133,7 +133,10 @@ class SimNode {
   void AskForRoom(size_t tenant, size_t space);
   // Gives the tenant another share of host memory, as drawn.
   void DrawShare(size_t tenant);
-  // Gives all tenants equal shares again.
+  // Begins to bring host memory to another size, in percent of the one at the start. One that the
+  // node cannot have is refused. REQUIRES: it serves.
+  void ResizeHost(uint64_t percent);
+  // Gives all tenants equal shares again, and host memory the size that it had at the start.
   void ResetShares();
   // Gives each tenant another share of the disks, or none. REQUIRES: it serves.
   void ChangeDiskShares();

@@ -36,6 +36,9 @@ constexpr absl::Duration kProofTime = absl::Seconds(90);
 constexpr absl::Duration kAuditInterval = absl::Milliseconds(500);
 constexpr absl::Duration kRoomInterval = absl::Milliseconds(200);
 constexpr absl::Duration kGuestInterval = absl::Milliseconds(500);
+// Another size of host memory comes to one node each time, between these parts of the first size.
+constexpr absl::Duration kSizeInterval = absl::Seconds(2);
+constexpr uint64_t kSmallestPercent = 50, kLargestPercent = 200;
 
 Task<void> Visit(GuestVisit::Parts parts, GuestVisit::Manners manners,
                  std::shared_ptr<bool> is_here) {
@@ -50,6 +53,7 @@ World::World(const WorldOptions& options)
     : kind_(options.kind),
       random_(options.seed),
       guests_random_(options.seed + 1),
+      sizes_random_(options.seed + 2),
       executor_(&time_),
       trace_(&executor_, options.aloud),
       oracle_(&executor_),
@@ -137,6 +141,16 @@ Task<void> World::AskForRoom(absl::Time until) {
   }
 }
 
+Task<void> World::ChangeSizes(absl::Time until) {
+  while (time_.Now() < until) {
+    co_await SleepUntil(&executor_, time_.Now() + kSizeInterval);
+    SimNode& node = *nodes_[sizes_random_.Below(nodes_.size())];
+    const uint64_t range = kLargestPercent - kSmallestPercent + 1;
+    const uint64_t percent = kSmallestPercent + sizes_random_.Below(range);
+    if (node.serves()) node.ResizeHost(percent);
+  }
+}
+
 Task<void> World::LetGuestsCome(absl::Time until) {
   while (time_.Now() < until) {
     co_await SleepUntil(&executor_, time_.Now() + kGuestInterval);
@@ -191,6 +205,7 @@ Outcome World::Run() {
   const absl::Time healed =
       time_.Now() + (kind_ == WorldKind::kWhole ? kFaultyTime : kFaultyPoolTime);
   scope_.Spawn(AskForRoom(healed));
+  scope_.Spawn(ChangeSizes(healed));
   if (kind_ == WorldKind::kWhole) scope_.Spawn(LetGuestsCome(healed));
   RunUntil(healed);
 

@@ -66,6 +66,8 @@ class World {
   void KillWorker(size_t which);
   // Asks for a slot of some size, again and again, while things go wrong.
   Task<void> AskForRoom(absl::Time until);
+  // Nodes grow and shrink.
+  Task<void> ChangeSizes(absl::Time until);
   // Lets tenants come to nodes, one at a time to each, and be dropped, while things go wrong.
   Task<void> LetGuestsCome(absl::Time until);
   // Steps until `until`, or something failed; audits every so often.
@@ -91,6 +93,7 @@ class World {
   const WorldKind kind_;
   testing::SimRandom random_;
   testing::SimRandom guests_random_;  // Of its own: guests change no other draw.
+  testing::SimRandom sizes_random_;   // The same of sizes of host memory.
   testing::SimTime time_;
   testing::SimExecutor executor_;  // Of workers and faults.
   Trace trace_;

@@ -57,6 +57,14 @@ grpc::Status FakeAgentAdmin::ResizeGpuPool(grpc::ServerContext* /*context*/,
   return status;
 }
 
+grpc::Status FakeAgentAdmin::ResizeHostMemory(grpc::ServerContext* /*context*/,
+                                              const v1::ResizeHostMemoryRequest* request,
+                                              v1::ResizeHostMemoryResponse* response) {
+  host_resize_asked = *request;
+  *response = host_resized;
+  return status;
+}
+
 grpc::Status FakeAgentAdmin::StartDiskVerify(grpc::ServerContext* /*context*/,
                                              const v1::StartDiskVerifyRequest* request,
                                              v1::StartDiskVerifyResponse* response) {
@@ -85,7 +93,7 @@ grpc::Status FakeAgentAdmin::ListTenants(grpc::ServerContext* /*context*/,
                                          const v1::ListTenantsRequest* /*request*/,
                                          v1::ListTenantsResponse* response) {
   *response = tenants;
-  return status;
+  return tenants_status.ok() ? status : tenants_status;
 }
 
 grpc::Status FakeAgentAdmin::ListTenantsKept(grpc::ServerContext* /*context*/,

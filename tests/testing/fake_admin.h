@@ -33,6 +33,8 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   v1::EraseTenantRequest erase_asked;  // The last request.
   v1::ResizeGpuPoolResponse resized;
   v1::ResizeGpuPoolRequest resize_asked;  // The last request.
+  v1::ResizeHostMemoryResponse host_resized;
+  v1::ResizeHostMemoryRequest host_resize_asked;  // The last request.
   // StartDiskVerify's answer, and then those of DiskVerifyStatus, one after another; the
   // last one stays.
   v1::StartDiskVerifyResponse verify_began;
@@ -40,6 +42,7 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   v1::StartDiskVerifyRequest verify_asked;  // The last request.
   v1::DescribeSharingResponse sharing;
   v1::ListTenantsResponse tenants;
+  grpc::Status tenants_status;  // Not OK: the answer to ListTenants alone.
   v1::ListTenantsKeptResponse kept;
   v1::ListTenantsKeptRequest kept_asked;  // The last request, as the next two.
   v1::EndTenantKeptResponse ended;
@@ -64,6 +67,9 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
                            v1::EraseTenantResponse* response) override;
   grpc::Status ResizeGpuPool(grpc::ServerContext* context, const v1::ResizeGpuPoolRequest* request,
                              v1::ResizeGpuPoolResponse* response) override;
+  grpc::Status ResizeHostMemory(grpc::ServerContext* context,
+                                const v1::ResizeHostMemoryRequest* request,
+                                v1::ResizeHostMemoryResponse* response) override;
   grpc::Status StartDiskVerify(grpc::ServerContext* context,
                                const v1::StartDiskVerifyRequest* request,
                                v1::StartDiskVerifyResponse* response) override;

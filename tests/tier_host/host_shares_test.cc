@@ -29,12 +29,14 @@ constexpr DomainId kC{2};
 // Some domains, whose slabs move at once; a slot is a whole slab.
 class Node {
  public:
-  Node(uint64_t slabs, const std::vector<uint64_t>& at_first) : shares(slabs, at_first.size()) {
+  // The node may grow to `max_slabs`, and no further than it is where they are fewer.
+  Node(uint64_t slabs, const std::vector<uint64_t>& at_first, uint64_t max_slabs = 0)
+      : shares(slabs, at_first.size()) {
     HostTier::Options options{.slab_bytes = kSlab};
     for (const uint64_t of_one : at_first) {
       options.domains.push_back({.name = absl::StrCat("domain", options.domains.size()),
                                  .bytes = of_one * kSlab,
-                                 .max_bytes = slabs * kSlab});
+                                 .max_bytes = std::max(slabs, max_slabs) * kSlab});
     }
     host = *HostTier::Create(options);
     slots_.resize(at_first.size());
@@ -49,6 +51,14 @@ class Node {
     }
     all[domain] = share;
     shares.Divide(all);
+  }
+  // Gives the node another number of slabs, and each domain an equal part of them guaranteed.
+  void Resize(uint64_t slabs) {
+    std::map<DomainId, TierShare> all;
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      all[static_cast<DomainId>(i)] = {.guaranteed = slabs / slots_.size()};
+    }
+    shares.Resize(slabs, all);
   }
   uint64_t held(DomainId domain) const { return host->slots(domain).present_slabs(); }
   uint64_t used(DomainId domain) const { return SlotsOf(domain).size(); }
@@ -71,7 +81,9 @@ class Node {
       host->CloseSlab(*move.from, slab);
       host->RemoveSlab(*move.from, slab);
     }
-    host->AddSlab(move.to, *host->slots(move.to).absent_slabs().begin());
+    if (move.to.has_value()) {
+      host->AddSlab(*move.to, *host->slots(*move.to).absent_slabs().begin());
+    }
   }
   // Carries moves out until there is none, and returns how many there were.
   uint64_t Settle() {
@@ -225,50 +237,128 @@ TEST(HostSharesTest, WhoIsNotNamedAnyMoreGivesEverythingBack) {
   EXPECT_EQ(node.held(kB), 0u);
 }
 
+TEST(HostSharesTest, ANodeThatShrinksGivesFreeSlabsUpFirstAndThenWhatIsBeyondFairShares) {
+  Node node(10, {5, 5});
+  node.Use(kA, 5);
+  node.Use(kB, 2);
+  node.Resize(6);
+  EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kB}));
+  EXPECT_EQ(node.Settle(), 4u);
+  EXPECT_TRUE(node.shares.IsSettled(*node.host));
+  EXPECT_EQ(node.held(kA), 3u);
+  EXPECT_EQ(node.held(kB), 3u);
+  EXPECT_EQ(node.used(kB), 2u) << "what it used of its guarantee stayed";
+}
+
+TEST(HostSharesTest, ADomainThatLacksItsGuaranteeComesBeforeANodeThatShrinks) {
+  Node node(10, {9, 1});
+  node.Use(kA, 9);
+  node.Use(kB, 1);
+  node.Resize(8);
+  EXPECT_EQ(node.shares.Next(*node.host), (SlabMove{.from = kA, .to = kB}));
+  node.Settle();
+  EXPECT_EQ(node.held(kA) + node.held(kB), 8u);
+  EXPECT_GE(node.held(kB), 2u) << "what it uses, and one";
+}
+
+TEST(HostSharesTest, ANodeThatGrowsIsFilledWhereNobodyAsks) {
+  Node node(4, {2, 2}, 8);
+  EXPECT_EQ(node.shares.NextToFill(*node.host), std::nullopt) << "there is no memory to spare";
+  node.Resize(8);
+  EXPECT_EQ(node.shares.Next(*node.host), std::nullopt);
+  while (const auto move = node.shares.NextToFill(*node.host)) node.Carry(*move);
+  EXPECT_EQ(node.held(kA), 4u);
+  EXPECT_EQ(node.held(kB), 4u);
+}
+
+TEST(HostSharesTest, MemoryThatNobodyMayHaveIsNotTaken) {
+  Node node(4, {2, 2}, 8);
+  node.shares.Resize(8, {{kA, {.maximum = 3}}, {kB, {.maximum = 2}}});
+  EXPECT_EQ(node.shares.NextToFill(*node.host), (SlabMove{.to = kA}));
+  node.Carry({.to = kA});
+  EXPECT_EQ(node.shares.NextToFill(*node.host), std::nullopt);
+}
+
+TEST(HostSharesTest, SlabsOnTheirWayOutAreNotTakenTwice) {
+  Node node(4, {2, 2});
+  node.Resize(3);
+  const SlabMove move = *node.shares.NextToLeave(*node.host);
+  node.shares.Begin(move);
+  node.host->CloseSlab(*move.from, *node.host->slots(*move.from).LastFree());
+  EXPECT_FALSE(node.shares.IsSettled(*node.host));
+  EXPECT_EQ(node.shares.NextToLeave(*node.host), std::nullopt);
+  EXPECT_FALSE(node.shares.HasRoomForAll(*node.host));
+  node.Resize(4);
+  EXPECT_TRUE(node.shares.HasRoomForAll(*node.host)) << "so that the slab can stay";
+  EXPECT_EQ(node.shares.NextToFill(*node.host), std::nullopt) << "it is there still";
+  node.host->ReopenSlab(*move.from, 1);
+  node.shares.End(move, HostShares::Outcome::kStayed);
+  EXPECT_TRUE(node.shares.IsSettled(*node.host));
+}
+
+TEST(HostSharesTest, WhatIsFixedStaysWhenTheNodeShrinks) {
+  Node node(10, {5, 5});
+  node.shares.Fix(kA);
+  node.Resize(6);
+  node.Settle();
+  EXPECT_EQ(node.held(kA), 5u);
+  EXPECT_EQ(node.held(kB), 1u);
+}
+
 TEST(HostSharesDeathTest, GuaranteesBeyondAllSlabsAbort) {
   HostShares shares(10, 2);
   EXPECT_DEATH(shares.Divide({{kA, {.guaranteed = 6}}, {kB, {.guaranteed = 5}}}), "CHECK failed");
 }
 
 // Law of the shares, whatever happens: a domain has what it wants of its guarantee as soon as
-// nothing is to move; what moves on the way there never leaves a domain with less than that; and
-// moves end.
+// nothing is to move; what moves on the way there never leaves a domain with less than that; all
+// together have no more than the node, whose size changes; and moves end.
 TEST(HostSharesModelTest, AMillionOperationsBreakNoGuarantee) {
   std::mt19937_64 random(testing::TestSeed());
-  constexpr uint64_t kSlabs = 40;
+  constexpr uint64_t kMaxSlabs = 40;
   constexpr size_t kDomains = 5;
-  Node node(kSlabs, {8, 8, 8, 8, 8});
+  uint64_t slabs = kMaxSlabs;
+  Node node(slabs, {8, 8, 8, 8, 8});
   const auto wanted = [&](DomainId domain) {
-    if (node.host->slots(domain).free_slabs() == 0) return kSlabs;
+    if (node.host->slots(domain).free_slabs() == 0) return slabs;
     return node.used(domain) + std::max<uint64_t>(1, node.used(domain) / kHeadroomDivisor);
   };
   for (int step = 0; step < 1'000'000; ++step) {
     const auto domain = static_cast<DomainId>(random() % kDomains);
     if (random() % 1000 == 0) {
+      if (random() % 2 == 0) slabs = kDomains + random() % (kMaxSlabs - kDomains + 1);
       std::map<DomainId, TierShare> shares;
       for (size_t i = 0; i < kDomains; ++i) {
         if (random() % 10 == 0) continue;
-        const uint64_t guaranteed = random() % (kSlabs / kDomains + 1);
+        const uint64_t guaranteed = random() % (slabs / kDomains + 1);
         shares[static_cast<DomainId>(i)] = {
             .guaranteed = guaranteed,
             .maximum = random() % 2 == 0 ? UINT64_MAX : guaranteed + random() % 20,
             .weight = static_cast<uint32_t>(1 + random() % 9)};
       }
-      node.shares.Divide(shares);
+      node.shares.Resize(slabs, shares);
     } else if (random() % 2 == 0) {
       node.Use(domain, 1 + random() % 4);
     } else {
       node.Unuse(domain, 1 + random() % 4);
     }
+    const bool fills = random() % 100 == 0;
     uint64_t moves = 0;
-    while (const std::optional<SlabMove> move = node.shares.Next(*node.host)) {
+    while (true) {
+      std::optional<SlabMove> move = node.shares.Next(*node.host);
+      if (!move.has_value() && fills) move = node.shares.NextToFill(*node.host);
+      if (!move.has_value()) break;
       if (move->from.has_value()) {
         const TierShare of = node.shares.Of(*move->from);
         ASSERT_GT(node.held(*move->from), std::min(of.guaranteed, wanted(*move->from)));
       }
-      ASSERT_LT(node.held(move->to), node.shares.Of(move->to).maximum);
+      if (move->to.has_value()) {
+        ASSERT_LT(node.held(*move->to), node.shares.Of(*move->to).maximum);
+      } else {
+        ASSERT_GT(node.shares.Present(*node.host), slabs);
+      }
       node.Carry(*move);
-      ASSERT_LE(++moves, 2 * kSlabs) << "step " << step;
+      ASSERT_LE(++moves, 2 * kMaxSlabs) << "step " << step;
     }
     uint64_t held = 0;
     for (size_t i = 0; i < kDomains; ++i) {
@@ -277,7 +367,7 @@ TEST(HostSharesModelTest, AMillionOperationsBreakNoGuarantee) {
       ASSERT_GE(node.held(of), std::min(node.shares.Of(of).guaranteed, wanted(of)))
           << "step " << step;
     }
-    ASSERT_LE(held, kSlabs);
+    ASSERT_LE(held, slabs) << "step " << step;
     if (step % 1000 == 0) node.host->Audit();
   }
 }

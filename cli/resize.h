@@ -1,0 +1,58 @@
+// What agents answer when memory is to have another size, as people and programs read it: of GPU
+// pools and of host memory.
+#ifndef KVTIER_CLI_RESIZE_H_
+#define KVTIER_CLI_RESIZE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cli/answers.h"
+#include "cli/arguments.h"
+#include "cli/json.h"
+#include "cli/outcome.h"
+
+namespace kvtier::cli {
+
+// One size of memory and where it goes.
+struct ResizedMemory {
+  uint64_t bytes = 0;
+  uint64_t target_bytes = 0;
+  uint64_t max_bytes = 0;
+  uint64_t unit_bytes = 0;  // It changes by so much at a time.
+  std::string note;         // To be said beside it; empty: nothing.
+  std::string failure;      // Why it is not what was asked for; empty: nothing failed.
+};
+
+// Returns a row for each answer. `asked`: bytes, as the person gave them; `units`: what memory
+// consists of, "handles".
+std::string ResizeTable(const std::vector<Answer<ResizedMemory>>& answers, uint64_t asked,
+                        const char* units);
+
+// Returns the outcome of asking for `asked` bytes: kFailed when an agent refused, or says that it
+// cannot. Under way is not a failure. `read` takes a response's size, and `write` writes it.
+template <typename Response, typename Read, typename Write>
+Outcome ResizeOutcome(const Arguments& arguments, const std::vector<Answer<Response>>& answers,
+                      const char* units, Read read, Write write) {
+  Verdict verdict;
+  std::vector<Answer<ResizedMemory>> sizes;
+  for (const auto& [address, response] : answers) {
+    absl::StatusOr<ResizedMemory> size = response.status();
+    if (response.ok()) size = read(response->size());
+    const bool failed = size.ok() && !size->failure.empty();
+    verdict.Add(failed ? absl::FailedPreconditionError(size->failure) : size.status());
+    sizes.push_back({address, std::move(size)});
+  }
+  const auto body = [&write](const Response& response, JsonWriter* json) {
+    write(response.size(), json);
+  };
+  return {.code = verdict.code(),
+          .out = arguments.format == Format::kJson
+                     ? AgentsJson(answers, body)
+                     : ResizeTable(sizes, arguments.resize_bytes, units)};
+}
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_RESIZE_H_
