@@ -50,6 +50,7 @@ bool WorkerSessions::Close(SessionId id) {
   // First, so that its holds last as long as its work.
   const size_t granted = gpus_->Close(id);
   leases_.ReleaseAll(id);
+  swapped_.EndSession(id);
   const bool may_write = reservations_.EndSession(id) + granted > 0;
   staging_.Close(id);
   table_.Close(id);
@@ -89,6 +90,7 @@ void WorkerSessions::Audit() const {
   leases_.Audit();
   staging_.Audit();
   reservations_.Audit();
+  swapped_.Audit();
   shares_.Audit();
   KVT_CHECK(shares_.taken() == table_.size() + leaving_.size());
 }

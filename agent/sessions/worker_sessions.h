@@ -17,6 +17,7 @@
 #include "agent/sessions/reservations.h"
 #include "agent/sessions/sessions.h"
 #include "agent/sessions/staging.h"
+#include "agent/sessions/swapped_sequences.h"
 #include "agent/tenant_shares.h"
 
 namespace kvtier {
@@ -57,6 +58,7 @@ class WorkerSessions {
   LeaseTable& leases() { return leases_; }
   Staging& staging() { return staging_; }
   ReservationTable& reservations() { return reservations_; }
+  SwappedSequences& swapped() { return swapped_; }
 
  private:
   NodeGpus* const gpus_;
@@ -64,6 +66,7 @@ class WorkerSessions {
   LeaseTable leases_;
   Staging staging_;
   ReservationTable reservations_;
+  SwappedSequences swapped_;
   TenantShares shares_;
   // Closed ones with slots that they may still write, and whose they are.
   absl::flat_hash_map<SessionId, DomainId> leaving_;
