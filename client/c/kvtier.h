@@ -341,9 +341,9 @@ int64_t kvtier_poll(kvtier_client* client, kvtier_completion* completions, size_
 /* ---- KV memory in the GPU pool ------------------------------------------------------
  * A worker's sequences in slots of the node's GPU pool that are its own, as block tables:
  * they grow on demand, forks share blocks and copy before they write, whole sequences are
- * swapped out to the agent's host memory and back in. For pools that the host can touch. Nothing
- * here calls the agent but kvtier_take_kv() and the two swaps. KVTIER_INVALID, where nothing else is said: there is no such
- * sequence, or it is swapped out. An error changes nothing. */
+ * swapped out to the agent's host memory, and back in. For pools that the host can touch.
+ * Nothing here calls the agent but kvtier_take_kv() and the two swaps. KVTIER_INVALID, where
+ * nothing else is said: there is no such sequence, or it is swapped out. An error changes nothing. */
 
 typedef struct {
   size_t struct_size;
