@@ -166,7 +166,7 @@ Task<void> SequenceSwapper::MoveSome(std::shared_ptr<Moving> moving, size_t firs
 }
 
 Task<absl::StatusOr<std::vector<uint32_t>>> SequenceSwapper::SwapIn(SwapInRequest request) {
-  KVT_CO_ASSIGN_OR_RETURN(SwappedSequences::Returning returning,
+  KVT_CO_ASSIGN_OR_RETURN(ReturningSequence returning,
                           parts_.swapped->BeginReturn(request.session, request.id));
   GpuTier* const gpu = returning.of.gpu;
   const size_t count = returning.blocks.size();

@@ -17,7 +17,8 @@ absl::Status Full(const char* what, uint64_t used, uint64_t more, uint64_t limit
 
 }  // namespace
 
-absl::StatusOr<SwapId> SwappedSequences::Begin(const Leaving& leaving, uint64_t quota_bytes) {
+absl::StatusOr<SwapId> SwappedSequences::Begin(const LeavingSequence& leaving,
+                                               uint64_t quota_bytes) {
   const auto found = of_session_.find(leaving.session);
   const uint64_t of_session = found == of_session_.end() ? 0 : found->second;
   if (of_session >= kMaxSwappedPerSession) {
@@ -51,7 +52,7 @@ SwappedSequences::Sequences::iterator SwappedSequences::Moving(SwapId id) {
 }
 
 SwappedSequences::Sequences::iterator SwappedSequences::Erase(Sequences::iterator found) {
-  const Leaving& of = found->second.of;
+  const LeavingSequence& of = found->second.of;
   Use& use = domains_.at(of.domain).use;
   --use.sequences;
   use.blocks -= of.blocks;
@@ -73,8 +74,7 @@ bool SwappedSequences::Complete(SwapId id, std::vector<SwappedBlock> blocks) {
   return is_wanted;
 }
 
-absl::StatusOr<SwappedSequences::Returning> SwappedSequences::BeginReturn(SessionId session,
-                                                                          SwapId id) {
+absl::StatusOr<ReturningSequence> SwappedSequences::BeginReturn(SessionId session, SwapId id) {
   const auto found = sequences_.find(id);
   if (found == sequences_.end() || found->second.of.session != session || found->second.is_moving) {
     return absl::NotFoundError(absl::StrCat("swap_id: ", static_cast<uint64_t>(id),
@@ -82,7 +82,7 @@ absl::StatusOr<SwappedSequences::Returning> SwappedSequences::BeginReturn(Sessio
   }
   Sequence& sequence = found->second;
   sequence.is_moving = true;
-  return Returning{.of = sequence.of, .blocks = std::exchange(sequence.blocks, {})};
+  return ReturningSequence{.of = sequence.of, .blocks = std::exchange(sequence.blocks, {})};
 }
 
 void SwappedSequences::StayOut(SwapId id, std::vector<SwappedBlock> blocks) {
@@ -145,7 +145,7 @@ void SwappedSequences::Audit() const {
   absl::flat_hash_map<SessionId, uint64_t> of_session;
   uint64_t blocks = 0;
   for (const auto& [id, sequence] : sequences_) {
-    const Leaving& of = sequence.of;
+    const LeavingSequence& of = sequence.of;
     KVT_CHECK(sequence.blocks.size() == (sequence.is_moving ? 0 : of.blocks));
     for (const SwappedBlock& block : sequence.blocks) {
       KVT_CHECK(block.slot && block.slot.domain() == of.domain);

@@ -37,23 +37,25 @@ struct SwappedBlock {
   PayloadSum sum;  // Of the block, as it went out.
 };
 
+// A sequence that goes out.
+struct LeavingSequence {
+  SessionId session{};
+  DomainId domain{};
+  GpuTier* gpu = nullptr;  // That its blocks come from and go back to; not owned.
+  int32_t priority = 0;
+  uint64_t block_length = 0;  // In bytes, of every block.
+  uint64_t blocks = 0;
+  uint64_t slot_bytes = 0;  // Of host memory for each block.
+};
+
+// A sequence on its way back.
+struct ReturningSequence {
+  LeavingSequence of;
+  std::vector<SwappedBlock> blocks;
+};
+
 class SwappedSequences {
  public:
-  // A sequence that is about to go out.
-  struct Leaving {
-    SessionId session{};
-    DomainId domain{};
-    GpuTier* gpu = nullptr;  // That its blocks come from and go back to; not owned.
-    int32_t priority = 0;
-    uint64_t block_length = 0;  // In bytes, of every block.
-    uint64_t blocks = 0;
-    uint64_t slot_bytes = 0;  // Of host memory for each block.
-  };
-  // A sequence on its way back.
-  struct Returning {
-    Leaving of;
-    std::vector<SwappedBlock> blocks;
-  };
   // Amounts that a domain has swapped out.
   struct Use {
     uint64_t sequences = 0;
@@ -71,7 +73,7 @@ class SwappedSequences {
 
   // Books room for the sequence, until GiveUp() or as long as it is out. Errors:
   // kResourceExhausted, naming the limit; `quota_bytes` is the domain's.
-  absl::StatusOr<SwapId> Begin(const Leaving& leaving, uint64_t quota_bytes);
+  absl::StatusOr<SwapId> Begin(const LeavingSequence& leaving, uint64_t quota_bytes);
   // The sequence does not go out.
   void GiveUp(SwapId id);
   // The sequence is out. False: its session ended meanwhile, so it is gone. REQUIRES: one block for
@@ -82,7 +84,7 @@ class SwappedSequences {
 
   // Hands over the blocks of a sequence that is to come back; it ends by one of the next three.
   // Errors: kNotFound, the session has no such sequence, or it is on its way.
-  absl::StatusOr<Returning> BeginReturn(SessionId session, SwapId id);
+  absl::StatusOr<ReturningSequence> BeginReturn(SessionId session, SwapId id);
   // It did not come back, and is out as before; or it is gone, where nobody wants it any more.
   void StayOut(SwapId id, std::vector<SwappedBlock> blocks);
   // It is back. False: nobody wants it any more.
@@ -102,7 +104,7 @@ class SwappedSequences {
 
  private:
   struct Sequence {
-    Leaving of;
+    LeavingSequence of;
     bool is_moving = true;  // It goes out or comes back: a flow has its blocks.
     bool is_wanted = true;  // False: dropped while it moved.
     std::vector<SwappedBlock> blocks;
