@@ -59,6 +59,17 @@ inline constexpr uint64_t kMaxStagingBytes = uint64_t{64} << 30;
 inline constexpr size_t kMaxReservationsPerSession = 16384;
 inline constexpr size_t kMaxReservations = 65536;     // Of all sessions together, late ones, too.
 inline constexpr size_t kMaxSlotsPerSession = 65536;  // Of the GPU pool, as KV memory.
+// Sequences that are swapped out: of a session, and of all sessions together, which also bounds
+// their blocks. The part of a domain's guaranteed host memory that they take is one in so many
+// bytes.
+inline constexpr size_t kMaxSwappedPerSession = 1024;
+inline constexpr size_t kMaxSwappedSequences = 4096;
+inline constexpr size_t kMaxSwappedBlocks = 65536;
+inline constexpr uint64_t kSwapPart = 4;
+// Blocks of one copy of a swap, which is proved by one pass: of 2 MiB, 1 to 5 ms.
+inline constexpr size_t kSwapBlocksPerCopy = 16;
+// How often a swapped sequence that waits for slots looks for free ones.
+inline constexpr absl::Duration kSlotLineInterval = absl::Milliseconds(5);
 
 // Loads (disk to host) running, and waiting for their turn; of the second each domain has a
 // guaranteed part.
@@ -214,7 +225,7 @@ inline constexpr size_t kAdminIntakeBytes = size_t{8} << 20;
 // are hung up on. What is left is the program itself, and what arrives between two looks.
 // docs/OPERATING.md has the table.
 inline constexpr size_t kMaxMemoryBesideArena = size_t{1} << 30;
-inline constexpr size_t kMaxMemoryGrowth = size_t{832} << 20;
+inline constexpr size_t kMaxMemoryGrowth = size_t{840} << 20;
 inline constexpr size_t kMaxMemoryPerDisk = size_t{32} << 20;  // On top, for each: its manifest.
 inline constexpr size_t kMaxIndexBytesPerBlock = 1024;         // On top, for each in each tier.
 // What the tables take for each entry, measured and rounded up.
@@ -222,6 +233,8 @@ inline constexpr size_t kBytesPerLease = 256;
 inline constexpr size_t kBytesPerReservation = 512;
 inline constexpr size_t kBytesPerSession = 16384;
 inline constexpr size_t kBytesPerKeptBlock = 48;
+inline constexpr size_t kBytesPerSwappedBlock = 96;
+inline constexpr size_t kBytesPerSwappedSequence = 256;
 inline constexpr size_t kBytesPerDescribedSpace = 4096;  // Six texts of 256 bytes at most.
 inline constexpr size_t kBytesPerQueuedBlock = 512;
 inline constexpr size_t kBytesPerDelta = 64;
@@ -232,6 +245,8 @@ static_assert(kMaxWorkerCallBytes + 2 * kMaxAdminCallBytes + kWorkerIntakeBytes 
                   kMaxReservations * kBytesPerReservation + kMaxSessions * kBytesPerSession +
                   kMaxSpacesDescribed * kBytesPerDescribedSpace +
                   kMaxKeptBlocks * kBytesPerKeptBlock +
+                  kMaxSwappedBlocks * kBytesPerSwappedBlock +
+                  kMaxSwappedSequences * kBytesPerSwappedSequence +
                   (kMaxLoadsQueued + kMaxOffloadQueued) * kBytesPerQueuedBlock +
                   kMaxPendingDeltas * kBytesPerDelta + kMaxPeerReadBytes +
                   (kMaxFetchesRunning + kMaxPeerStreamsServed) * kBytesPerPeerStream <=

@@ -378,7 +378,9 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
   if (arguments.verb == Verb::kTenants || IsAboutATenant(arguments.verb)) {
     KVT_RETURN_IF_ERROR(ReadTenants(pieces, &arguments));
   }
-  if (IsResize(arguments.verb)) KVT_RETURN_IF_ERROR(ReadResize(pieces, &arguments));
+  if (arguments.verb == Verb::kGpuResize || arguments.verb == Verb::kHostResize) {
+    KVT_RETURN_IF_ERROR(ReadResize(pieces, &arguments));
+  }
   if (arguments.verb == Verb::kDiskVerify) {
     KVT_RETURN_IF_ERROR(ReadDiskVerify(pieces, &arguments));
   }

@@ -70,12 +70,37 @@ std::string NumbersLines(const v1::TenantReport& tenant) {
   return numbers.empty() ? "" : table.ToString();
 }
 
+// Returns a line about the sequences that workers swapped out; nothing without a GPU pool.
+std::string SwapLine(const v1::TenantReport& tenant) {
+  if (!tenant.has_swap()) return "";
+  const v1::TenantSwap& swap = tenant.swap();
+  return absl::StrCat(
+      "  swapped out: ", CountText(swap.sequences()), " sequences, ", CountText(swap.blocks()),
+      " blocks, ", BytesText(swap.bytes()), " of ", BytesText(swap.quota_bytes()),
+      "; since the start ", CountText(swap.swapped_out()), " out, ", CountText(swap.swapped_in()),
+      " in, ", CountText(swap.refused()), " refused, ", CountText(swap.dropped()), " dropped\n");
+}
+
+void WriteSwap(const v1::TenantSwap& swap, JsonWriter* json) {
+  json->OpenObject("swap");
+  json->Count("sequences", swap.sequences());
+  json->Count("blocks", swap.blocks());
+  json->Count("bytes", swap.bytes());
+  json->Count("quota_bytes", swap.quota_bytes());
+  json->Count("swapped_out", swap.swapped_out());
+  json->Count("swapped_in", swap.swapped_in());
+  json->Count("refused", swap.refused());
+  json->Count("dropped", swap.dropped());
+  json->Close();
+}
+
 std::string TenantLines(const v1::SetTenantResponse& response) {
   const v1::TenantReport& tenant = response.tenant();
   return absl::StrCat("  ", Printable(tenant.name()), " (", Printable(tenant.state()),
                       "): ", SettingsText(tenant.settings()),
                       ", said by: ", Printable(tenant.settings_source()), "\n", SharesLines(tenant),
                       NumbersLines(tenant),
+                      SwapLine(tenant),
                       "  version of the cluster's settings: ", response.settings_version(), "\n");
 }
 
@@ -194,6 +219,7 @@ std::string TenantJson(const TenantAnswer& answers) {
     WriteSettings(tenant.settings(), json);
     WriteShares(tenant, json);
     WriteNumbers(tenant, json);
+    if (tenant.has_swap()) WriteSwap(tenant.swap(), json);
   });
 }
 

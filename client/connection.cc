@@ -62,6 +62,7 @@ absl::Status Connection::FlushReleases(absl::Duration timeout, absl::Time now) {
     request.mutable_damaged_lease_ids()->Add(batch.damaged_lease_ids.begin(),
                                              batch.damaged_lease_ids.end());
     request.mutable_space_ids()->Add(batch.space_ids.begin(), batch.space_ids.end());
+    request.mutable_swap_ids()->Add(batch.swap_ids.begin(), batch.swap_ids.end());
     for (const TicketId& ticket : batch.tickets) {
       request.add_tickets(ticket.data(), ticket.size());
     }
@@ -75,6 +76,7 @@ absl::Status Connection::FlushReleases(absl::Duration timeout, absl::Time now) {
       releases_.Add(ReleaseQueue::Kind::kSlot, batch.slots, now);
       releases_.Add(ReleaseQueue::Kind::kDamaged, batch.damaged_lease_ids, now);
       releases_.Add(ReleaseQueue::Kind::kSpace, batch.space_ids, now);
+      releases_.Add(ReleaseQueue::Kind::kSwap, batch.swap_ids, now);
       for (const TicketId& ticket : batch.tickets) releases_.AddTicket(ticket, now);
       return status;
     }

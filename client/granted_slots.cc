@@ -16,6 +16,7 @@ GrantedSlots& GrantedSlots::operator=(GrantedSlots&& other) noexcept {
   connection_ = std::move(other.connection_);
   memory_ = std::exchange(other.memory_, {});
   numbers_ = std::move(other.numbers_);
+  space_ = other.space_;
   slot_bytes_ = other.slot_bytes_;
   block_bytes_ = other.block_bytes_;
   return *this;

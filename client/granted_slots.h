@@ -13,8 +13,10 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "client/block_memory.h"
 #include "client/gpu_memory.h"
+#include "client/swapped_sequence.h"
 
 namespace kvtier {
 
@@ -30,7 +32,8 @@ class GrantedSlots {
   ~GrantedSlots() { Release(); }
 
   size_t size() const { return numbers_.size(); }
-  // Of the pool, ascending: slot n lies at n * slot_bytes() of memory().
+  // Of the pool, ascending, or of what was swapped in, in the order of the blocks: slot n lies at
+  // n * slot_bytes() of memory().
   const std::vector<uint32_t>& numbers() const { return numbers_; }
   uint64_t slot_bytes() const { return slot_bytes_; }
   uint64_t block_bytes() const { return block_bytes_; }  // Of the space they are for.
@@ -44,16 +47,27 @@ class GrantedSlots {
   bool valid() const;
   // Where the worker says how it uses them. Null: nobody asks, or there are none.
   std::shared_ptr<const StepPage> steps() const;
+  // Copies the blocks of a sequence out of these slots into the agent's host memory, all or none,
+  // and gives the slots back unless they are kept. Errors, after which all is as before:
+  // kInvalidArgument, naming what cannot be; kResourceExhausted, the tenant's host memory has no
+  // room for them; kUnavailable, there is no agent, or the copy failed, or there is no answer,
+  // which ends the session.
+  absl::StatusOr<SwappedSequence> SwapOut(std::span<const uint32_t> numbers,
+                                          const SwapOutOptions& options = {});
   // Idempotent, never blocks. The memory stays mapped while keep_mapped() lives.
   void Release();
   std::shared_ptr<const void> keep_mapped() const { return memory_.keep(); }
 
  private:
+  friend class SwapInCall;
+  friend class SwapOutCall;
+  friend class SwappedSequence;
   friend class TakeSlotsCall;
   std::shared_ptr<AgentLink> link_;
   std::shared_ptr<Connection> connection_;
   BlockMemory memory_;
   std::vector<uint32_t> numbers_;
+  size_t space_ = 0;  // Of the blocks that they are for.
   uint64_t slot_bytes_ = 0;
   uint64_t block_bytes_ = 0;
 };

@@ -1,7 +1,7 @@
 #include "client/paged_kv.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
@@ -103,32 +103,40 @@ absl::Status PagedKv::Truncate(SequenceId sequence, uint64_t tokens) {
 
 absl::Status PagedKv::Free(SequenceId sequence) {
   KVT_RETURN_IF_ERROR(tables_.Free(sequence));
-  const auto begin = swapped_.lower_bound({sequence, 0});
-  swapped_.erase(begin, swapped_.lower_bound({SequenceId{static_cast<uint64_t>(sequence) + 1}, 0}));
+  swapped_.erase(sequence);
   TellUnused();
   return absl::OkStatus();
 }
 
 absl::Status PagedKv::SwapOut(std::span<const SequenceId> sequences) {
-  uint64_t bytes = swapped_bytes();
-  for (const SequenceId sequence : sequences) {
-    KVT_ASSIGN_OR_RETURN(const std::span<const uint32_t> blocks, tables_.slots(sequence));
-    bytes += blocks.size() * granted_.block_bytes();
+  KVT_ASSIGN_OR_RETURN(const std::vector<SwapCopy> planned, tables_.PlanSwapOut(sequences));
+  std::map<SequenceId, Swapped> leaving;
+  std::map<SequenceId, std::vector<uint32_t>> numbers;
+  for (const SwapCopy& copy : planned) {
+    leaving[copy.sequence].blocks.push_back(copy.block);
+    numbers[copy.sequence].push_back(granted_.numbers()[copy.slot]);
   }
-  if (bytes > options_.swap_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("swapping out: ", bytes,
-                                                     " bytes would be out of the pool; swap_bytes "
-                                                     "is ",
-                                                     options_.swap_bytes));
+  // Ahead of the tables: after an error those that have gone out are dropped, and nothing changed.
+  for (auto& [sequence, swapped] : leaving) {
+    const SequenceFacts facts = *tables_.Facts(sequence);
+    KVT_ASSIGN_OR_RETURN(
+        swapped.held,
+        granted_.SwapOut(numbers[sequence], {.priority = facts.priority, .keep_slots = true}));
   }
   const Step step(&slots_);
   KVT_ASSIGN_OR_RETURN(const std::vector<SwapCopy> copies, tables_.SwapOut(sequences));
-  for (const SwapCopy& copy : copies) {
-    const std::span<std::byte> from = slot(copy.slot);
-    swapped_[{copy.sequence, copy.block}].assign(from.begin(), from.end());
-  }
+  KVT_CHECK(copies == planned);
+  for (auto& [sequence, swapped] : leaving) swapped_[sequence].push_back(std::move(swapped));
   TellUnused();
   return absl::OkStatus();
+}
+
+uint64_t PagedKv::swapped_bytes() const {
+  uint64_t blocks = 0;
+  for (const auto& [sequence, parts] : swapped_) {
+    for (const Swapped& part : parts) blocks += part.blocks.size();
+  }
+  return blocks * granted_.block_bytes();
 }
 
 std::optional<SequenceId> PagedKv::NextReturn() const { return PickReturn(tables_); }
@@ -147,14 +155,44 @@ absl::Status PagedKv::CheckReturn(SequenceId sequence) const {
 absl::Status PagedKv::SwapIn(SequenceId sequence) {
   KVT_RETURN_IF_ERROR(CheckReturn(sequence));
   const Step step(&slots_);
-  KVT_ASSIGN_OR_RETURN(const std::vector<SwapCopy> copies, tables_.SwapIn(sequence));
-  for (const SwapCopy& copy : copies) {
-    const auto node = swapped_.extract({copy.sequence, copy.block});
-    KVT_CHECK(!node.empty());
-    std::ranges::copy(node.mapped(), slot(copy.slot).begin());
+  // Blocks that others share stayed in their slots, and are to stay there after an error, too.
+  std::vector<SlotRef> stayed;
+  for (const uint32_t slot : *tables_.slots(sequence)) {
+    if (slot != kNoSlot) stayed.push_back(slots_.Ref(slot));
   }
+  for (const SlotRef slot : stayed) KVT_CHECK(slots_.Hold(kSelf, slot).ok());
+  const absl::StatusOr<std::vector<SwapCopy>> copies = tables_.SwapIn(sequence);
+  absl::Status status = copies.status();
+  if (copies.ok()) status = BringIn(sequence, *copies);
+  if (copies.ok() && !status.ok()) KVT_CHECK(tables_.SwapOut({&sequence, 1}).ok());
+  for (const SlotRef slot : stayed) KVT_CHECK(slots_.Release(kSelf, slot).ok());
   TellUnused();
-  return absl::OkStatus();
+  return status;
+}
+
+absl::Status PagedKv::BringIn(SequenceId sequence, std::span<const SwapCopy> copies) {
+  std::map<uint32_t, uint32_t> number_of;  // By block.
+  for (const SwapCopy& copy : copies) number_of[copy.block] = granted_.numbers()[copy.slot];
+  std::vector<Swapped>& parts = swapped_[sequence];
+  size_t blocks = 0;
+  for (const Swapped& part : parts) blocks += part.blocks.size();
+  absl::Status status;
+  if (blocks != copies.size()) status = absl::DataLossError("blocks of it were lost before");
+  size_t back = 0;
+  for (; status.ok() && back < parts.size(); ++back) {
+    std::vector<uint32_t> numbers;
+    for (const uint32_t block : parts[back].blocks) numbers.push_back(number_of.at(block));
+    status = parts[back].held.SwapInto(granted_, numbers);
+    if (!status.ok()) break;
+  }
+  // A part that is back is no longer out: without the others it is of no use.
+  const bool is_lost = back > 0 || absl::IsDataLoss(status);
+  if (status.ok() || is_lost) swapped_.erase(sequence);
+  if (status.ok() || !is_lost) return status;
+  return absl::DataLossError(
+      absl::StrCat("blocks of the sequence are lost, so free it and compute "
+                   "it again: ",
+                   status.message()));
 }
 
 absl::StatusOr<std::vector<SequenceId>> PagedKv::Victims(SequenceId beneficiary,

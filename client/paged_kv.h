@@ -1,10 +1,12 @@
 // PagedKv keeps a worker's sequences in slots of the node's GPU pool: block tables that
 // grow on demand, forks that share blocks and copy before they write, whole sequences
-// swapped out to this process's memory and back.
+// swapped out to the agent's host memory, and back. The slots of what is out stay granted, for the
+// other sequences.
 //
-// For pools that the host can touch (the emulated device): the copies are made here, at
+// For pools that the host can touch (the emulated device): the copies of Append() are made here, at
 // once, and whatever read a slot must have ended when the call that gives it up is made.
-// A worker on a GPU uses BlockTable itself, and makes the copies that it asks for.
+// A worker on a GPU uses BlockTable itself, and makes the copies that it asks for. SwapOut() and
+// SwapIn() call the agent; nothing else does.
 //
 // It tells the agent how much of the slots holds no token, for its statistics.
 //
@@ -18,13 +20,13 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/granted_slots.h"
 #include "client/step_page.h"
+#include "client/swapped_sequence.h"
 #include "tier_gpu/tables/block_table.h"
 #include "tier_gpu/tables/slot_table.h"
 
@@ -33,8 +35,7 @@ namespace kvtier {
 class PagedKv {
  public:
   struct Options {
-    uint32_t block_tokens = 16;               // As the space has it; positive.
-    uint64_t swap_bytes = uint64_t{1} << 30;  // Of host memory for swapped blocks.
+    uint32_t block_tokens = 16;  // As the space has it; positive.
   };
   // Errors: kInvalidArgument, no slots were granted, the host does not reach them, or
   // block_tokens is 0.
@@ -58,12 +59,14 @@ class PagedKv {
   absl::StatusOr<SequenceId> Fork(SequenceId sequence);
   absl::Status Truncate(SequenceId sequence, uint64_t tokens);
   absl::Status Free(SequenceId sequence);
-  // Out of the pool, together. Errors: kNotFound; kResourceExhausted, more than swap_bytes
-  // would be out.
+  // Out of the pool, together. Errors: kNotFound; kResourceExhausted, the tenant's host memory has
+  // no room for them; kUnavailable, as GrantedSlots::SwapOut().
   absl::Status SwapOut(std::span<const SequenceId> sequences);
   // Back, with all its blocks or none. Errors: kNotFound; kFailedPrecondition, it is not out,
   // or another that is out is ahead of it: were that one passed over for want of slots, it
-  // could wait for ever; kResourceExhausted, too few slots: those ahead have to end first.
+  // could wait for ever; kResourceExhausted, too few slots: those ahead have to end first;
+  // kUnavailable, as SwappedSequence::SwapInto(); kDataLoss, for good: blocks of it are lost, so
+  // free it and compute it again.
   absl::Status SwapIn(SequenceId sequence);
   // The one that may come back; nullopt, none is out.
   std::optional<SequenceId> NextReturn() const;
@@ -76,19 +79,25 @@ class PagedKv {
   absl::StatusOr<SequenceFacts> Facts(SequenceId sequence) const { return tables_.Facts(sequence); }
   const GrantedSlots& memory() const { return granted_; }
   size_t free_slots() const { return slots_.free_slots(); }
-  uint64_t swapped_bytes() const { return swapped_.size() * granted_.block_bytes(); }
+  uint64_t swapped_bytes() const;
   uint64_t copied_blocks() const { return copied_blocks_; }  // Before a write.
   Fragmentation Measure() const { return tables_.Measure(); }
 
  private:
   static constexpr PoolWorker kSelf{0};
-  using Swapped = std::pair<SequenceId, uint32_t>;  // Sequence and block.
+  // Blocks of a sequence that went out in one call.
+  struct Swapped {
+    std::vector<uint32_t> blocks;  // Their numbers in the sequence.
+    SwappedSequence held;
+  };
 
   PagedKv(GrantedSlots slots, const Options& options);
   // Copies are made, and end, inside a step of their own.
   class Step;
   // That nobody who is out is ahead of it. Errors: SwapIn()'s.
   absl::Status CheckReturn(SequenceId sequence) const;
+  // Has the agent bring the blocks into the slots that the copies name. Errors: SwapIn()'s.
+  absl::Status BringIn(SequenceId sequence, std::span<const SwapCopy> copies);
   // Tells the agent what of the slots holds no token, when enough may have changed.
   void TellUnused();
   uint64_t UnusedBytes() const;
@@ -97,10 +106,10 @@ class PagedKv {
   }
 
   const Options options_;
-  const GrantedSlots granted_;
+  GrantedSlots granted_;
   SlotTable slots_;  // Counts the granted slots from 0.
   BlockTable tables_;
-  std::map<Swapped, std::vector<std::byte>> swapped_;
+  std::map<SequenceId, std::vector<Swapped>> swapped_;  // Without what is lost.
   uint64_t copied_blocks_ = 0;
   const std::shared_ptr<const StepPage> page_;  // Null: nobody is to be told.
   uint64_t told_unused_ = 0;

@@ -24,6 +24,8 @@ std::vector<uint64_t>& ListOf(ReleaseQueue::Kind kind, ReleaseQueue::Batch* batc
       return batch->slots;
     case ReleaseQueue::Kind::kSpace:
       return batch->space_ids;
+    case ReleaseQueue::Kind::kSwap:
+      return batch->swap_ids;
     case ReleaseQueue::Kind::kDamaged:
       break;
   }
@@ -85,6 +87,7 @@ ReleaseQueue::Batch ReleaseQueue::Take() {
           .slots = TakeTail(&queued_.slots, kMaxBatch),
           .damaged_lease_ids = TakeTail(&queued_.damaged_lease_ids, kMaxBatch),
           .space_ids = TakeTail(&queued_.space_ids, kMaxBatch),
+          .swap_ids = TakeTail(&queued_.swap_ids, kMaxBatch),
           .tickets = TakeTail(&queued_.tickets, kMaxBatch)};
 }
 

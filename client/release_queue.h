@@ -28,17 +28,18 @@ class ReleaseQueue {
   static constexpr absl::Duration kLinger = absl::Milliseconds(1);
 
   // kDamaged: leases whose bytes were not what their sums say.
-  enum class Kind : uint8_t { kLease, kReservation, kSlot, kDamaged, kSpace };
+  enum class Kind : uint8_t { kLease, kReservation, kSlot, kDamaged, kSpace, kSwap };
   struct Batch {
     std::vector<uint64_t> lease_ids;
     std::vector<uint64_t> reservation_ids;
     std::vector<uint64_t> slots;
     std::vector<uint64_t> damaged_lease_ids;
     std::vector<uint64_t> space_ids;
+    std::vector<uint64_t> swap_ids;
     std::vector<TicketId> tickets;
     size_t size() const {
       return lease_ids.size() + reservation_ids.size() + slots.size() + damaged_lease_ids.size() +
-             space_ids.size() + tickets.size();
+             space_ids.size() + swap_ids.size() + tickets.size();
     }
     bool empty() const { return size() == 0; }
   };

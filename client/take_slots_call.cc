@@ -26,6 +26,7 @@ GrantedSlots TakeSlotsCall::Finish(const std::shared_ptr<AgentLink>& link, CallO
   granted.link_ = link;
   granted.connection_ = connection_;
   granted.memory_ = memory_;
+  granted.space_ = static_cast<size_t>(space_);
   granted.block_bytes_ = block_bytes_;
   granted.slot_bytes_ = SlotBytes(block_bytes_);
   std::vector<uint64_t> outside;

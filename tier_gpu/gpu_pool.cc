@@ -131,6 +131,14 @@ absl::StatusOr<GpuSlot> GpuPool::Reserve() {
   return slot;
 }
 
+GpuSlot GpuPool::HoldAgain(SlotRef slot) {
+  KVT_CHECK(table_.Hold(kPoolAgent, slot).ok());
+  GpuSlot again;
+  again.pool_ = this;
+  again.ref_ = slot;
+  return again;
+}
+
 Task<absl::Status> GpuPool::Scatter(std::span<const GpuTransfer> blocks) {
   return Copy(CopyDirection::kHostToDevice, CopyUrgency::kForeground, blocks);
 }

@@ -86,6 +86,8 @@ class GpuPool {
 
   // Errors: kResourceExhausted, none is free (evict, then retry).
   absl::StatusOr<GpuSlot> Reserve();
+  // Returns one more hold of the agent's on a slot. REQUIRES: the slot is held.
+  GpuSlot HoldAgain(SlotRef slot);
 
   // One more handle of memory, and its slots. REQUIRES: neither this nor Cut() is under
   // way. Errors: kResourceExhausted, no memory, or the pool is as large as it may become;

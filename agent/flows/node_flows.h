@@ -20,6 +20,7 @@
 #include "agent/flows/match.h"
 #include "agent/flows/onboard.h"
 #include "agent/flows/put.h"
+#include "agent/flows/swap.h"
 #include "agent/flows/tickets.h"
 #include "agent/gpu/node_gpus.h"
 #include "agent/index/block_changes.h"
@@ -92,6 +93,7 @@ struct NodeFlows {
   Tickets tickets;
   PrefixKeeper prefix_keeper;
   Putter putter;
+  SequenceSwapper swapper;
   PeerServer peer_server;
   TenantEraser tenant_eraser;
   BlockDeleter block_deleter;

@@ -70,7 +70,11 @@ GpuTier::GpuTier(Memory memory, const Node& node)
                 .evictor = &evictor_,
                 .pool = memory_.pool.get(),
                 .workers = &workers_}),
-      grants_(&evictor_, memory_.pool.get(), &workers_) {}
+      grants_(&evictor_, memory_.pool.get(), &workers_),
+      line_({.executor = node.executor,
+             .scope = node.scope,
+             .waits = node.waits,
+             .evictor = &evictor_}) {}
 
 bool GpuTier::Serves(DomainId domain, const BlockLengths& lengths) const {
   return domain == memory_.domain && !lengths.any &&

@@ -4,6 +4,7 @@
 //   put     Reserve(), CheckStep() and AwaitStep() of the step that writes, Gather(), Publish()
 //   get     PinOf() what is here, Load() and Flush() what is in host memory, Hold() what is leased
 //   worker  Attach(), Close(), WritesOver(), ProcessGone()
+//   swap    grants(), line(), CopyOut(), CopyIn()
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_GPU_TIER_H_
@@ -28,6 +29,7 @@
 #include "agent/gpu/gpu_resize.h"
 #include "agent/gpu/gpu_workers.h"
 #include "agent/gpu/slot_grants.h"
+#include "agent/gpu/slot_line.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
 #include "agent/index/gpu_blocks.h"
@@ -118,6 +120,13 @@ class GpuTier {
   // with the end of the pool, and is leased to nobody anew.
   std::optional<GpuHold> Hold(SessionId session, const Pin& pin);
 
+  // Copies slots that workers were granted to host memory, and back; both ends are taken already.
+  // REQUIRES and errors: GpuCopies'.
+  Task<absl::Status> CopyOut(std::span<CopiedBlock> blocks) {
+    return copies_.Offload(blocks, CopyUrgency::kForeground);
+  }
+  Task<absl::Status> CopyIn(std::span<CopiedBlock> blocks) { return copies_.Onboard(blocks); }
+
   // Drops the block unless somebody holds it or a child of it is here.
   void Drop(const BlockKey& key);
   // Drops every block that nobody holds; returns how many.
@@ -148,6 +157,7 @@ class GpuTier {
   GpuWorkers& workers() { return workers_; }
   const GpuCopies& copies() const { return copies_; }
   SlotGrants& grants() { return grants_; }
+  SlotLine& line() { return line_; }
   GpuResizer& resizer() { return resizer_; }
   const GpuStats& stats() const { return stats_; }
 
@@ -163,6 +173,7 @@ class GpuTier {
   GpuLoader loader_;
   GpuResizer resizer_;
   SlotGrants grants_;
+  SlotLine line_;
 };
 
 }  // namespace kvtier

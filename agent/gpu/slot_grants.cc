@@ -3,28 +3,56 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "core/status_macros.h"
 
 namespace kvtier {
 
+absl::Status SlotGrants::CheckRoom(SessionId session, size_t count) const {
+  const auto found = held_.find(session);
+  const size_t held = found == held_.end() ? 0 : found->second.size();
+  if (count + held <= kMaxSlotsPerSession) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("slots: ", count, " more than the ", held,
+                                                   " that the session holds; ", kMaxSlotsPerSession,
+                                                   " are the limit"));
+}
+
+void SlotGrants::Grant(SessionId session, GpuSlot slot) {
+  const SlotRef ref = slot.ref();
+  GpuHold hold = workers_->Hold(session, ref);
+  held_[session].emplace(ref.index, Granted{.slot = std::move(slot), .hold = std::move(hold)});
+}
+
 absl::StatusOr<std::vector<uint32_t>> SlotGrants::Take(SessionId session, uint32_t count) {
-  auto& held = held_[session];
-  if (count > kMaxSlotsPerSession - held.size()) {
-    return absl::ResourceExhaustedError(absl::StrCat("slots: ", count, " more than the ",
-                                                     held.size(), " that the session holds; ",
-                                                     kMaxSlotsPerSession, " are the limit"));
-  }
+  KVT_RETURN_IF_ERROR(CheckRoom(session, count));
   std::vector<uint32_t> taken;
   while (taken.size() < count) {
     absl::StatusOr<GpuSlot> slot = evictor_->Reserve();
     if (!slot.ok() && taken.empty()) return slot.status();
     if (!slot.ok()) break;
     taken.push_back(slot->ref().index);
-    GpuHold hold = workers_->Hold(session, slot->ref());
-    held.emplace(taken.back(), Grant{.slot = *std::move(slot), .hold = std::move(hold)});
+    Grant(session, *std::move(slot));
   }
   return taken;
+}
+
+absl::StatusOr<std::vector<GpuSlot>> SlotGrants::HoldAgain(SessionId session,
+                                                           std::span<const uint32_t> slots) const {
+  const auto found = held_.find(session);
+  absl::flat_hash_set<uint32_t> seen;
+  std::vector<GpuSlot> again;
+  again.reserve(slots.size());
+  for (const uint32_t slot : slots) {
+    const bool is_held = found != held_.end() && found->second.contains(slot);
+    if (!is_held || !seen.insert(slot).second) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "slots: ", slot, is_held ? " is named twice" : " is none that the session holds"));
+    }
+    again.push_back(pool_->HoldAgain(found->second.at(slot).slot.ref()));
+  }
+  return again;
 }
 
 void SlotGrants::Release(SessionId session, std::span<const uint32_t> slots) {

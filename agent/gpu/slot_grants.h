@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent/block_run.h"
 #include "agent/gpu/gpu_evict.h"
@@ -24,12 +25,21 @@ namespace kvtier {
 class SlotGrants {
  public:
   // None is owned.
-  SlotGrants(GpuEvictor* evictor, const GpuPool* pool, GpuWorkers* workers)
+  SlotGrants(GpuEvictor* evictor, GpuPool* pool, GpuWorkers* workers)
       : evictor_(evictor), pool_(pool), workers_(workers) {}
 
   // Returns the pool's numbers of up to `count` slots. Errors: kResourceExhausted, the session
   // would hold more than kMaxSlotsPerSession, or not a single slot can be had.
   absl::StatusOr<std::vector<uint32_t>> Take(SessionId session, uint32_t count);
+  // Grants a slot that somebody took for the session. REQUIRES: it is open, and CheckRoom().
+  void Grant(SessionId session, GpuSlot slot);
+  // Returns one more hold of the agent's on each slot, so that none is used again while it is
+  // copied, whatever becomes of the session. Errors: kInvalidArgument, naming a slot that the
+  // session does not hold, or that is named twice.
+  absl::StatusOr<std::vector<GpuSlot>> HoldAgain(SessionId session,
+                                                 std::span<const uint32_t> slots) const;
+  // Errors: kResourceExhausted, the session would hold more than kMaxSlotsPerSession.
+  absl::Status CheckRoom(SessionId session, size_t count) const;
   // Slots that the session does not hold are ignored.
   void Release(SessionId session, std::span<const uint32_t> slots);
   // The session is over, its worker perhaps not: its slots stay taken. Returns how many.
@@ -41,15 +51,15 @@ class SlotGrants {
   uint64_t UnusedBytes() const;
 
  private:
-  struct Grant {
+  struct Granted {
     GpuSlot slot;
     GpuHold hold;  // The worker's; empty if it has no number in the pool.
   };
 
   GpuEvictor* const evictor_;
-  const GpuPool* const pool_;
+  GpuPool* const pool_;
   GpuWorkers* const workers_;
-  absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Grant>> held_;  // By number.
+  absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Granted>> held_;  // By number.
 };
 
 }  // namespace kvtier

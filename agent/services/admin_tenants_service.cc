@@ -84,6 +84,28 @@ void FillDisk(const OfAll& all, TenantTag owner, v1::TenantDisk* wire) {
   wire->set_evictions_caused(room->evictions_caused);
 }
 
+void FillSwap(Agent* agent, DomainId domain, v1::TenantSwap* wire) {
+  const SwappedSequences& swapped = agent->sessions().swapped();
+  const SwappedSequences::Use use = swapped.UseOf(domain);
+  const SwappedSequences::Counts counts = swapped.CountsOf(domain);
+  wire->set_sequences(use.sequences);
+  wire->set_blocks(use.blocks);
+  wire->set_bytes(use.bytes);
+  wire->set_quota_bytes(agent->flows().swapper.QuotaOf(domain));
+  wire->set_swapped_out(counts.swapped_out);
+  wire->set_swapped_in(counts.swapped_in);
+  wire->set_refused(counts.refused);
+  wire->set_dropped(counts.dropped);
+}
+
+// Returns whether a GPU pool of the node is the domain's.
+bool HasGpuPool(Agent* agent, DomainId domain) {
+  for (size_t i = 0; i < agent->gpus().size(); ++i) {
+    if (agent->gpus().at(i).domain() == domain) return true;
+  }
+  return false;
+}
+
 const char* NameOf(SettingsSource source) {
   switch (source) {
     case SettingsSource::kNode:
@@ -123,6 +145,7 @@ void FillUse(Agent* agent, const NodeTenants::View& view, const OfAll& all,
   report->set_host_blocks(agent->index().blocks_in_host(domain));
   FillHost(agent, domain, all, report->mutable_host());
   FillKeptUse(agent->flows().kept_prefixes.UseOf(domain), report->mutable_kept());
+  if (HasGpuPool(agent, domain)) FillSwap(agent, domain, report->mutable_swap());
   if (agent->disks().set() != nullptr) {
     FillDisk(all, TenantTagOf(view.name), report->mutable_disk());
   }

@@ -369,6 +369,7 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   const std::vector<uint32_t> slots(request->slots().begin(), request->slots().end());
   GpuTier* const gpu = agent_->gpus().Of(session, agent_->sessions().table().DomainOf(session));
   if (gpu != nullptr) gpu->grants().Release(session, slots);
+  agent_->sessions().swapped().Drop(session, IdsFrom<SwapId>(request->swap_ids()));
   co_await ReleaseLeases(session, std::move(leases));
   co_return absl::OkStatus();
 }

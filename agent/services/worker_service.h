@@ -50,6 +50,11 @@ class WorkerService final : public v1::Worker::CallbackService {
                   v1::CommitResponse* response) override;
   Reactor* TakeSlots(Context* context, const v1::TakeSlotsRequest* request,
                      v1::TakeSlotsResponse* response) override;
+  // Implemented in worker_swap_service.cc, as SwapIn() is.
+  Reactor* SwapOut(Context* context, const v1::SwapOutRequest* request,
+                   v1::SwapOutResponse* response) override;
+  Reactor* SwapIn(Context* context, const v1::SwapInRequest* request,
+                  v1::SwapInResponse* response) override;
   Reactor* Release(Context* context, const v1::ReleaseRequest* request,
                    v1::ReleaseResponse* response) override;
   Reactor* Advise(Context* context, const v1::AdviseRequest* request,
@@ -91,6 +96,10 @@ class WorkerService final : public v1::Worker::CallbackService {
                               v1::CommitResponse* response);
   Task<absl::Status> DoTakeSlots(const v1::TakeSlotsRequest* request,
                                  v1::TakeSlotsResponse* response);
+  Task<absl::Status> DoSwapOut(Context* context, const v1::SwapOutRequest* request,
+                               v1::SwapOutResponse* response);
+  Task<absl::Status> DoSwapIn(Context* context, const v1::SwapInRequest* request,
+                              v1::SwapInResponse* response);
   Task<absl::Status> DoAdvise(const v1::AdviseRequest* request, v1::AdviseResponse* response);
   Task<absl::Status> DoKeep(Context* context, const v1::KeepRequest* request,
                             v1::KeepResponse* response);

@@ -56,6 +56,7 @@ bool WorkerSessions::Close(SessionId id) {
   // First, so that its holds last as long as its work.
   const size_t granted = gpus_->Close(id);
   leases_.ReleaseAll(id);
+  swapped_.EndSession(id);
   const bool may_write = reservations_.EndSession(id) + granted > 0;
   staging_.Close(id);
   calls_.SessionClosed(table_.TokenOf(id));
@@ -96,6 +97,7 @@ void WorkerSessions::Audit() const {
   leases_.Audit();
   staging_.Audit();
   reservations_.Audit();
+  swapped_.Audit();
   shares_.Audit();
   calls_.Audit(table_.size());
   KVT_CHECK(shares_.taken() == table_.size() + leaving_.size());

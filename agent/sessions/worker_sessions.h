@@ -18,6 +18,7 @@
 #include "agent/sessions/reservations.h"
 #include "agent/sessions/sessions.h"
 #include "agent/sessions/staging.h"
+#include "agent/sessions/swapped_sequences.h"
 #include "agent/tenant_shares.h"
 
 namespace kvtier {
@@ -59,6 +60,7 @@ class WorkerSessions {
   Staging& staging() { return staging_; }
   ReservationTable& reservations() { return reservations_; }
   CallShares& calls() { return calls_; }
+  SwappedSequences& swapped() { return swapped_; }
 
  private:
   NodeGpus* const gpus_;
@@ -66,6 +68,7 @@ class WorkerSessions {
   LeaseTable leases_;
   Staging staging_;
   ReservationTable reservations_;
+  SwappedSequences swapped_;
   TenantShares shares_;
   CallShares calls_;
   // Closed ones with slots that they may still write, and whose they are.

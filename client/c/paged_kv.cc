@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,8 +36,7 @@ int64_t Take(kvtier_client* client, kvtier_space space, const kvtier_kv_options*
   if (!slots.ok()) return Fail(slots.status());
   if (slots->size() == 0) return 0;
   const auto granted = static_cast<int64_t>(slots->size());
-  auto created = PagedKv::Create(
-      *std::move(slots), {.block_tokens = given->block_tokens, .swap_bytes = given->swap_bytes});
+  auto created = PagedKv::Create(*std::move(slots), {.block_tokens = given->block_tokens});
   if (!created.ok()) return Fail(created.status());
   *kv = new kvtier_kv{*std::move(created)};
   return granted;
@@ -137,7 +137,12 @@ int kvtier_kv_swap_out(kvtier_kv* kv, const uint64_t* sequences, size_t count) {
 }
 
 int kvtier_kv_swap_in(kvtier_kv* kv, uint64_t sequence) {
-  return Change(kv, [&](PagedKv* memory) { return memory->SwapIn(SequenceId{sequence}); });
+  return Guarded([&]() -> int {
+    if (kv == nullptr) return Fail(KVTIER_INVALID, "kv is NULL");
+    const absl::Status status = kv->kv->SwapIn(SequenceId{sequence});
+    if (absl::IsDataLoss(status)) return Fail(KVTIER_DAMAGED, std::string(status.message()));
+    return status.ok() ? static_cast<int>(KVTIER_OK) : Fail(status);
+  });
 }
 
 int64_t kvtier_kv_next_return(const kvtier_kv* kv, uint64_t* sequence) {

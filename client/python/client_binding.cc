@@ -211,13 +211,11 @@ class PyClient {
     Get()->client->ReleaseTicket(TicketIdFrom(ticket));
   }
 
-  PyPagedKv TakePagedKv(uint32_t space, uint32_t slots, uint32_t block_tokens,
-                        uint64_t swap_bytes) {
+  PyPagedKv TakePagedKv(uint32_t space, uint32_t slots, uint32_t block_tokens) {
     GrantedSlots granted = ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
       return open.client->TakeSlots(SpaceHandle{space}, slots);
     }));
-    return {ValueOrRaise(PagedKv::Create(
-        std::move(granted), {.block_tokens = block_tokens, .swap_bytes = swap_bytes}))};
+    return {ValueOrRaise(PagedKv::Create(std::move(granted), {.block_tokens = block_tokens}))};
   }
 
   PyLanes OpenLanesOver(uint32_t space, const PyKvMemory& memory, std::string device,

@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,13 @@ namespace kvtier::python {
 namespace {
 
 SequenceId Id(uint64_t sequence) { return SequenceId{sequence}; }
+
+// The agent copies meanwhile, and other threads of Python run.
+template <typename Call>
+absl::Status WithoutGil(Call call) {
+  const py::gil_scoped_release released;
+  return call();
+}
 
 void Check(const absl::Status& status) {
   if (!status.ok()) Raise(status);
@@ -40,9 +48,16 @@ void SwapOut(PyPagedKv& self, const std::vector<uint64_t>& sequences) {
   std::vector<SequenceId> ids;
   ids.reserve(sequences.size());
   for (const uint64_t sequence : sequences) ids.push_back(Id(sequence));
-  Check(self.kv->SwapOut(ids));
+  Check(WithoutGil([&] { return self.kv->SwapOut(ids); }));
 }
-void SwapIn(PyPagedKv& self, uint64_t sequence) { Check(self.kv->SwapIn(Id(sequence))); }
+void SwapIn(PyPagedKv& self, uint64_t sequence) {
+  const absl::Status status = WithoutGil([&] { return self.kv->SwapIn(Id(sequence)); });
+  if (absl::IsDataLoss(status)) {
+    PyErr_SetString(PyExc_OSError, std::string(status.message()).c_str());
+    throw py::error_already_set();
+  }
+  Check(status);
+}
 std::optional<uint64_t> NextReturn(const PyPagedKv& self) {
   const std::optional<SequenceId> next = self.kv->NextReturn();
   if (!next) return std::nullopt;

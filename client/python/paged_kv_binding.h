@@ -10,7 +10,7 @@
 
 namespace kvtier::python {
 
-// Owned by Python; used under the GIL, as PagedKv is not thread-safe.
+// Owned by Python. Not thread-safe, as PagedKv is not: its swaps let go of the GIL.
 struct PyPagedKv {
   std::unique_ptr<PagedKv> kv;
 };

@@ -1,13 +1,18 @@
 // `kvtier tenants` as people and programs read it.
 #include "cli/tenants.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
 
 #include "absl/status/status.h"
 #include "cli/tenant_shares.h"
 
 namespace kvtier::cli {
 namespace {
+
+using ::testing::HasSubstr;
 
 void SetShare(uint64_t used, uint64_t guaranteed, uint64_t limit, v1::TenantShare* share) {
   share->set_used(used);
@@ -257,6 +262,29 @@ TEST(TenantJson, IsAStableSchema) {
   ]
 }
 )");
+}
+
+TEST(TenantTable, HasALineAboutSequencesThatAreSwappedOut) {
+  v1::SetTenantResponse one = Described();
+  v1::TenantSwap* const swap = one.mutable_tenant()->mutable_swap();
+  swap->set_sequences(3);
+  swap->set_blocks(120);
+  swap->set_bytes(uint64_t{240} << 20);
+  swap->set_quota_bytes(uint64_t{4} << 30);
+  swap->set_swapped_out(40);
+  swap->set_swapped_in(35);
+  swap->set_refused(2);
+  swap->set_dropped(1);
+  EXPECT_THAT(TenantTable({{"unix:/a.sock", one}}),
+              HasSubstr("  swapped out: 3 sequences, 120 blocks, 240 MiB of 4.00 GiB; since the "
+                        "start 40 out, 35 in, 2 refused, 1 dropped\n"));
+  const std::string json = TenantJson({{"unix:/a.sock", one}});
+  EXPECT_THAT(json, HasSubstr("\"swap\": {"));
+  for (const char* const member : {"\"sequences\": 3", "\"blocks\": 120", "\"bytes\": 251658240",
+                                   "\"quota_bytes\": 4294967296", "\"swapped_out\": 40",
+                                   "\"swapped_in\": 35", "\"refused\": 2", "\"dropped\": 1"}) {
+    EXPECT_THAT(json, HasSubstr(member));
+  }
 }
 
 TEST(DropTenantTable, SaysWhatWentAndWhatIsStillHeld) {

@@ -28,7 +28,7 @@ class Agent:
         self.folder = tempfile.TemporaryDirectory()
         self._process = subprocess.Popen(
             [_AGENT, f"--socket_dir={self.folder.name}", "--node_id=pool", "--listen=127.0.0.1:0",
-             "--advertise=127.0.0.1:1", "--host_bytes=64MiB", "--device=emulated",
+             "--advertise=127.0.0.1:1", "--host_bytes=128MiB", "--device=emulated",
              f"--gpu_bytes={SLOTS * BLOCK_BYTES}", f"--gpu_block_bytes={BLOCK_BYTES}", *flags],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 

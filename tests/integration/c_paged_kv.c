@@ -23,7 +23,7 @@ static unsigned char* block_at(const kvtier_kv* kv, uint64_t sequence, size_t bl
 }
 
 static int wrong_words_are_named(kvtier_client* client, kvtier_space space, kvtier_kv* kv) {
-  kvtier_kv_options options = {sizeof(options), 0, BLOCK_TOKENS, 0};
+  kvtier_kv_options options = {sizeof(options), 0, BLOCK_TOKENS};
   kvtier_kv* none = NULL;
   EXPECT(kvtier_take_kv(client, space, &options, &none) == KVTIER_INVALID && none == NULL);
   options.slots = 1;
@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   kvtier_space space = 0;
   kvtier_kv* kv = NULL;
   const kvtier_space_spec spec = make_spec(BLOCK_BYTES);
-  const kvtier_kv_options kv_options = {sizeof(kv_options), SLOTS, BLOCK_TOKENS, 1 << 20};
+  const kvtier_kv_options kv_options = {sizeof(kv_options), SLOTS, BLOCK_TOKENS};
   if (argc != 2) return 255;
   memset(&options, 0, sizeof(options));
   options.struct_size = sizeof(options);

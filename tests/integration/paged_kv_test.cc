@@ -9,9 +9,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "client/client.h"
 #include "tests/testing/blocks.h"
 #include "tests/testing/child_process.h"
@@ -176,16 +178,138 @@ TEST_F(PagedKvTest, NewSlotsAreZerosWhoeverHadThemBefore) {
   for (size_t block = 0; block < kSlots; ++block) EXPECT_EQ(At(*kv, clean, block), std::byte{0});
 }
 
-TEST_F(PagedKvTest, SwappedBlocksHaveABound) {
+TEST_F(PagedKvTest, WhatIsOutLiesInTheAgentsHostMemory) {
   const Worker worker = NewWorker();
-  const auto kv = *PagedKv::Create(*worker.client->TakeSlots(worker.space, kSlots),
-                                   {.block_tokens = 16, .swap_bytes = 3 * kBlockBytes});
+  auto kv = Take(worker, kSlots);
+  const auto host_blocks = [&] {
+    return agent_.TierStatus(Tier::kHost).used_bytes() / kBlockBytes;
+  };
+  const SequenceId first = kv->Open(0);
+  const SequenceId second = kv->Open(0);
+  for (const SequenceId sequence : {first, second}) {
+    ASSERT_EQ(kv->Append(sequence, 16 * 3), absl::OkStatus());
+  }
+  ASSERT_EQ(kv->SwapOut({{first, second}}), absl::OkStatus());
+  EXPECT_EQ(host_blocks(), 6u);
+  EXPECT_EQ(UsedSlots(), kSlots) << "the slots stay granted";
+  ASSERT_EQ(kv->SwapIn(first), absl::OkStatus());
+  EXPECT_EQ(host_blocks(), 3u);
+  ASSERT_EQ(kv->Free(second), absl::OkStatus());
+  EXPECT_TRUE(Await(absl::Seconds(2), [&] { return host_blocks() == 0; }));
+  ASSERT_EQ(kv->SwapOut({&first, 1}), absl::OkStatus());
+  kv.reset();
+  EXPECT_TRUE(Await(absl::Seconds(2), [&] { return host_blocks() == 0; }));
+}
+
+TEST_F(PagedKvTest, ForksThatGoOutTogetherComeBackEachWithItsOwn) {
+  const Worker worker = NewWorker();
+  const auto kv = Take(worker, kSlots);
+  const SequenceId first = kv->Open(1);
+  ASSERT_EQ(kv->Append(first, 16 * 2), absl::OkStatus());
+  At(*kv, first, 0) = std::byte{1};
+  At(*kv, first, 1) = std::byte{2};
+  const SequenceId second = *kv->Fork(first);
+  const SequenceId third = *kv->Fork(first);
+  ASSERT_EQ(kv->Append(second, 16), absl::OkStatus());
+  At(*kv, second, 2) = std::byte{3};
+  // The third keeps what all share in the pool; the second's own block goes.
+  ASSERT_EQ(kv->SwapOut({{first, second}}), absl::OkStatus());
+  EXPECT_EQ(kv->swapped_bytes(), kBlockBytes);
+  // Now nobody stays who shares it, and the blocks go with each of those that have them.
+  ASSERT_EQ(kv->SwapOut({{third, first, second}}), absl::OkStatus());
+  EXPECT_EQ(kv->swapped_bytes(), 7 * kBlockBytes);
+  EXPECT_EQ(kv->free_slots(), kSlots);
+  const SequenceId noise = kv->Open(5);
+  ASSERT_EQ(kv->Append(noise, 16 * kSlots), absl::OkStatus());
+  for (size_t block = 0; block < kSlots; ++block) At(*kv, noise, block) = std::byte{0xff};
+  ASSERT_EQ(kv->Free(noise), absl::OkStatus());
+  for (const SequenceId sequence : {first, second, third}) {
+    ASSERT_EQ(kv->SwapIn(sequence), absl::OkStatus());
+    EXPECT_EQ(At(*kv, sequence, 0), std::byte{1});
+    EXPECT_EQ(At(*kv, sequence, 1), std::byte{2});
+  }
+  EXPECT_EQ(At(*kv, second, 2), std::byte{3});
+}
+
+TEST_F(PagedKvTest, SwappedBlocksHaveAQuota) {
+  AgentProcess& small = cluster_.StartAgent("node-b", {{"host_bytes", "1MiB"},
+                                                       {"slab_bytes", "256KiB"},
+                                                       {"gpu_bytes", "1MiB"},
+                                                       {"gpu_block_bytes", "64KiB"},
+                                                       {"device", "emulated"}});
+  const auto client = *Client::Open({.socket_dir = small.socket_dir()});
+  const SpaceHandle space = *client->RegisterSpace(TestSpace(kBlockBytes));
+  const auto kv = *PagedKv::Create(*client->TakeSlots(space, kSlots), {.block_tokens = 16});
+  const SequenceId fitting = kv->Open(1);
   const SequenceId sequence = kv->Open(0);
+  ASSERT_EQ(kv->Append(fitting, 16), absl::OkStatus());
   ASSERT_EQ(kv->Append(sequence, 16 * 4), absl::OkStatus());
-  EXPECT_EQ(kv->SwapOut({&sequence, 1}).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(kv->slots(sequence)->size(), 4u) << "an error changes nothing";
-  ASSERT_EQ(kv->Truncate(sequence, 16 * 3), absl::OkStatus());
-  EXPECT_EQ(kv->SwapOut({&sequence, 1}), absl::OkStatus());
+  At(*kv, sequence, 3) = std::byte{9};
+  EXPECT_EQ(kv->SwapOut({{fitting, sequence}}).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(kv->slots(fitting)->size(), 1u) << "an error changes nothing";
+  EXPECT_EQ(kv->slots(sequence)->size(), 4u);
+  EXPECT_EQ(kv->swapped_bytes(), 0u);
+  // What had gone out for the pair is dropped again.
+  EXPECT_TRUE(
+      Await(absl::Seconds(2), [&] { return small.TierStatus(Tier::kHost).used_bytes() == 0; }));
+  ASSERT_EQ(kv->SwapOut({&sequence, 1}), absl::OkStatus());
+  ASSERT_EQ(kv->SwapIn(sequence), absl::OkStatus());
+  EXPECT_EQ(At(*kv, sequence, 3), std::byte{9});
+}
+
+TEST_F(PagedKvTest, SwappedSequencesOfTwoWorkersComeBackByPriority) {
+  const Worker one = NewWorker();
+  const Worker two = NewWorker();
+  GrantedSlots low = *one.client->TakeSlots(one.space, 4);
+  GrantedSlots high = *two.client->TakeSlots(two.space, 4);
+  std::ranges::fill(low.slot(low.numbers()[0]), std::byte{1});
+  std::ranges::fill(high.slot(high.numbers()[2]), std::byte{2});
+  const uint64_t step = two.client->BeginStep();
+  two.client->EndStep(step);
+  const std::vector<uint32_t> low_numbers = low.numbers();
+  SwappedSequence low_out = *low.SwapOut(low_numbers, {.priority = 1});
+  SwappedSequence high_out = *high.SwapOut(
+      std::vector<uint32_t>{high.numbers()[2], high.numbers()[3]}, {.priority = 2, .step = step});
+  EXPECT_EQ(low.size(), 0u);
+  EXPECT_EQ(high.size(), 2u) << "two of them are given back";
+  EXPECT_EQ(UsedSlots(), 2u);
+  GrantedSlots all = *one.client->TakeSlots(one.space, kSlots);
+  ASSERT_EQ(all.size(), kSlots - 2);
+  EXPECT_EQ(low_out.SwapIn(absl::ZeroDuration()).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  // The first to ask is the last in line.
+  std::optional<absl::StatusOr<GrantedSlots>> low_back;
+  std::thread waiting([&] { low_back = low_out.SwapIn(absl::Seconds(20)); });
+  std::optional<absl::StatusOr<GrantedSlots>> high_back;
+  std::thread ahead([&] { high_back = high_out.SwapIn(absl::Seconds(20)); });
+  absl::SleepFor(absl::Milliseconds(200));
+  all.Release();
+  ahead.join();
+  waiting.join();
+  ASSERT_EQ(high_back->status(), absl::OkStatus());
+  ASSERT_EQ(low_back->status(), absl::OkStatus());
+  const GrantedSlots& low_slots = **low_back;
+  EXPECT_EQ(low_slots.slot(low_slots.numbers()[0]).front(), std::byte{1});
+  const GrantedSlots& high_slots = **high_back;
+  EXPECT_EQ(high_slots.slot(high_slots.numbers()[0]).back(), std::byte{2});
+  EXPECT_FALSE(low_out);
+  EXPECT_EQ(low.SwapOut(low_numbers).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(PagedKvTest, OperatorsSeeWhatIsOut) {
+  const Worker worker = NewWorker();
+  const auto kv = Take(worker, kSlots);
+  const SequenceId sequence = kv->Open(0);
+  ASSERT_EQ(kv->Append(sequence, 16 * 3), absl::OkStatus());
+  ASSERT_EQ(kv->SwapOut({&sequence, 1}), absl::OkStatus());
+  const std::string told = absl::StrCat(cluster_.run_dir(), "/told");
+  const auto program = *ChildProcess::Start(
+      {ProgramPath("kvtier"), "tenants", "describe", "default", "--agent", agent_.admin_address()},
+      told);
+  EXPECT_EQ(program->Wait(Patience(absl::Seconds(10))), 0);
+  EXPECT_THAT(FileTail(told, 1000),
+              ::testing::HasSubstr("swapped out: 1 sequences, 3 blocks, 192 KiB of 4.00 MiB; since "
+                                   "the start 1 out, 0 in"));
 }
 
 TEST_F(PagedKvTest, SlotsComeBackWhenTheMemoryIsGivenUp) {

@@ -9,8 +9,10 @@
 namespace kvtier::testing {
 
 void BlockTableModel::SwapOut(const std::vector<SequenceId>& ids) {
+  const absl::StatusOr<std::vector<SwapCopy>> planned = tables_.PlanSwapOut(ids);
   const absl::StatusOr<std::vector<SwapCopy>> copies = tables_.SwapOut(ids);
   ASSERT_EQ(copies.status(), absl::OkStatus());
+  EXPECT_EQ(*planned, *copies);
   const auto find = [this](SequenceId id) {
     return std::find_if(sequences_.begin(), sequences_.end(),
                         [id](const Sequence& one) { return one.id == id; });

@@ -249,6 +249,32 @@ absl::StatusOr<std::vector<SwapCopy>> BlockTable::SwapOut(std::span<const Sequen
   return copies;
 }
 
+absl::StatusOr<std::vector<SwapCopy>> BlockTable::PlanSwapOut(
+    std::span<const SequenceId> ids) const {
+  std::vector<SequenceId> leaving;                          // Each once, in their order.
+  std::vector<uint32_t> leaving_holds(slots_->slots(), 0);  // By slot: of those here still.
+  for (const SequenceId id : ids) {
+    const Sequence* const sequence = Find(id);
+    if (sequence == nullptr) return Unknown(id);
+    if (std::ranges::find(leaving, id) != leaving.end()) continue;
+    leaving.push_back(id);
+    if (sequence->facts.away) continue;
+    for (const uint32_t slot : sequence->slots) ++leaving_holds[slot];
+  }
+  std::vector<SwapCopy> copies;
+  for (const SequenceId id : leaving) {
+    const Sequence& sequence = *Find(id);
+    for (uint32_t block = 0; block < sequence.slots.size(); ++block) {
+      const uint32_t slot = sequence.slots[block];
+      if (slot == kNoSlot || slots_->holds(slot) > away_holds_[slot] + leaving_holds[slot])
+        continue;
+      copies.push_back(
+          {.sequence = id, .block = block, .slot = slot, .tokens = TokensIn(sequence, block)});
+    }
+  }
+  return copies;
+}
+
 absl::StatusOr<std::vector<SwapCopy>> BlockTable::SwapIn(SequenceId id) {
   Sequence* const sequence = Find(id);
   if (sequence == nullptr) return Unknown(id);

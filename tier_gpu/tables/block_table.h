@@ -110,6 +110,9 @@ class BlockTable {
   // called again for sequences that are away already. Errors: kNotFound;
   // kFailedPrecondition, a worker of theirs has no step in flight.
   absl::StatusOr<std::vector<SwapCopy>> SwapOut(std::span<const SequenceId> sequences);
+  // Returns the copies that SwapOut() would, and changes nothing: for who copies first, as a copy
+  // that may fail. Errors: kNotFound.
+  absl::StatusOr<std::vector<SwapCopy>> PlanSwapOut(std::span<const SequenceId> sequences) const;
   // Slots for every block that is out, or none. They are the sequence's own: what was
   // sealed is not any more. Errors: kNotFound; kFailedPrecondition, the sequence is not
   // away; kResourceExhausted, too few free slots.

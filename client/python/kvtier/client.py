@@ -241,13 +241,12 @@ class Client:
         """Ends a ticket before its time. Never blocks."""
         self._native.release_ticket(ticket)
 
-    def paged_kv(self, space: Space, slots: int, swap_bytes: int = 1 << 30) -> PagedKv:
+    def paged_kv(self, space: Space, slots: int) -> PagedKv:
         """KV memory for blocks of `space` in the GPU pool: `slots` slots, or fewer.
 
         Raises ValueError when none can be had: no agent, or no pool for blocks of this size.
         """
-        return PagedKv(self._native.paged_kv(space._handle, slots, space.spec.tokens_per_block,
-                                             swap_bytes))
+        return PagedKv(self._native.paged_kv(space._handle, slots, space.spec.tokens_per_block))
 
     def prefetch(self, space: Space, keys: SequenceOf[bytes], timeout_s: float | None = None,
                  local_only: bool = False) -> int:

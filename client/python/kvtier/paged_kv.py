@@ -63,9 +63,10 @@ class PagedKv:
         self._native.free(sequence)
 
     def swap_out(self, sequences: Sequence[int]) -> None:
-        """Moves whole sequences to memory of this process, together.
+        """Moves whole sequences to the agent's host memory, together.
 
-        A block that somebody else shares stays. Raises BlockingIOError beyond swap_bytes.
+        A block that somebody else shares stays. Raises BlockingIOError when the tenant's host
+        memory has no room for them; RuntimeError without an agent. An error changes nothing.
         """
         self._native.swap_out(list(sequences))
 
@@ -73,7 +74,8 @@ class PagedKv:
         """Brings one back, whole.
 
         Raises RuntimeError when it is not out, or another that is out is ahead of it in line;
-        BlockingIOError when there are too few slots.
+        BlockingIOError when there are too few slots. OSError when blocks of it are lost for good,
+        or damaged: free it and compute it again.
         """
         self._native.swap_in(sequence)
 

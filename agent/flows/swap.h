@@ -1,0 +1,112 @@
+// SequenceSwapper takes sequences of workers out of the GPU pools into host memory and brings them
+// back, for engines that preempt: all blocks of one or none, in a call each way. Sums taken on the
+// way out are proven on the way back. docs/design/gpu.md#swap.
+//
+// A sequence that is out takes of its tenant's host memory, up to one part in kSwapPart of what the
+// tenant is guaranteed: colder blocks of the tenant's own make room, never another tenant's. Host
+// memory of a tenant with GPU pools does not move between tenants (Agent::HostMemoryMoves()), so
+// what is out, which nothing can move, keeps no slab from leaving.
+//
+// Executor thread only. Long calls give way to other tenants.
+#ifndef KVTIER_AGENT_FLOWS_SWAP_H_
+#define KVTIER_AGENT_FLOWS_SWAP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/block_run.h"
+#include "agent/gpu/node_gpus.h"
+#include "agent/index/evict.h"
+#include "agent/sessions/fair_turns.h"
+#include "agent/sessions/sessions.h"
+#include "agent/sessions/swapped_sequences.h"
+#include "core/byte_workers.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/tier_stats.h"
+#include "core/waits.h"
+#include "tier_host/host_shares.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+struct SwapOutRequest {
+  BlockRun run;                 // Without keys: the session, and the space of the blocks.
+  std::vector<uint32_t> slots;  // That the session was granted; positive in number.
+  uint64_t step = 0;            // That writes or reads them last; 0: none does any more.
+  int32_t priority = 0;
+  bool keep_slots = false;  // They stay the session's.
+};
+
+struct SwapInRequest {
+  SessionId session{};
+  SwapId id{};
+  std::vector<uint32_t> slots;  // That the session was granted, for the first blocks.
+  absl::Time deadline;          // Of the wait for the others'.
+};
+
+class SequenceSwapper {
+ public:
+  struct Parts {  // Not owned.
+    Executor* executor = nullptr;
+    FairTurns* turns = nullptr;
+    ByteWorkers* workers = nullptr;
+    TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
+    const HostTier* host = nullptr;
+    const HostShares* shares = nullptr;
+    Evictor* evictor = nullptr;
+    NodeGpus* gpus = nullptr;
+    const SessionTable* sessions = nullptr;
+    SwappedSequences* swapped = nullptr;
+    TierStats* stats = nullptr;  // Of host memory.
+  };
+  explicit SequenceSwapper(const Parts& parts) : parts_(parts) {}
+
+  // Copies the slots out when the step has retired, and gives them back unless they are kept. They
+  // are used again behind the session's steps. Ends within two times kCommitTimeout. Errors, after
+  // which the slots are the session's as before: kInvalidArgument, naming what cannot be;
+  // kResourceExhausted, no room; kAborted, the step did not retire, or the copy failed or took too
+  // long; kFailedPrecondition, the session ended.
+  Task<absl::StatusOr<SwapId>> SwapOut(SwapOutRequest request);
+  // Brings a sequence back, and returns the slots of its blocks in their order. Errors, after which
+  // it is out as before: kInvalidArgument; kResourceExhausted, its turn for slots did not come by
+  // the deadline; kAborted, as above. Errors after which it is gone: kNotFound, there is none;
+  // kDataLoss, its bytes are damaged; kFailedPrecondition, the session ended.
+  Task<absl::StatusOr<std::vector<uint32_t>>> SwapIn(SwapInRequest request);
+
+  // Returns how many bytes of host memory the domain's swapped sequences may take.
+  uint64_t QuotaOf(DomainId domain) const {
+    return parts_.shares->Of(domain).guaranteed * parts_.host->slab_bytes() / kSwapPart;
+  }
+
+ private:
+  enum class Way : uint8_t { kOut, kIn };
+  // Blocks of one sequence on their way: both ends of each, and the sums.
+  struct Moving;
+  // Takes room in host memory for every block. Errors: as SwapOut().
+  Task<absl::Status> ReserveHost(const BlockRun& run, Moving* moving);
+  // Moves all blocks, several copies at a time. False: they did not arrive in time, and go on.
+  Task<bool> MoveAll(std::shared_ptr<Moving> moving);
+  Task<void> MoveSome(std::shared_ptr<Moving> moving, size_t first, size_t count);
+  // Brings the blocks into the slots that were taken for them. Errors: as SwapIn().
+  Task<absl::Status> CopyBack(SwapId id, std::shared_ptr<Moving> moving);
+  // Notes that the blocks that went out or came back too late are where they were before.
+  Task<void> EndLate(SwapId id, std::shared_ptr<Moving> moving);
+  // Lets the sequence stay out. False: a block of it has no host memory any more, so it is lost.
+  bool StayOut(SwapId id, Moving* moving);
+  // Returns why nobody wants a sequence any more that has moved.
+  absl::Status Unwanted(SessionId session, SwapId id) const;
+
+  const Parts parts_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_FLOWS_SWAP_H_

@@ -1,0 +1,72 @@
+// SlotLine is the line of those who wait for slots of one GPU pool to bring a swapped sequence
+// back. Only the first in line gets slots: the higher priority is ahead, and of the same priority
+// the one that swapped out earlier. What is gathered for it goes to whoever is first when it is
+// enough, so nobody behind it is served before it, and slots are not taken for it in vain.
+//
+// Colder cached blocks make room, as for SlotGrants; others may take free slots meanwhile.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_GPU_SLOT_LINE_H_
+#define KVTIER_AGENT_GPU_SLOT_LINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/gpu/gpu_evict.h"
+#include "core/event.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/waits.h"
+#include "tier_gpu/gpu_pool.h"
+
+namespace kvtier {
+
+class SlotLine {
+ public:
+  struct Parts {  // Not owned.
+    Executor* executor = nullptr;
+    TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
+    GpuEvictor* evictor = nullptr;
+  };
+  struct Place {
+    int32_t priority = 0;
+    uint64_t age = 0;  // The lower, the older; no two are equal.
+  };
+  explicit SlotLine(const Parts& parts) : parts_(parts) {}
+
+  // Waits until it is first in line and there are `count` slots. Errors: kResourceExhausted, it was
+  // not so by `deadline`. REQUIRES: `count` is positive.
+  Task<absl::StatusOr<std::vector<GpuSlot>>> Take(Place place, size_t count, absl::Time deadline);
+  size_t size() const { return line_.size(); }
+  size_t gathered() const { return gathered_.size(); }  // Slots.
+
+ private:
+  struct Waiter {
+    explicit Waiter(Executor* executor, size_t wanted) : count(wanted), ready(executor) {}
+    const size_t count;
+    std::vector<GpuSlot> slots;
+    Event ready;
+  };
+  using Order = std::pair<int64_t, uint64_t>;  // Priority, negated, and age.
+  // Hands out what can be.
+  void Serve();
+  // Serves the line until it is empty.
+  Task<void> ServeAll();
+
+  const Parts parts_;
+  std::map<Order, std::shared_ptr<Waiter>> line_;
+  std::vector<GpuSlot> gathered_;  // For the first in line.
+  bool is_served_ = false;         // ServeAll() runs.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_GPU_SLOT_LINE_H_

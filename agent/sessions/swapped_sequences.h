@@ -1,0 +1,132 @@
+// SwappedSequences knows which sequences the workers' sessions swapped out of the GPU pools, and
+// holds the host memory of their blocks. These are in no index: nobody finds them, nothing evicts
+// or moves them, and no disk gets them. A sequence is its session's alone, and goes with it.
+//
+// It copies nothing (agent/flows/swap.h). A sequence whose bytes are on their way is booked here
+// all that time, also when its session ends or drops it meanwhile: it goes when they have arrived.
+//
+// Executor thread only. Bounded: kMaxSwappedPerSession, kMaxSwappedSequences, kMaxSwappedBlocks,
+// and a quota of bytes. Invariant, checked by Audit(): what a domain and a session use is what
+// their sequences have.
+#ifndef KVTIER_AGENT_SESSIONS_SWAPPED_SEQUENCES_H_
+#define KVTIER_AGENT_SESSIONS_SWAPPED_SEQUENCES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "agent/block_run.h"
+#include "agent/gpu/gpu_tier.h"
+#include "core/checksum.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+// Number of a swapped sequence on this node, from 1 on, never used again: who swapped out first has
+// the lower one.
+enum class SwapId : uint64_t {};
+
+// One block of a swapped sequence.
+struct SwappedBlock {
+  HostSlot slot;
+  PayloadSum sum;  // Of the block, as it went out.
+};
+
+// A sequence that goes out.
+struct LeavingSequence {
+  SessionId session{};
+  DomainId domain{};
+  GpuTier* gpu = nullptr;  // That its blocks come from and go back to; not owned.
+  int32_t priority = 0;
+  uint64_t block_length = 0;  // In bytes, of every block.
+  uint64_t blocks = 0;
+  uint64_t slot_bytes = 0;  // Of host memory for each block.
+};
+
+// A sequence on its way back.
+struct ReturningSequence {
+  LeavingSequence of;
+  std::vector<SwappedBlock> blocks;
+};
+
+class SwappedSequences {
+ public:
+  // Amounts that a domain has swapped out.
+  struct Use {
+    uint64_t sequences = 0;
+    uint64_t blocks = 0;
+    uint64_t bytes = 0;  // Of their slots.
+    friend bool operator==(const Use&, const Use&) = default;
+  };
+  // Sequences of a domain since the start.
+  struct Counts {
+    uint64_t swapped_out = 0;
+    uint64_t swapped_in = 0;
+    uint64_t refused = 0;  // Found no room.
+    uint64_t dropped = 0;  // By their worker, with their session, or because of damage.
+  };
+
+  // Books room for the sequence, until GiveUp() or as long as it is out. Errors:
+  // kResourceExhausted, naming the limit; `quota_bytes` is the domain's.
+  absl::StatusOr<SwapId> Begin(const LeavingSequence& leaving, uint64_t quota_bytes);
+  // The sequence does not go out.
+  void GiveUp(SwapId id);
+  // The sequence is out. False: its session ended meanwhile, so it is gone. REQUIRES: one block for
+  // each that was booked.
+  bool Complete(SwapId id, std::vector<SwappedBlock> blocks);
+  // Counts a sequence of the domain that found no room.
+  void CountRefused(DomainId domain) { ++domains_[domain].counts.refused; }
+
+  // Hands over the blocks of a sequence that is to come back; it ends by one of the next three.
+  // Errors: kNotFound, the session has no such sequence, or it is on its way.
+  absl::StatusOr<ReturningSequence> BeginReturn(SessionId session, SwapId id);
+  // It did not come back, and is out as before; or it is gone, where nobody wants it any more.
+  void StayOut(SwapId id, std::vector<SwappedBlock> blocks);
+  // It is back. False: nobody wants it any more.
+  bool EndReturn(SwapId id);
+  // It is lost.
+  void Lose(SwapId id);
+
+  // Drops sequences of the session; unknown ids are ignored.
+  void Drop(SessionId session, std::span<const SwapId> ids);
+  // Drops all of the session.
+  void EndSession(SessionId session);
+
+  Use UseOf(DomainId domain) const;
+  Counts CountsOf(DomainId domain) const;
+  size_t size() const { return sequences_.size(); }  // Those on their way included.
+  void Audit() const;
+
+ private:
+  struct Sequence {
+    LeavingSequence of;
+    bool is_moving = true;  // It goes out or comes back: a flow has its blocks.
+    bool is_wanted = true;  // False: dropped while it moved.
+    std::vector<SwappedBlock> blocks;
+  };
+  struct Domain {
+    Use use;
+    Counts counts;
+  };
+  using Sequences = absl::btree_map<SwapId, Sequence>;
+  // Returns a sequence that is on its way.
+  Sequences::iterator Moving(SwapId id);
+  Sequences::iterator Erase(Sequences::iterator found);
+  // Drops it now, or when it has moved. Returns what is behind it.
+  Sequences::iterator DropOne(Sequences::iterator found);
+
+  uint64_t numbered_ = 0;  // Ids given so far.
+  uint64_t blocks_ = 0;    // Of all domains.
+  Sequences sequences_;
+  absl::flat_hash_map<SessionId, uint64_t> of_session_;  // How many, where there are any.
+  absl::flat_hash_map<DomainId, Domain> domains_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SESSIONS_SWAPPED_SEQUENCES_H_
