@@ -13,7 +13,9 @@ std::string HelpText() {
   kvtier tenants set NAME            makes a tenant or changes it: --secret_file FILE of a new one,
                                      --host_guaranteed and --host_maximum BYTES, --host_weight N,
                                      and the same of disk and gpu; what is not named stays, and
-                                     "default" takes a value back
+                                     "default" takes a value back; --read and --write TENANTS, with
+                                     commas between them, make it a share group, whose blocks these
+                                     may use, and --no_member TENANTS ends that
   kvtier tenants drop NAME --yes     ends a tenant's sessions, and erases its blocks, secret and
                                      settings; with --coordinator the cluster's settings alone
   kvtier disk info                   each disk: health, capacity, use, bytes, errors

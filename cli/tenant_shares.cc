@@ -97,6 +97,30 @@ Outcome OutcomeOf(const Arguments& arguments, const TenantAnswer& answers) {
 
 }  // namespace
 
+std::string MembersText(const v1::TenantSettings& settings) {
+  const absl::StatusOr<TenantChange> said = convert::TenantChangeFrom(settings);
+  if (!said.ok()) return "?";
+  std::string text;
+  for (const TenantChange::Member& member : said->members) {
+    if (!member.access.has_value()) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ",", member.tenant, ":",
+                    AccessName(*member.access));
+  }
+  return text;
+}
+
+void WriteMembers(const v1::TenantSettings& settings, JsonWriter* json) {
+  const absl::StatusOr<TenantChange> said = convert::TenantChangeFrom(settings);
+  if (!said.ok() || said->members.empty()) return;
+  json->OpenObject("members");
+  for (const TenantChange::Member& member : said->members) {
+    if (member.access.has_value()) {
+      json->Text(member.tenant, std::string(AccessName(*member.access)));
+    }
+  }
+  json->Close();
+}
+
 std::string SettingsText(const v1::TenantSettings& settings) {
   const absl::StatusOr<TenantChange> said = convert::TenantChangeFrom(settings);
   if (!said.ok()) return "?";
@@ -106,6 +130,8 @@ std::string SettingsText(const v1::TenantSettings& settings) {
     absl::StrAppend(&text, text.empty() ? "" : " ", SettingName(value.tier, value.field), "=",
                     *value.value);
   }
+  const std::string members = MembersText(settings);
+  if (!members.empty()) absl::StrAppend(&text, text.empty() ? "" : " ", "members=", members);
   return text.empty() ? "nothing" : text;
 }
 
@@ -116,6 +142,7 @@ void WriteSettings(const v1::TenantSettings& settings, JsonWriter* json) {
     for (const TenantChange::Value& value : said->values) {
       if (value.value.has_value()) json->Count(SettingName(value.tier, value.field), *value.value);
     }
+    WriteMembers(settings, json);
   }
   json->Close();
 }

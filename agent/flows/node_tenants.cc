@@ -186,7 +186,7 @@ Task<absl::Status> NodeTenants::Set(TenantChange change, std::optional<std::stri
 
 Task<absl::Status> NodeTenants::SetInTurn(TenantChange change, std::optional<std::string> secret) {
   const Tenant* const tenant = parts_.tenants->Find(change.name);
-  if (tenant == nullptr && !secret.has_value() && change.values.empty()) {
+  if (tenant == nullptr && !secret.has_value() && change.IsEmpty()) {
     co_return absl::NotFoundError(absl::StrCat(
         "tenant: '", change.name, "' is not known here; --secret_file makes a tenant"));
   }
@@ -373,6 +373,21 @@ void NodeTenants::ApplyShares() {
   }
   DivideHost();
   DivideDisks();
+  ApplyMembers();
+}
+
+void NodeTenants::ApplyMembers() {
+  for (const Tenant* const tenant : parts_.tenants->All()) {
+    parts_.tenants->SetMembers(tenant->domain, book_.Of(tenant->name).settings.members);
+  }
+  const SessionTable& sessions = parts_.rooms.sessions->table();
+  for (const SessionId id : sessions.InGroups()) {
+    const SessionTenants& of = sessions.TenantsOf(id);
+    if (parts_.tenants->Admitted(of.payer->name, of.home->name) == of) continue;
+    Log(LogLevel::kInfo, absl::StrCat("a session of tenant ", of.payer->name, " in share group ",
+                                      of.home->name, " ends: its access changed"));
+    parts_.close_session(id);
+  }
 }
 
 void NodeTenants::DivideHost() {

@@ -60,7 +60,7 @@ class NodeTenants {
     HostShares* shares = nullptr;
     MemoryMover* mover = nullptr;
     TenantStore* store = nullptr;  // Null: what is set ends with the agent.
-    // Ends a session of a tenant that is dropped, as its worker's hangup does.
+    // Ends a session as its worker's hangup does.
     absl::AnyInvocable<void(SessionId)> close_session;
   };
   NodeTenants(Options options, Parts parts);
@@ -137,8 +137,11 @@ class NodeTenants {
   void LookAt(const TenantSecret& there);
   // Logs what is wrong with a tenant's secret, once for each reason.
   void Complain(const std::string& name, absl::string_view why);
-  // Works out the shares that hold, and hands them to the tiers.
+  // Works out the shares that hold, and hands them to the tiers, and so the members of share groups.
   void ApplyShares();
+  // Lets in who is a member of a share group, and ends the sessions of those who are so no more, or
+  // with another access.
+  void ApplyMembers();
   void DivideHost();
   void DivideDisks();
   // Returns the domain of a new tenant, with an arena and no memory yet.

@@ -21,7 +21,7 @@ FairTurns::WhoseCall RunNamer::WhoseCall(const std::string* session_token) const
   return [this, session_token]() -> std::optional<DomainId> {
     const absl::StatusOr<SessionId> session = FindSession(*session_token);
     if (!session.ok()) return std::nullopt;
-    return agent_->sessions().table().DomainOf(*session);
+    return agent_->sessions().table().PayerOf(*session);
   };
 }
 
@@ -56,7 +56,7 @@ Task<absl::StatusOr<BlockRun>> RunNamer::NameRun(SessionId session,
                           table.NameRun(session, sequence.space_id(), parent, take()));
   run.keys.reserve(keys.size());
   while (!left.empty()) {
-    co_await agent_->turns().GiveWay(run.domain);
+    co_await agent_->turns().GiveWay(run.payer());
     if (!table.IsOpen(session)) break;
     KVT_CO_ASSIGN_OR_RETURN(const BlockRun more,
                             table.NameRun(session, sequence.space_id(), std::nullopt, take()));

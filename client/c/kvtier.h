@@ -79,6 +79,7 @@ typedef struct {
   kvtier_bytes tenant_secret;  /* size 0: the open tenant's. Never sent. */
   uint32_t default_timeout_ms; /* 0: 2000. */
   uint32_t connect_timeout_ms; /* Of one try; kvtier_open() waits for the first. 0: 1000. */
+  const char* group; /* Share group whose blocks to use; NULL: the tenant's own blocks. */
 } kvtier_options;
 
 /* Opens a client into *client, to be given back by kvtier_close(). Succeeds without an

@@ -133,7 +133,7 @@ class FakeAgent::Incarnation {
                           .code = knobs_.answer,
                           .layout = knobs_.layout};
     if (hello->layout != welcome.layout) welcome.code = wire::WelcomeCode::kLayoutMismatch;
-    const TenantKey key = TenantKey::FromSecret(options_.tenant_secret);
+    const SessionKey key = SessionKey::FromSecret(options_.tenant_secret);
     if (hello->proof != wire::SessionProof(key, peer->nonce)) {
       welcome.code = wire::WelcomeCode::kUnknownTenant;
     }
