@@ -68,11 +68,10 @@ absl::Status TenantTable::Check(const Entry& entry) const {
 const Tenant& TenantTable::Add(const Entry& entry) {
   const auto domain = static_cast<DomainId>(rows_.size());
   const absl::MutexLock lock(mu_.get());
-  rows_.push_back(
-      {.tenant = {.name = entry.name,
-                  .key = TenantKey::FromSecret(entry.secret),
-                  .session_key = SessionKey::FromSecret(entry.secret),
-                  .domain = domain}});
+  rows_.push_back({.tenant = {.name = entry.name,
+                              .key = TenantKey::FromSecret(entry.secret),
+                              .session_key = SessionKey::FromSecret(entry.secret),
+                              .domain = domain}});
   KVT_CHECK(by_name_.emplace(entry.name, domain).second);
   owners_.insert_or_assign(TenantTagOf(entry.name), domain);
   return rows_.back().tenant;

@@ -4,8 +4,8 @@
 // more, and name and secret may come again once nothing of its domain is held; then with a domain
 // of its own, for ids are never used again.
 //
-// Executor thread only, but for FindAdmitted() and Admitted(), which any thread may call. A Tenant stays where it
-// is, and as it is, as long as the table.
+// Executor thread only, but for FindAdmitted() and Admitted(), which any thread may call. A Tenant
+// stays where it is, and as it is, as long as the table.
 #ifndef KVTIER_AGENT_TENANTS_H_
 #define KVTIER_AGENT_TENANTS_H_
 
@@ -39,7 +39,8 @@ struct Tenant {
 
 // Tenants that a session is of. Both are those of a TenantTable, which outlives this.
 struct SessionTenants {
-  const Tenant* home = nullptr;   // Tenant in whose domain its blocks lie: a share group, or `payer`.
+  const Tenant* home =
+      nullptr;  // Tenant in whose domain its blocks lie: a share group, or `payer`.
   const Tenant* payer = nullptr;  // Tenant that proved itself, to which is charged what it takes.
   bool may_write = true;          // False: it may only read the blocks of the share group.
 
@@ -77,9 +78,9 @@ class TenantTable {
   const Tenant* Find(absl::string_view name) const;
   // Returns the tenant if it is let in; nullptr: it is not, or there is none. Any thread.
   const Tenant* FindAdmitted(absl::string_view name) const;
-  // Returns the tenants of a session that `name` opens in the domain of `group`, or in its own where
-  // that is empty; nullopt: one of the two is not let in or not there, or `name` is no member of the
-  // group. Any thread.
+  // Returns the tenants of a session that `name` opens in the domain of `group`, or in its own
+  // where that is empty; nullopt: one of the two is not let in or not there, or `name` is no member
+  // of the group. Any thread.
   std::optional<SessionTenants> Admitted(absl::string_view name, absl::string_view group) const;
   bool IsShut(DomainId domain) const { return RowOf(domain).state == State::kShut; }
   // Returns all, in the order of their domains, without those that left.

@@ -13,8 +13,8 @@
 
 namespace kvtier::cli {
 
-// The options of `set`, separated by spaces: the secret's, SettingName() of each field, and those of
-// a share group, whose values are tenants' names between commas.
+// The options of `set`, separated by spaces: the secret's, SettingName() of each field, and those
+// of a share group, whose values are tenants' names between commas.
 inline constexpr absl::string_view kTenantSetOptions =
     "--secret_file --host_guaranteed --host_maximum --host_weight --disk_guaranteed "
     "--disk_maximum --disk_weight --gpu_guaranteed --gpu_maximum --gpu_weight --read --write "

@@ -98,13 +98,13 @@ Outcome OutcomeOf(const Arguments& arguments, const TenantAnswer& answers) {
 }  // namespace
 
 std::string MembersText(const v1::TenantSettings& settings) {
+  if (settings.members().empty()) return "";
   const absl::StatusOr<TenantChange> said = convert::TenantChangeFrom(settings);
   if (!said.ok()) return "?";
   std::string text;
   for (const TenantChange::Member& member : said->members) {
     if (!member.access.has_value()) continue;
-    absl::StrAppend(&text, text.empty() ? "" : ",", member.tenant, ":",
-                    AccessName(*member.access));
+    absl::StrAppend(&text, text.empty() ? "" : ",", member.tenant, ":", AccessName(*member.access));
   }
   return text;
 }
@@ -115,7 +115,7 @@ void WriteMembers(const v1::TenantSettings& settings, JsonWriter* json) {
   json->OpenObject("members");
   for (const TenantChange::Member& member : said->members) {
     if (member.access.has_value()) {
-      json->Text(member.tenant, std::string(AccessName(*member.access)));
+      json->Text(member.tenant, AccessName(*member.access));
     }
   }
   json->Close();

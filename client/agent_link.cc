@@ -295,12 +295,6 @@ absl::StatusOr<std::shared_ptr<Connection>> AgentLink::OpenConnection() {
   return connection;
 }
 
-std::string AgentLink::InGroup(const Session& session) const {
-  const std::string& group = options_.session.group;
-  if (group.empty()) return "";
-  return absl::StrCat(session.may_write() ? ", in share group " : ", to read share group ", group);
-}
-
 void AgentLink::Connect() {
   absl::StatusOr<std::shared_ptr<Connection>> connection = OpenConnection();
   absl::MutexLock lock(&mu_);
@@ -327,9 +321,8 @@ void AgentLink::Connect() {
   }
   ++stats_.sessions;
   logged_.clear();
-  Log(LogLevel::kInfo,
-      absl::StrCat("kvtier: connected to the agent at ", options_.session.socket_dir,
-                   InGroup(*connection_->session())));
+  Log(LogLevel::kInfo, absl::StrCat("kvtier: connected to the agent at ",
+                                    options_.session.socket_dir, connection_->session()->GroupText()));
 }
 
 absl::Time AgentLink::Serve(const std::shared_ptr<Connection>& connection) {

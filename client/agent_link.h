@@ -115,8 +115,6 @@ class AgentLink {
   absl::Time Serve(const std::shared_ptr<Connection>& connection) ABSL_LOCKS_EXCLUDED(mu_);
   // Follows a pool that grows and shrinks, also where no call tells of it: memory that is
   // given back is free only when nobody maps it. Says when to look again.
-  // Returns what the log says of the session's share group; empty: it has none.
-  std::string InGroup(const Session& session) const;
   absl::Time LookAtPool(const Session& session) ABSL_LOCKS_EXCLUDED(mu_);
   // Maps the residency table that has taken a retired one's place. Says when to try again.
   absl::Time LookAtResidency(const Session& session) ABSL_LOCKS_EXCLUDED(mu_);

@@ -26,9 +26,8 @@ absl::Status CheckName(const char* field, const std::string& name) {
       name.find('\0') == std::string::npos) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(field, " has ", name.size(),
-                                                 " bytes; must be 1 to ", wire::kMaxTenantBytes,
-                                                 " without NUL"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, " has ", name.size(), " bytes; must be 1 to ", wire::kMaxTenantBytes, " without NUL"));
 }
 
 }  // namespace

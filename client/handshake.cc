@@ -28,8 +28,8 @@ absl::Status UnknownTenant(const SessionOptions& options) {
       absl::StrCat("the agent knows no tenant \"", options.tenant, "\" with this secret");
   if (options.group.empty()) return absl::PermissionDeniedError(tenant);
   return absl::PermissionDeniedError(absl::StrCat(
-      tenant, ", or no share group \"", options.group, "\" that it is a member of; on the node: ",
-      "kvtier tenants describe ", options.group));
+      tenant, ", or no share group \"", options.group,
+      "\" that it is a member of; on the node: ", "kvtier tenants describe ", options.group));
 }
 
 absl::Status WelcomeStatus(const wire::Welcome& welcome, const SessionOptions& options) {

@@ -152,6 +152,11 @@ absl::StatusOr<std::shared_ptr<const Session>> Session::Open(const SessionOption
   return std::shared_ptr<const Session>(std::move(session));
 }
 
+std::string Session::GroupText() const {
+  if (group_.empty()) return "";
+  return absl::StrCat(may_write_ ? ", in share group " : ", to read share group ", group_);
+}
+
 absl::Status Session::MapMemory(absl::Time deadline) {
   const Conversation with{.socket = &socket_, .unanswered = &unanswered_};
   KVT_ASSIGN_OR_RETURN(HandedMemory arena,

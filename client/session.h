@@ -60,6 +60,8 @@ class Session {
   const std::optional<TenantKey>& group_key() const { return group_key_; }
   // False: the tenant may only read the blocks of the share group.
   bool may_write() const { return may_write_; }
+  // Returns ", to read share group prompts", for the log; empty: it works in none.
+  std::string GroupText() const;
   // Leased blocks are read here. Never null.
   const std::shared_ptr<const Mapping>& arena_read() const { return arena_read_; }
   // Reserved slots are written here: the arena, or a staging region of the session's own, from
@@ -102,7 +104,8 @@ class Session {
 
  private:
   Session(PacketSocket socket, const SessionOptions& options)
-      : gpu_by_device_(options.gpu_by_device),
+      : group_(options.group),
+        gpu_by_device_(options.gpu_by_device),
         gpu_device_(options.gpu_device),
         socket_(std::move(socket)) {}
   absl::Status MapMemory(absl::Time deadline);
@@ -117,6 +120,7 @@ class Session {
   absl::StatusOr<std::shared_ptr<const GpuMemory>> Look(const GpuMemory& known,
                                                         absl::Time deadline) const;
 
+  const std::string group_;
   const bool gpu_by_device_;
   const DeviceUuid gpu_device_;
   mutable PacketSocket socket_;    // Spoken to by Open(), then by who has the turn to look.

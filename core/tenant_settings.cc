@@ -110,9 +110,10 @@ absl::Status ReadWord(absl::string_view word, TenantSettings* settings) {
       return absl::OkStatus();
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "'", word, "' is no setting: {host,disk,gpu}_{guaranteed,maximum,weight}=VALUE, or "
-      "members=TENANT:read,TENANT:write"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", word,
+                   "' is no setting: {host,disk,gpu}_{guaranteed,maximum,weight}=VALUE, or "
+                   "members=TENANT:read,TENANT:write"));
 }
 
 }  // namespace

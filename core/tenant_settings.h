@@ -1,6 +1,6 @@
 // TenantSettings are what operators say of one tenant: how much of each tier it may have, and which
-// other tenants may use its blocks. What is not said has a default. A tenant's secret is no setting,
-// and never here.
+// other tenants may use its blocks. What is not said has a default. A tenant's secret is no
+// setting, and never here.
 //
 // Pure; any thread.
 #ifndef KVTIER_CORE_TENANT_SETTINGS_H_
@@ -61,8 +61,8 @@ struct TenantSettings {
   // Whether all is left to the defaults.
   bool IsDefault() const { return values == Values() && members.empty(); }
   // Errors: kInvalidArgument, naming field and value: the name, a weight beyond 1 to
-  // kMaxShareWeight, a guarantee above the maximum, a member whose name is none or the tenant's own,
-  // more than kMaxGroupMembers.
+  // kMaxShareWeight, a guarantee above the maximum, a member whose name is none or the tenant's
+  // own, more than kMaxGroupMembers.
   absl::Status Validate() const;
   friend bool operator==(const TenantSettings&, const TenantSettings&) = default;
 };

@@ -41,16 +41,15 @@ absl::StatusOr<Packet> ParsePacket(std::span<const std::byte> bytes, const char*
 absl::Status CheckName(const std::array<char, 64>& name, const char* field) {
   const auto end = std::find(name.begin(), name.end(), '\0');
   if (end == name.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("Hello ", field, " has no end; must be at most ",
-                                                   kMaxTenantBytes, " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("Hello ", field, " has no end; must be at most ", kMaxTenantBytes, " bytes"));
   }
   // One name has one spelling: what follows the NUL would otherwise be carried unseen.
   const auto stray = std::find_if(end, name.end(), [](char c) { return c != '\0'; });
   if (stray == name.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("Hello ", field, " has byte ", static_cast<int>(static_cast<uint8_t>(*stray)),
-                   " at ", stray - name.begin(), " after its end at ", end - name.begin(),
-                   "; must be NUL-padded"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Hello ", field, " has byte ", static_cast<int>(static_cast<uint8_t>(*stray)), " at ",
+      stray - name.begin(), " after its end at ", end - name.begin(), "; must be NUL-padded"));
 }
 
 }  // namespace

@@ -19,7 +19,8 @@
 
 namespace kvtier::wire {
 
-// Returns HMAC-SHA-256(session key, domain tag || nonce): proves the tenant without sending its key.
+// Returns HMAC-SHA-256(session key, domain tag || nonce): proves the tenant without sending its
+// key.
 std::array<uint8_t, 32> SessionProof(const SessionKey& tenant, std::span<const uint8_t, 32> nonce);
 
 // Reads one packet as Hello or DescriptorRequest. Errors: kInvalidArgument with

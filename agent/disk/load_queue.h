@@ -1,6 +1,6 @@
 // LoadQueue is the line of loads that have not started: foreground before prefetch, within each
-// by turns of the tenants that ask, and in order within those. A prefetch that somebody came to wait for
-// changes lines.
+// by turns of the tenants that ask, and in order within those. A prefetch that somebody came to
+// wait for changes lines.
 //
 // Pure bookkeeping. Executor thread only.
 #ifndef KVTIER_AGENT_DISK_LOAD_QUEUE_H_

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "agent/flows/share_groups.h"
 #include "agent/limits.h"
 #include "core/check.h"
 #include "core/log.h"
@@ -373,19 +374,8 @@ void NodeTenants::ApplyShares() {
   }
   DivideHost();
   DivideDisks();
-  ApplyMembers();
-}
-
-void NodeTenants::ApplyMembers() {
-  for (const Tenant* const tenant : parts_.tenants->All()) {
-    parts_.tenants->SetMembers(tenant->domain, book_.Of(tenant->name).settings.members);
-  }
-  const SessionTable& sessions = parts_.rooms.sessions->table();
-  for (const SessionId id : sessions.InGroups()) {
-    const SessionTenants& of = sessions.TenantsOf(id);
-    if (parts_.tenants->Admitted(of.payer->name, of.home->name) == of) continue;
-    Log(LogLevel::kInfo, absl::StrCat("a session of tenant ", of.payer->name, " in share group ",
-                                      of.home->name, " ends: its access changed"));
+  for (const SessionId id :
+       ApplyMembers(book_, parts_.rooms.sessions->table(), parts_.tenants)) {
     parts_.close_session(id);
   }
 }

@@ -137,11 +137,9 @@ class NodeTenants {
   void LookAt(const TenantSecret& there);
   // Logs what is wrong with a tenant's secret, once for each reason.
   void Complain(const std::string& name, absl::string_view why);
-  // Works out the shares that hold, and hands them to the tiers, and so the members of share groups.
+  // Works out the shares that hold, and hands them to the tiers; lets the members of share groups in,
+  // and ends the sessions of those who are so no more.
   void ApplyShares();
-  // Lets in who is a member of a share group, and ends the sessions of those who are so no more, or
-  // with another access.
-  void ApplyMembers();
   void DivideHost();
   void DivideDisks();
   // Returns the domain of a new tenant, with an arena and no memory yet.

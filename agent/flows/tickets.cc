@@ -112,7 +112,8 @@ Task<absl::StatusOr<TakenTicket>> Tickets::Take(TicketRequest request) {
   co_return taken;
 }
 
-absl::StatusOr<std::vector<Onboarded>> Tickets::Redeem(SessionId session, const TicketHolder& holder,
+absl::StatusOr<std::vector<Onboarded>> Tickets::Redeem(SessionId session,
+                                                       const TicketHolder& holder,
                                                        const TicketId& id, uint32_t rank,
                                                        const std::vector<SpaceDigest>& spaces) {
   const auto found = tickets_.find(id);

@@ -4,13 +4,13 @@
 // docs/design/tickets.md.
 //
 // Who redeems names 128 random bits and is of the tenant that took the ticket, in the same domain:
-// any other ticket is one that was never there. A ticket ends when every rank has redeemed it, at its deadline, by
-// release, or with the agent.
+// any other ticket is one that was never there. A ticket ends when every rank has redeemed it, at
+// its deadline, by release, or with the agent.
 //
-// Executor thread only. Bounded for each tenant: kMaxTicketsPerDomain, kMaxTicketBlocks; and in each
-// domain: one in kTicketPart of its host memory, of which a member of a share group may take one in
-// kMemberTicketPart of what others leave, so that something is left for the next. Invariant, checked by Audit(): a
-// holder's counts are those of its tickets.
+// Executor thread only. Bounded for each tenant: kMaxTicketsPerDomain, kMaxTicketBlocks; and in
+// each domain: one in kTicketPart of its host memory, of which a member of a share group may take
+// one in kMemberTicketPart of what others leave, so that something is left for the next. Invariant,
+// checked by Audit(): a holder's counts are those of its tickets.
 #ifndef KVTIER_AGENT_FLOWS_TICKETS_H_
 #define KVTIER_AGENT_FLOWS_TICKETS_H_
 

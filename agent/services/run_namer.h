@@ -23,7 +23,8 @@ class RunNamer {
 
   // Errors: kInvalidArgument, not a token; kFailedPrecondition, no open session has it.
   absl::StatusOr<SessionId> FindSession(const std::string& token) const;
-  // Returns who tells the tenant that pays for the session. REQUIRES: the token lives until it is asked.
+  // Returns who tells the tenant that pays for the session. REQUIRES: the token lives until it is
+  // asked.
   FairTurns::WhoseCall WhoseCall(const std::string* session_token) const;
   // Names the sequences of a request, and gives way to other tenants meanwhile. REQUIRES: the
   // request outlives the task. Errors: FindSession()'s; kInvalidArgument, naming the field.

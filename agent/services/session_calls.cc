@@ -87,7 +87,8 @@ absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent, SessionId se
   return DescriptorSocket::Shared{.fd = fd, .bytes = (*region)->bytes().size(), .duplicated = true};
 }
 
-// Runs on the executor: domains come and go there. An arena and its descriptors stay where they are.
+// Runs on the executor: domains come and go there. An arena and its descriptors stay where they
+// are.
 absl::StatusOr<DescriptorSocket::Shared> ShareArena(Agent* agent,
                                                     const DescriptorSocket::Wish& wish) {
   KVT_ASSIGN_OR_RETURN(const SessionTenants of, TenantsOf(agent, wish.session));
@@ -98,7 +99,8 @@ absl::StatusOr<DescriptorSocket::Shared> ShareArena(Agent* agent,
                                   .moves = agent->HostMemoryMoves(domain) ? 1U : 0U};
   if (wish.kind == wire::DescriptorKind::kArenaRead) return shared;
   if (!of.may_write) return absl::NotFoundError("the session may only read");
-  if (agent->sessions().staging().enabled()) return absl::NotFoundError("workers of this node stage");
+  if (agent->sessions().staging().enabled())
+    return absl::NotFoundError("workers of this node stage");
   shared.fd = arena.read_write_fd();
   return shared;
 }

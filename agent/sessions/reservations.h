@@ -52,7 +52,7 @@ enum class ReservationId : uint64_t {};
 struct PendingBlock {
   BlockMeta meta;       // Without its sum, unless `summed`.
   bool summed = false;  // The worker took the sum, which is its word.
-  DomainId domain{};  // Domain that it is to lie in.
+  DomainId domain{};    // Domain that it is to lie in.
   // As BlockRun has it; so payer().
   std::optional<DomainId> member{};
   ReuseHint hint{};  // Hint of the request that puts it.

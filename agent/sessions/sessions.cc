@@ -6,8 +6,7 @@
 
 namespace kvtier {
 
-absl::StatusOr<SessionId> SessionTable::Open(const SessionTenants& of,
-                                             const SessionToken& token) {
+absl::StatusOr<SessionId> SessionTable::Open(const SessionTenants& of, const SessionToken& token) {
   if (sessions_.size() >= kMaxSessions) {
     return absl::ResourceExhaustedError(
         absl::StrCat("sessions: all ", kMaxSessions, " are in use"));

@@ -48,11 +48,8 @@ class PyClient {
  public:
   PyClient(const std::string& socket_dir, const std::string& tenant, const py::bytes& secret,
            double timeout_s, double connect_timeout_s, const std::string& group) {
-    ClientOptions options;
-    options.socket_dir = socket_dir;
-    options.tenant = tenant;
-    options.tenant_secret = secret;
-    options.group = group;
+    ClientOptions options{
+        .socket_dir = socket_dir, .tenant = tenant, .tenant_secret = secret, .group = group};
     options.default_timeout = DurationFrom(timeout_s, "timeout_s");
     options.connect_timeout = DurationFrom(connect_timeout_s, "connect_timeout_s");
     open_ = NewOpenClient();

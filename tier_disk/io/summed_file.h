@@ -21,7 +21,7 @@ struct SummedFileForm {
   const char* holds;  // "lessons": for errors.
   uint64_t magic;
   uint32_t version;
-  size_t max_bytes;  // Longest file that is read.
+  size_t max_bytes;                // Longest file that is read.
   uint32_t min_version = version;  // Oldest version that is read.
 };
 
@@ -36,7 +36,8 @@ struct OpenedSummedFile {
 // Returns a reader of what such a file holds, behind the version. Errors, naming the file:
 // kDataLoss, it is damaged or of another form; kFailedPrecondition, a version that is not read.
 absl::StatusOr<OpenedSummedFile> OpenSummedFile(const std::string& directory,
-                                            const SummedFileForm& form, absl::string_view bytes);
+                                                const SummedFileForm& form,
+                                                absl::string_view bytes);
 // Returns a writer of such a file, behind the version.
 SummedWriter BeginSummedFile(const SummedFileForm& form);
 // ReplaceFile() with what was written.
