@@ -321,8 +321,9 @@ void AgentLink::Connect() {
   }
   ++stats_.sessions;
   logged_.clear();
-  Log(LogLevel::kInfo, absl::StrCat("kvtier: connected to the agent at ",
-                                    options_.session.socket_dir, connection_->session()->GroupText()));
+  Log(LogLevel::kInfo,
+      absl::StrCat("kvtier: connected to the agent at ", options_.session.socket_dir,
+                   connection_->session()->GroupText()));
 }
 
 absl::Time AgentLink::Serve(const std::shared_ptr<Connection>& connection) {

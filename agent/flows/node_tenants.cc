@@ -374,8 +374,7 @@ void NodeTenants::ApplyShares() {
   }
   DivideHost();
   DivideDisks();
-  for (const SessionId id :
-       ApplyMembers(book_, parts_.rooms.sessions->table(), parts_.tenants)) {
+  for (const SessionId id : ApplyMembers(book_, parts_.rooms.sessions->table(), parts_.tenants)) {
     parts_.close_session(id);
   }
 }

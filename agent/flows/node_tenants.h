@@ -137,8 +137,8 @@ class NodeTenants {
   void LookAt(const TenantSecret& there);
   // Logs what is wrong with a tenant's secret, once for each reason.
   void Complain(const std::string& name, absl::string_view why);
-  // Works out the shares that hold, and hands them to the tiers; lets the members of share groups in,
-  // and ends the sessions of those who are so no more.
+  // Works out the shares that hold, and hands them to the tiers; lets the members of share groups
+  // in, and ends the sessions of those who are so no more.
   void ApplyShares();
   void DivideHost();
   void DivideDisks();

@@ -12,8 +12,8 @@
 
 namespace kvtier {
 
-// Tells the table who is a member of whom, as the settings that hold say it. Returns the sessions in
-// share groups that are to end: their member, or its access, is another now, or one of the two
+// Tells the table who is a member of whom, as the settings that hold say it. Returns the sessions
+// in share groups that are to end: their member, or its access, is another now, or one of the two
 // tenants is let in no more. Executor thread only.
 std::vector<SessionId> ApplyMembers(const TenantBook& book, const SessionTable& sessions,
                                     TenantTable* tenants);

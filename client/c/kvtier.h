@@ -50,7 +50,7 @@ enum {
   KVTIER_ENDED = -8      /* kvtier_copy_out() only: the lease or the session ended. */
 };
 
-/* Why the calling thread's latest call that failed did; "" when none has. Until its next failure. */
+/* Why the thread's latest call that failed did, until its next failure; "": none has. */
 const char* kvtier_last_error(void);
 
 #define KVTIER_DEFAULT_TIMEOUT INT32_MAX /* The client's default_timeout_ms. */

@@ -112,8 +112,8 @@ class AgentRig {
   }
 
   SessionId Open(size_t tenant) {
-    return *OpenFor(SessionTenants::Own(
-        agent->options().tenants.OfDomain(static_cast<DomainId>(tenant))));
+    return *OpenFor(
+        SessionTenants::Own(agent->options().tenants.OfDomain(static_cast<DomainId>(tenant))));
   }
   // Errors: WorkerSessions::Open()'s.
   absl::StatusOr<SessionId> OpenFor(const SessionTenants& of) {

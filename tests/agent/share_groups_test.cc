@@ -32,8 +32,9 @@ class ShareGroupsTest : public ::testing::Test {
  protected:
   ShareGroupsTest() : ShareGroupsTest(AgentRig::Shape{}) {}
   explicit ShareGroupsTest(AgentRig::Shape shape) {
-    store_.secrets = {
-        {kReaderName, "sixteen bytes or more"}, {kWriterName, ""}, {kGroupName, "sixteen more bytes"}};
+    store_.secrets = {{kReaderName, "sixteen bytes or more"},
+                      {kWriterName, ""},
+                      {kGroupName, "sixteen more bytes"}};
     shape.third_tenant = true;
     shape.tenants = &store_;
     shape.tenant_settings = {{kGroupName, Group()}};
@@ -208,7 +209,9 @@ class GroupTicketsTest : public ShareGroupsTest {
   }
   absl::Status Redeem(SessionId by, const TicketId& id) {
     const BlockRun run = rig_->NameRun(by, 0, 1);
-    return rig_->agent->flows().tickets.Redeem(by, TicketHolder::Of(run), id, 0, {run.space}).status();
+    return rig_->agent->flows()
+        .tickets.Redeem(by, TicketHolder::Of(run), id, 0, {run.space})
+        .status();
   }
 };
 

@@ -118,8 +118,7 @@ TEST_F(TicketsTest, AnotherSpaceIsRefusedByNameAndTheTicketStays) {
   SpaceDigest other = run.space;
   other.bytes[0] ^= 1;
   const auto with = [&](std::vector<SpaceDigest> spaces) {
-    return tickets.Redeem(worker_, TicketHolder::Of(run), ticket.id, 0, std::move(spaces))
-        .status();
+    return tickets.Redeem(worker_, TicketHolder::Of(run), ticket.id, 0, std::move(spaces)).status();
   };
   EXPECT_EQ(with({other}).message(), "space_ids[0]: not the space of the ticket's sequence 0");
   EXPECT_EQ(with({}).message(), "space_ids: 0 for the 1 sequences of the ticket");

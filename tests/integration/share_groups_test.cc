@@ -202,9 +202,7 @@ TEST_F(RawReaderTest, IsRefusedEveryCallThatWrites) {
 
 TEST_F(RawReaderTest, IsHandedNoMemoryToWrite) {
   Open();
-  const auto code = [&](wire::DescriptorKind kind) {
-    return session_->Ask({.kind = kind})->code;
-  };
+  const auto code = [&](wire::DescriptorKind kind) { return session_->Ask({.kind = kind})->code; };
   EXPECT_EQ(code(wire::DescriptorKind::kArenaRead), wire::DescriptorCode::kOk);
   EXPECT_EQ(code(wire::DescriptorKind::kResidency), wire::DescriptorCode::kOk);
   for (const wire::DescriptorKind kind :
@@ -229,9 +227,8 @@ TEST_F(RawReaderTest, IsHandedNothingOnceItIsNoMember) {
   EXPECT_EQ(session_->Ask({.kind = wire::DescriptorKind::kArenaRead})->code,
             wire::DescriptorCode::kNotAvailable);
   v1::MatchResponse matched;
-  EXPECT_EQ(
-      Call(&v1::Worker::Stub::Match, RequestOf<v1::MatchRequest>(), &matched).error_code(),
-      grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(Call(&v1::Worker::Stub::Match, RequestOf<v1::MatchRequest>(), &matched).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
 }
 
 // What a member is told to name blocks with would else let a reader in as the group itself.

@@ -210,10 +210,9 @@ TEST(TenantsOnTheWire, AValueThatIsAbsentIsTheDefault) {
 }
 
 TEST(TenantsOnTheWire, AMemberThatGoesIsOneWithoutAccess) {
-  const TenantChange change{
-      .name = "prompts",
-      .members = {{.tenant = "acme", .access = std::nullopt},
-                  {.tenant = "beta", .access = GroupAccess::kWrite}}};
+  const TenantChange change{.name = "prompts",
+                            .members = {{.tenant = "acme", .access = std::nullopt},
+                                        {.tenant = "beta", .access = GroupAccess::kWrite}}};
   const auto parsed = TenantChangeFrom(ToWire(change));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   ASSERT_EQ(parsed->members.size(), 2);
