@@ -25,7 +25,9 @@ using SessionToken = std::array<uint8_t, 16>;
 // a set has no order.
 struct BlockRun {
   SessionId session{};
-  DomainId domain{};
+  DomainId domain{};  // Domain that the blocks lie in.
+  // Domain of the member that asks for blocks of a share group; nullopt: they are the tenant's own.
+  std::optional<DomainId> member{};
   SpaceDigest space;
   BlockLengths lengths;            // Lengths that blocks of the space may have.
   std::optional<BlockKey> parent;  // Block before keys[0], when the caller named one.
@@ -35,6 +37,9 @@ struct BlockRun {
   std::vector<uint64_t> key_lengths{};
   ReuseHint hint{};  // Hint of the engine, for all blocks of the run.
 
+  // Returns the domain of the tenant that the run's leases, reservations, loads and turns are
+  // charged to.
+  DomainId payer() const { return member.value_or(domain); }
   // How long the block of keys[i] is to be. REQUIRES: it is to be reserved.
   uint64_t LengthOf(size_t i) const {
     if (!lengths.any) return lengths.longest;

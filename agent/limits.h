@@ -25,11 +25,12 @@ inline constexpr size_t kMaxSpacesPerSession = 16;
 inline constexpr size_t kMaxSpacesDescribed = 256;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
 inline constexpr size_t kMaxLeases = 262144;  // Of all sessions together.
-// Of a domain: tickets, blocks that they pin, and the part of its host memory, one in so many
-// bytes.
+// Of a tenant: tickets, and blocks that they pin; of a domain: the part of its host memory, one in
+// so many bytes, and the part that a member of a share group may take of what others leave of that.
 inline constexpr size_t kMaxTicketsPerDomain = 1024;
 inline constexpr size_t kMaxTicketBlocks = 65536;
 inline constexpr uint64_t kTicketPart = 2;
+inline constexpr uint64_t kMemberTicketPart = 2;
 // Ranks that redeem one ticket, and the longest that it waits for them.
 inline constexpr uint32_t kMaxRedemptions = 64;
 inline constexpr absl::Duration kMaxTicketLifetime = absl::Seconds(60);

@@ -1,5 +1,7 @@
 #include "agent/tenants.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
 #include "core/check.h"
@@ -66,9 +68,10 @@ absl::Status TenantTable::Check(const Entry& entry) const {
 const Tenant& TenantTable::Add(const Entry& entry) {
   const auto domain = static_cast<DomainId>(rows_.size());
   const absl::MutexLock lock(mu_.get());
-  rows_.push_back(
-      {.tenant = {
-           .name = entry.name, .key = TenantKey::FromSecret(entry.secret), .domain = domain}});
+  rows_.push_back({.tenant = {.name = entry.name,
+                              .key = TenantKey::FromSecret(entry.secret),
+                              .session_key = SessionKey::FromSecret(entry.secret),
+                              .domain = domain}});
   KVT_CHECK(by_name_.emplace(entry.name, domain).second);
   owners_.insert_or_assign(TenantTagOf(entry.name), domain);
   return rows_.back().tenant;
@@ -88,6 +91,11 @@ void TenantTable::Shut(DomainId domain) {
 void TenantTable::Reopen(DomainId domain) {
   const absl::MutexLock lock(mu_.get());
   Move(domain, State::kShut, State::kAdmitted);
+}
+
+void TenantTable::SetMembers(DomainId group, GroupMembers members) {
+  const absl::MutexLock lock(mu_.get());
+  rows_.at(static_cast<size_t>(group)).members = std::move(members);
 }
 
 void TenantTable::Leave(DomainId domain) {
@@ -110,10 +118,30 @@ const Tenant* TenantTable::Find(absl::string_view name) const {
 
 const Tenant* TenantTable::FindAdmitted(absl::string_view name) const {
   const absl::MutexLock lock(mu_.get());
+  const Row* const row = FindAdmittedRow(name);
+  return row == nullptr ? nullptr : &row->tenant;
+}
+
+const TenantTable::Row* TenantTable::FindAdmittedRow(absl::string_view name) const {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return nullptr;
   const Row& row = RowOf(found->second);
-  return row.state == State::kAdmitted ? &row.tenant : nullptr;
+  return row.state == State::kAdmitted ? &row : nullptr;
+}
+
+std::optional<SessionTenants> TenantTable::Admitted(absl::string_view name,
+                                                    absl::string_view group) const {
+  const absl::MutexLock lock(mu_.get());
+  const Row* const payer = FindAdmittedRow(name);
+  if (payer == nullptr) return std::nullopt;
+  if (group.empty()) return SessionTenants::Own(payer->tenant);
+  const Row* const home = FindAdmittedRow(group);
+  if (home == nullptr) return std::nullopt;
+  const auto access = home->members.find(payer->tenant.name);
+  if (access == home->members.end()) return std::nullopt;
+  return SessionTenants{.home = &home->tenant,
+                        .payer = &payer->tenant,
+                        .may_write = access->second == GroupAccess::kWrite};
 }
 
 std::vector<const Tenant*> TenantTable::All() const {

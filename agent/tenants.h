@@ -4,8 +4,8 @@
 // more, and name and secret may come again once nothing of its domain is held; then with a domain
 // of its own, for ids are never used again.
 //
-// Executor thread only, but for FindAdmitted(), which any thread may call. A Tenant stays where it
-// is, and as it is, as long as the table.
+// Executor thread only, but for FindAdmitted() and Admitted(), which any thread may call. A Tenant
+// stays where it is, and as it is, as long as the table.
 #ifndef KVTIER_AGENT_TENANTS_H_
 #define KVTIER_AGENT_TENANTS_H_
 
@@ -20,6 +20,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "core/block_key.h"
+#include "core/session_key.h"
+#include "core/tenant_settings.h"
 #include "core/tenant_tag.h"
 #include "tier_host/host_tier.h"
 
@@ -31,7 +33,20 @@ inline constexpr absl::string_view kOpenTenant = "default";
 struct Tenant {
   std::string name;  // 1..63 of [a-zA-Z0-9._-].
   TenantKey key;
+  SessionKey session_key;
   DomainId domain{};
+};
+
+// Tenants that a session is of. Both are those of a TenantTable, which outlives this.
+struct SessionTenants {
+  const Tenant* home =
+      nullptr;  // Tenant in whose domain its blocks lie: a share group, or `payer`.
+  const Tenant* payer = nullptr;  // Tenant that proved itself, to which is charged what it takes.
+  bool may_write = true;          // False: it may only read the blocks of the share group.
+
+  static SessionTenants Own(const Tenant& tenant) { return {.home = &tenant, .payer = &tenant}; }
+  bool in_group() const { return home != payer; }
+  friend bool operator==(const SessionTenants&, const SessionTenants&) = default;
 };
 
 class TenantTable {
@@ -52,6 +67,8 @@ class TenantTable {
   // Lets the tenant in no more, or again. REQUIRES of both: it is one of All().
   void Shut(DomainId domain);
   void Reopen(DomainId domain);
+  // Names the tenants that may use the blocks of this one. REQUIRES: it is one of All().
+  void SetMembers(DomainId group, GroupMembers members);
   // Takes the tenant out; its blocks are nobody's now. REQUIRES: it is one of All().
   void Leave(DomainId domain);
   // Lets name and secret come again: nothing of the domain is held. REQUIRES: Leave() was called.
@@ -61,6 +78,10 @@ class TenantTable {
   const Tenant* Find(absl::string_view name) const;
   // Returns the tenant if it is let in; nullptr: it is not, or there is none. Any thread.
   const Tenant* FindAdmitted(absl::string_view name) const;
+  // Returns the tenants of a session that `name` opens in the domain of `group`, or in its own
+  // where that is empty; nullopt: one of the two is not let in or not there, or `name` is no member
+  // of the group. Any thread.
+  std::optional<SessionTenants> Admitted(absl::string_view name, absl::string_view group) const;
   bool IsShut(DomainId domain) const { return RowOf(domain).state == State::kShut; }
   // Returns all, in the order of their domains, without those that left.
   std::vector<const Tenant*> All() const;
@@ -75,8 +96,11 @@ class TenantTable {
   struct Row {
     Tenant tenant;
     State state = State::kAdmitted;
+    GroupMembers members{};
   };
   TenantTable() = default;
+  // Returns the row of a tenant that is let in; nullptr: it is not, or there is none.
+  const Row* FindAdmittedRow(absl::string_view name) const;
   const Row& RowOf(DomainId domain) const { return rows_.at(static_cast<size_t>(domain)); }
   // Sets the state of a row in one of two states.
   void Move(DomainId domain, State from, State to);

@@ -246,7 +246,7 @@ absl::Status ReadTenants(const Pieces& pieces, Arguments* arguments) {
   }
   KVT_ASSIGN_OR_RETURN(arguments->tenant, TenantQuestionFrom(pieces.words[2], pieces.options));
   const bool names_none =
-      arguments->tenant.change.values.empty() && arguments->tenant.secret_file.empty();
+      arguments->tenant.change.IsEmpty() && arguments->tenant.secret_file.empty();
   if (arguments->verb == Verb::kTenantSet && names_none) {
     return Wrong("tenants set needs something to set, such as --host_guaranteed 10GiB");
   }

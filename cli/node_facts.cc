@@ -250,7 +250,7 @@ absl::Status TrySession(const std::string& socket_dir, absl::Duration timeout) {
   return ShakeHands(&*socket,
                     {.socket_dir = socket_dir,
                      .tenant = kNobodysTenant,
-                     .tenant_key = TenantKey::FromSecret("")},
+                     .session_key = SessionKey::FromSecret("")},
                     deadline)
       .status();
 }

@@ -1,17 +1,50 @@
 #include "cli/tenant_question.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/node.h"
+#include "core/status_macros.h"
 
 namespace kvtier::cli {
 namespace {
 
 constexpr size_t kMaxSecretBytes = size_t{64} << 10;
+
+struct MemberOption {
+  const char* name;
+  std::optional<GroupAccess> access;  // nullopt: the tenants are members no more.
+};
+constexpr MemberOption kMemberOptions[] = {{"--read", GroupAccess::kRead},
+                                           {"--write", GroupAccess::kWrite},
+                                           {"--no_member", std::nullopt}};
+
+absl::Status ReadMembers(const MemberOption& option, const std::string& names,
+                         TenantChange* change) {
+  for (const absl::string_view name : absl::StrSplit(names, ',')) {
+    if (!NodeId::FromString(name).ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          option.name, ": '", name, "' is no tenant's name: 1 to 63 of [a-zA-Z0-9._-]"));
+    }
+    if (name == change->name) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(option.name, ": '", name, "' is the share group itself"));
+    }
+    const auto is_same = [&](const TenantChange::Member& member) { return member.tenant == name; };
+    if (std::ranges::any_of(change->members, is_same)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(option.name, ": '", name, "' is named twice; say one thing of a member"));
+    }
+    change->members.push_back({.tenant = std::string(name), .access = option.access});
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -36,6 +69,11 @@ absl::StatusOr<TenantQuestion> TenantQuestionFrom(
       }
       question.change.values.push_back({.tier = tier, .field = field, .value = *value});
     }
+  }
+  for (const MemberOption& option : kMemberOptions) {
+    const auto found = options.find(option.name);
+    if (found == options.end()) continue;
+    KVT_RETURN_IF_ERROR(ReadMembers(option, found->second.front(), &question.change));
   }
   return question;
 }

@@ -99,8 +99,7 @@ std::string TenantLines(const v1::SetTenantResponse& response) {
   return absl::StrCat("  ", Printable(tenant.name()), " (", Printable(tenant.state()),
                       "): ", SettingsText(tenant.settings()),
                       ", said by: ", Printable(tenant.settings_source()), "\n", SharesLines(tenant),
-                      NumbersLines(tenant),
-                      SwapLine(tenant),
+                      NumbersLines(tenant), SwapLine(tenant),
                       "  version of the cluster's settings: ", response.settings_version(), "\n");
 }
 
@@ -172,6 +171,30 @@ Outcome OutcomeOf(const Arguments& arguments, const TenantAnswer& answers) {
 
 }  // namespace
 
+std::string MembersText(const v1::TenantSettings& settings) {
+  if (settings.members().empty()) return "";
+  const absl::StatusOr<TenantChange> said = convert::TenantChangeFrom(settings);
+  if (!said.ok()) return "?";
+  std::string text;
+  for (const TenantChange::Member& member : said->members) {
+    if (!member.access.has_value()) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ",", member.tenant, ":", AccessName(*member.access));
+  }
+  return text;
+}
+
+void WriteMembers(const v1::TenantSettings& settings, JsonWriter* json) {
+  const absl::StatusOr<TenantChange> said = convert::TenantChangeFrom(settings);
+  if (!said.ok() || said->members.empty()) return;
+  json->OpenObject("members");
+  for (const TenantChange::Member& member : said->members) {
+    if (member.access.has_value()) {
+      json->Text(member.tenant, AccessName(*member.access));
+    }
+  }
+  json->Close();
+}
+
 std::string SettingsText(const v1::TenantSettings& settings) {
   const absl::StatusOr<TenantChange> said = convert::TenantChangeFrom(settings);
   if (!said.ok()) return "?";
@@ -181,6 +204,8 @@ std::string SettingsText(const v1::TenantSettings& settings) {
     absl::StrAppend(&text, text.empty() ? "" : " ", SettingName(value.tier, value.field), "=",
                     *value.value);
   }
+  const std::string members = MembersText(settings);
+  if (!members.empty()) absl::StrAppend(&text, text.empty() ? "" : " ", "members=", members);
   return text.empty() ? "nothing" : text;
 }
 
@@ -191,6 +216,7 @@ void WriteSettings(const v1::TenantSettings& settings, JsonWriter* json) {
     for (const TenantChange::Value& value : said->values) {
       if (value.value.has_value()) json->Count(SettingName(value.tier, value.field), *value.value);
     }
+    WriteMembers(settings, json);
   }
   json->Close();
 }

@@ -23,7 +23,12 @@ Outcome RunSetTenant(const Arguments& arguments);
 // REQUIRES: the person said --yes.
 Outcome RunDropTenant(const Arguments& arguments);
 
-// Returns "host_guaranteed=10737418240 host_weight=3"; "nothing" where nothing was said.
+// Returns "acme:write,beta:read": the members of a share group; empty: it is none.
+std::string MembersText(const v1::TenantSettings& settings);
+// Writes the same as an object, a member for each tenant; nothing where there are none.
+void WriteMembers(const v1::TenantSettings& settings, JsonWriter* json);
+// Returns "host_guaranteed=10737418240 host_weight=3 members=acme:write"; "nothing" where nothing
+// was said.
 std::string SettingsText(const v1::TenantSettings& settings);
 // Writes the same as an object, a member for each field.
 void WriteSettings(const v1::TenantSettings& settings, JsonWriter* json);

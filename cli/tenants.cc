@@ -58,6 +58,17 @@ std::string TotalLine(const v1::ListTenantsResponse& response) {
                       " leases, ", text(all.reservations()), " reservations\n");
 }
 
+// Returns a line for each share group: who may use its blocks.
+std::string GroupLines(const v1::ListTenantsResponse& response) {
+  std::string lines;
+  for (const v1::TenantReport& tenant : response.tenants()) {
+    const std::string members = MembersText(tenant.settings());
+    if (members.empty()) continue;
+    absl::StrAppend(&lines, "  share group ", Printable(tenant.name()), ": ", members, "\n");
+  }
+  return lines;
+}
+
 void WriteShare(const char* name, const v1::TenantShare& share, JsonWriter* json) {
   json->OpenObject(name);
   json->Count("used", share.used());
@@ -75,7 +86,7 @@ std::string TenantsTable(const TenantAnswers& answers) {
             ? ""
             : absl::StrCat("  settings were lost: ", Printable(response.settings_failure()), "\n");
     return absl::StrCat(TenantLines(response), TotalLine(response), HostLines(response),
-                        DiskLines(response), TakenLines(response), failure);
+                        DiskLines(response), TakenLines(response), GroupLines(response), failure);
   });
 }
 
@@ -101,6 +112,7 @@ std::string TenantsJson(const TenantAnswers& answers) {
       json->Count("bytes", tenant.kept().bytes());
       json->Close();
       if (tenant.has_disk()) WriteDisk(tenant.disk(), json);
+      WriteMembers(tenant.settings(), json);
       json->Close();
     }
     json->Close();

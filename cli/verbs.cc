@@ -48,11 +48,12 @@ constexpr VerbEntry kVerbs[] = {
      .arguments = "NAME",
      .summary = "makes a tenant or changes its shares",
      .details = "What is not named stays as it is, and the value \"default\" takes a value back. A "
-                "tenant that is not there yet needs --secret_file. With --coordinator the settings "
+                "tenant that is not there yet needs --secret_file. --read and --write make it a "
+                "share group, whose blocks these tenants may use. With --coordinator the settings "
                 "hold on all nodes.",
      .options = "--agent --coordinator --timeout --secret_file --host_guaranteed --host_maximum "
                 "--host_weight --disk_guaranteed --disk_maximum --disk_weight --gpu_guaranteed "
-                "--gpu_maximum --gpu_weight",
+                "--gpu_maximum --gpu_weight --read --write --no_member",
      .example = "tenants set acme --host_guaranteed 10GiB --host_maximum 40GiB --disk_weight 3"},
     {.words = "tenants drop",
      .verb = Verb::kTenantDrop,

@@ -287,6 +287,7 @@ absl::StatusOr<std::shared_ptr<Connection>> AgentLink::OpenConnection() {
   const absl::Time deadline = clock_.Now() + options_.connect_timeout;
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<const Session> session,
                        Session::Open(options_.session, deadline));
+  if (session->group_key().has_value()) spaces_.NameFor(*session->group_key());
   std::shared_ptr<Connection> connection(
       new Connection(options_.session.socket_dir, std::move(session)), DeleteUnlessForked());
   KVT_RETURN_IF_ERROR(connection->Ping(deadline - clock_.Now()));
@@ -321,7 +322,8 @@ void AgentLink::Connect() {
   ++stats_.sessions;
   logged_.clear();
   Log(LogLevel::kInfo,
-      absl::StrCat("kvtier: connected to the agent at ", options_.session.socket_dir));
+      absl::StrCat("kvtier: connected to the agent at ", options_.session.socket_dir,
+                   connection_->session()->GroupText()));
 }
 
 absl::Time AgentLink::Serve(const std::shared_ptr<Connection>& connection) {

@@ -21,6 +21,15 @@ absl::Status CheckPositive(const char* field, absl::Duration value) {
       absl::StrCat(field, " is ", absl::FormatDuration(value), "; must be positive"));
 }
 
+absl::Status CheckName(const char* field, const std::string& name) {
+  if (!name.empty() && name.size() <= wire::kMaxTenantBytes &&
+      name.find('\0') == std::string::npos) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      field, " has ", name.size(), " bytes; must be 1 to ", wire::kMaxTenantBytes, " without NUL"));
+}
+
 }  // namespace
 
 absl::Status ClientOptions::Validate() const {
@@ -33,11 +42,11 @@ absl::Status ClientOptions::Validate() const {
                                                    "\"; with a socket's name it makes ", path,
                                                    " bytes and may make ", kMaxSocketPathBytes));
   }
-  if (tenant.empty() || tenant.size() > wire::kMaxTenantBytes ||
-      tenant.find('\0') != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("tenant has ", tenant.size(),
-                                                   " bytes; must be 1 to ", wire::kMaxTenantBytes,
-                                                   " without NUL"));
+  KVT_RETURN_IF_ERROR(CheckName("tenant", tenant));
+  if (!group.empty()) KVT_RETURN_IF_ERROR(CheckName("group", group));
+  if (group == tenant) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "group is \"", group, "\", the tenant itself; leave it empty for the tenant's own blocks"));
   }
   KVT_RETURN_IF_ERROR(CheckPositive("default_timeout", default_timeout));
   KVT_RETURN_IF_ERROR(CheckPositive("connect_timeout", connect_timeout));

@@ -50,6 +50,9 @@ struct ClientOptions {
   std::string socket_dir{};        // The agent's --socket_dir.
   std::string tenant = "default";  // 1..63 bytes.
   std::string tenant_secret{};     // Proves the tenant; never sent. Empty: the open tenant.
+  // Share group whose blocks the client works on, of which the tenant is a member: it reads them,
+  // and writes them if it may. 1..63 bytes; empty: the tenant's own blocks.
+  std::string group{};
   // Of Match, Reserve, Commit, Prefetch and RegisterSpace, where no other is given. Positive.
   absl::Duration default_timeout = absl::Seconds(2);
   // Of one try to connect; Open() waits this long for the first. Positive.

@@ -23,15 +23,23 @@ absl::Status LayoutMismatch(uint16_t spoken, uint64_t layout) {
       "; build both from the same sources"));
 }
 
-absl::Status WelcomeStatus(const wire::Welcome& welcome, const std::string& tenant) {
+absl::Status UnknownTenant(const SessionOptions& options) {
+  const std::string tenant =
+      absl::StrCat("the agent knows no tenant \"", options.tenant, "\" with this secret");
+  if (options.group.empty()) return absl::PermissionDeniedError(tenant);
+  return absl::PermissionDeniedError(absl::StrCat(
+      tenant, ", or no share group \"", options.group,
+      "\" that it is a member of; on the node: ", "kvtier tenants describe ", options.group));
+}
+
+absl::Status WelcomeStatus(const wire::Welcome& welcome, const SessionOptions& options) {
   switch (welcome.code) {
     case wire::WelcomeCode::kOk:
       return absl::OkStatus();
     case wire::WelcomeCode::kVersionMismatch:
       return VersionMismatch(welcome.version, welcome.min_version);
     case wire::WelcomeCode::kUnknownTenant:
-      return absl::PermissionDeniedError(
-          absl::StrCat("the agent knows no tenant \"", tenant, "\" with this secret"));
+      return UnknownTenant(options);
     case wire::WelcomeCode::kTooManySessions:
       return absl::ResourceExhaustedError("the agent has too many sessions");
     case wire::WelcomeCode::kMalformed:
@@ -48,8 +56,8 @@ absl::Status WelcomeStatus(const wire::Welcome& welcome, const std::string& tena
 
 }  // namespace
 
-absl::StatusOr<std::string> ShakeHands(PacketSocket* socket, const SessionOptions& options,
-                                       absl::Time deadline) {
+absl::StatusOr<Welcomed> ShakeHands(PacketSocket* socket, const SessionOptions& options,
+                                    absl::Time deadline) {
   KVT_ASSIGN_OR_RETURN(const Received<wire::Challenge> challenge,
                        ReceivePacket<wire::Challenge>(socket, deadline));
   const wire::Challenge& theirs = challenge.packet;
@@ -58,16 +66,21 @@ absl::StatusOr<std::string> ShakeHands(PacketSocket* socket, const SessionOption
   wire::Hello hello{.layout = wire::LayoutDigest(spoken)};
   KVT_CHECK(options.tenant.size() <= wire::kMaxTenantBytes);
   std::copy(options.tenant.begin(), options.tenant.end(), hello.tenant.begin());
-  hello.proof = wire::SessionProof(options.tenant_key, theirs.nonce);
+  KVT_CHECK(options.group.size() <= wire::kMaxTenantBytes);
+  std::copy(options.group.begin(), options.group.end(), hello.group.begin());
+  hello.proof = wire::SessionProof(options.session_key, theirs.nonce);
   // An agent that does not serve this user says so and hangs up before we speak: its word still
   // waits to be read then.
   const absl::Status sent = SendPacket(socket, hello, deadline);
   const absl::StatusOr<Received<wire::Welcome>> welcome =
       ReceivePacket<wire::Welcome>(socket, deadline);
   if (!welcome.ok()) return sent.ok() ? welcome.status() : sent;
-  KVT_RETURN_IF_ERROR(WelcomeStatus(welcome->packet, options.tenant));
+  KVT_RETURN_IF_ERROR(WelcomeStatus(welcome->packet, options));
   const auto& token = welcome->packet.session_token;
-  return std::string(token.begin(), token.end());
+  Welcomed welcomed{.token = std::string(token.begin(), token.end()),
+                    .may_write = welcome->packet.may_write != 0};
+  if (!options.group.empty()) welcomed.group_key = TenantKey{.bytes = welcome->packet.group_key};
+  return welcomed;
 }
 
 }  // namespace kvtier

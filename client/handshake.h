@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -46,11 +47,17 @@ absl::Status SendPacket(PacketSocket* socket, const Packet& packet, absl::Time d
   return socket->Send(std::as_bytes(std::span(&packet, 1)), deadline);
 }
 
-// Proves our tenant; returns the session's token, of 16 bytes. Errors: kUnavailable and
-// kDeadlineExceeded, the socket's; kFailedPrecondition, kPermissionDenied and kResourceExhausted,
+struct Welcomed {
+  std::string token;                   // Of the session, 16 bytes.
+  std::optional<TenantKey> group_key;  // As Session has it.
+  bool may_write = true;
+};
+
+// Proves our tenant, and asks for its session. Errors: kUnavailable and kDeadlineExceeded, the
+// socket's; kFailedPrecondition, kPermissionDenied and kResourceExhausted,
 // as Session::Open().
-absl::StatusOr<std::string> ShakeHands(PacketSocket* socket, const SessionOptions& options,
-                                       absl::Time deadline);
+absl::StatusOr<Welcomed> ShakeHands(PacketSocket* socket, const SessionOptions& options,
+                                    absl::Time deadline);
 
 }  // namespace kvtier
 

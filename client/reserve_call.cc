@@ -28,7 +28,8 @@ bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
   connection_ = connection;
   memory_ = to_gpu ? BlockMemory::GpuPool(connection->session())
                    : BlockMemory::Arena(connection->session()->write_memory());
-  if (memory_.none()) return false;
+  // Who may only read is told so by the agent.
+  if (memory_.none() && connection->session()->may_write()) return false;
   messages.request.set_target(to_gpu ? v1::TIER_GPU : v1::TIER_HOST);
   messages.request.set_timeout_ms(AgentTimeoutMs(messages.timeout));
   if (!FillSequences(*connection, sequences_, &messages.request, &asked_)) return false;

@@ -144,9 +144,17 @@ absl::StatusOr<std::shared_ptr<const Session>> Session::Open(const SessionOption
       PacketSocket socket,
       PacketSocket::Connect(absl::StrCat(options.socket_dir, "/", wire::kDescriptorSocketName)));
   std::shared_ptr<Session> session(new Session(std::move(socket), options));
-  KVT_ASSIGN_OR_RETURN(session->token_, ShakeHands(&session->socket_, options, deadline));
+  KVT_ASSIGN_OR_RETURN(Welcomed welcomed, ShakeHands(&session->socket_, options, deadline));
+  session->token_ = std::move(welcomed.token);
+  session->group_key_ = welcomed.group_key;
+  session->may_write_ = welcomed.may_write;
   KVT_RETURN_IF_ERROR(session->MapMemory(deadline));
   return std::shared_ptr<const Session>(std::move(session));
+}
+
+std::string Session::GroupText() const {
+  if (group_.empty()) return "";
+  return absl::StrCat(may_write_ ? ", in share group " : ", to read share group ", group_);
 }
 
 absl::Status Session::MapMemory(absl::Time deadline) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,7 @@
 #include "client/packet_socket.h"
 #include "client/residency_view.h"
 #include "core/block_key.h"
+#include "core/session_key.h"
 
 namespace kvtier {
 
@@ -29,7 +31,9 @@ namespace kvtier {
 struct SessionOptions {
   std::string socket_dir;  // The agent's --socket_dir.
   std::string tenant;
+  std::string group{};  // Share group whose blocks are worked on; empty: the tenant's own are.
   TenantKey tenant_key;
+  SessionKey session_key;
   bool gpu_by_device = false;  // As ClientOptions has it.
   DeviceUuid gpu_device{};     // GPU whose pool is asked for; none: any.
 };
@@ -46,12 +50,18 @@ class Session {
   // Connects, shakes hands and maps what the agent hands out, all before `deadline`
   // (MonotonicClock). Errors: kUnavailable, no agent; kDeadlineExceeded, it does not
   // answer; kFailedPrecondition, it speaks other versions or breaks the protocol;
-  // kPermissionDenied, tenant, proof or user is refused; kResourceExhausted, it has
+  // kPermissionDenied, tenant, group, proof or user is refused; kResourceExhausted, it has
   // too many sessions.
   static absl::StatusOr<std::shared_ptr<const Session>> Open(const SessionOptions& options,
                                                              absl::Time deadline);
 
   const std::string& token() const { return token_; }  // 16 bytes.
+  // Key that names the blocks of the share group; nullopt: they are the tenant's own.
+  const std::optional<TenantKey>& group_key() const { return group_key_; }
+  // False: the tenant may only read the blocks of the share group.
+  bool may_write() const { return may_write_; }
+  // Returns ", to read share group prompts", for the log; empty: it works in none.
+  std::string GroupText() const;
   // Leased blocks are read here. Never null.
   const std::shared_ptr<const Mapping>& arena_read() const { return arena_read_; }
   // Reserved slots are written here: the arena, or a staging region of the session's own, from
@@ -94,7 +104,8 @@ class Session {
 
  private:
   Session(PacketSocket socket, const SessionOptions& options)
-      : gpu_by_device_(options.gpu_by_device),
+      : group_(options.group),
+        gpu_by_device_(options.gpu_by_device),
         gpu_device_(options.gpu_device),
         socket_(std::move(socket)) {}
   absl::Status MapMemory(absl::Time deadline);
@@ -109,11 +120,14 @@ class Session {
   absl::StatusOr<std::shared_ptr<const GpuMemory>> Look(const GpuMemory& known,
                                                         absl::Time deadline) const;
 
+  const std::string group_;
   const bool gpu_by_device_;
   const DeviceUuid gpu_device_;
   mutable PacketSocket socket_;    // Spoken to by Open(), then by who has the turn to look.
   mutable size_t unanswered_ = 0;  // Requests whose replies came too late; as socket_.
   std::string token_;
+  std::optional<TenantKey> group_key_;
+  bool may_write_ = true;
   std::shared_ptr<const Mapping> arena_read_;
   std::shared_ptr<const Mapping> write_memory_;
   bool staged_ = false;

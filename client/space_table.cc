@@ -4,6 +4,15 @@
 
 namespace kvtier {
 
+void SpaceTable::NameFor(const TenantKey& tenant) {
+  absl::MutexLock lock(&mu_);
+  if (tenant_ == tenant) return;
+  tenant_ = tenant;
+  for (auto& [number, space] : spaces_) {
+    space.namer = std::make_shared<const BlockNamer>(tenant_, space.digest);
+  }
+}
+
 absl::StatusOr<size_t> SpaceTable::Add(const SpaceSpec& spec) {
   if (absl::Status valid = spec.Validate(); !valid.ok()) return valid;
   const SpaceDigest digest = spec.Digest();

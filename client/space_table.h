@@ -26,6 +26,9 @@ class SpaceTable {
 
   explicit SpaceTable(const TenantKey& tenant) : tenant_(tenant) {}
 
+  // Names blocks with the key of another tenant from now on: that of a share group.
+  void NameFor(const TenantKey& tenant) ABSL_LOCKS_EXCLUDED(mu_);
+
   // The number of `spec`, new or as before. Errors: kInvalidArgument, naming field
   // and value; kResourceExhausted at kMaxSpaces.
   absl::StatusOr<size_t> Add(const SpaceSpec& spec) ABSL_LOCKS_EXCLUDED(mu_);
@@ -48,8 +51,8 @@ class SpaceTable {
     SpaceDigest digest;
     std::shared_ptr<const BlockNamer> namer;
   };
-  const TenantKey tenant_;
   mutable absl::Mutex mu_;
+  TenantKey tenant_ ABSL_GUARDED_BY(mu_);
   std::map<size_t, Space> spaces_ ABSL_GUARDED_BY(mu_);
   size_t next_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -20,9 +20,8 @@ namespace {
 
 // Keys are "setting/<name>", so that other durable nouns can live beside them.
 constexpr absl::string_view kKeyPrefix = "setting/";
-// The key of the settings of all tenants: version:4 cluster_version:8 | PutTenantSettings() | sum.
+// The key of the settings of all tenants: form:4 cluster_version:8 | PutTenantSettings() | sum.
 constexpr absl::string_view kTenantsKey = "tenants";
-constexpr uint32_t kTenantsVersion = 1;
 constexpr size_t kMaxShownBytes = 64;  // Of the world's text in an error.
 
 // A few keys of a few bytes: small buffers, few files.
@@ -119,12 +118,12 @@ absl::StatusOr<ClusterTenants> LoadTenants(rocksdb::DB& db) {
   std::optional<SummedReader> in = SummedReader::Open(bytes);
   if (!in.has_value()) return absl::DataLossError("tenants' settings are damaged");
   const auto form = in->Take<uint32_t>();
-  if (form != kTenantsVersion) {
+  if (!form.has_value() || *form < kMinTenantSettingsForm || *form > kTenantSettingsForm) {
     return absl::DataLossError(absl::StrCat("tenants' settings have version ", form.value_or(0),
-                                            ", this program's is ", kTenantsVersion));
+                                            ", this program's is ", kTenantSettingsForm));
   }
   const auto version = in->Take<uint64_t>();
-  std::optional<TenantSettingsMap> settings = TakeTenantSettings(&*in);
+  std::optional<TenantSettingsMap> settings = TakeTenantSettings(*form, &*in);
   if (!version.has_value() || !settings.has_value() || !in->at_end()) {
     return absl::DataLossError("tenants' settings contradict themselves");
   }
@@ -192,7 +191,7 @@ absl::StatusOr<ClusterTenants> SettingsStore::StoreTenants(absl::StatusOr<Cluste
   absl::Status written = tenants.status();
   if (written.ok()) {
     SummedWriter out;
-    out.Put(kTenantsVersion);
+    out.Put(kTenantSettingsForm);
     out.Put(tenants->version);
     PutTenantSettings(tenants->settings, &out);
     rocksdb::WriteOptions synced;
@@ -221,9 +220,8 @@ absl::StatusOr<ClusterTenants> SettingsStore::ChangeTenant(const TenantChange& c
   } else {
     tenants.settings.insert_or_assign(change.name, *std::move(changed));
   }
-  if (tenants.settings.size() > kMaxTenantSettings) {
-    return StoreTenants(absl::ResourceExhaustedError(
-        absl::StrCat("tenants: settings of ", kMaxTenantSettings, " are kept already; drop one")));
+  if (absl::Status kept = CheckMayKeep(tenants.settings, change.name); !kept.ok()) {
+    return StoreTenants(std::move(kept));
   }
   return StoreTenants(std::move(tenants));
 }

@@ -60,7 +60,7 @@ struct SpaceDigest {
   std::string ToHex() const;  // 64 lower-case digits.
 };
 
-// A tenant's 256-bit secret. Never logged, never sent.
+// A tenant's 256-bit key of names. Never logged; sent to members of its share group alone.
 struct TenantKey {
   std::array<uint8_t, 32> bytes{};
   // SHA-256 over a domain tag and `secret`; an empty secret is the key of the

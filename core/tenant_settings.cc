@@ -31,10 +31,78 @@ uint64_t NamedGuarantee(const TenantSettings& settings, Tier tier) {
   return settings.Of(tier, ShareField::kGuaranteed).value_or(0);
 }
 
+// Reads "acme:write,beta:read" into the settings.
+absl::Status ReadMembers(absl::string_view text, TenantSettings* settings) {
+  for (const absl::string_view member : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(member, absl::MaxSplits(':', 1));
+    std::optional<GroupAccess> access;
+    for (const GroupAccess one : {GroupAccess::kRead, GroupAccess::kWrite}) {
+      if (parts.second == AccessName(one)) access = one;
+    }
+    if (!access.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("members: '", member, "' is no member: TENANT:read or TENANT:write"));
+    }
+    if (!settings->members.emplace(parts.first, *access).second) {
+      return absl::InvalidArgumentError(absl::StrCat("members: '", parts.first, "' comes twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMembers(const TenantSettings& settings) {
+  const auto refused = [&](const auto&... why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tenant '", settings.name, "', members: ", why...));
+  };
+  if (settings.members.size() > kMaxGroupMembers) {
+    return refused(settings.members.size(), " tenants; must be at most ", kMaxGroupMembers);
+  }
+  for (const auto& [tenant, access] : settings.members) {
+    if (!NodeId::FromString(tenant).ok()) {
+      return refused("'", tenant, "'; must be 1 to 63 of [a-zA-Z0-9._-], starting alphanumeric");
+    }
+    if (tenant == settings.name) {
+      return refused("'", tenant, "' is the share group itself; name other tenants");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void PutMembers(const GroupMembers& members, SummedWriter* to) {
+  to->Put(static_cast<uint32_t>(members.size()));
+  for (const auto& [tenant, access] : members) {
+    to->Put(static_cast<uint8_t>(tenant.size()));
+    to->PutBytes(tenant);
+    to->Put(static_cast<uint8_t>(access));
+  }
+}
+
+// Returns nullopt as TakeTenantSettings() does.
+std::optional<GroupMembers> TakeMembers(SummedReader* from) {
+  const auto count = from->Take<uint32_t>();
+  if (!count.has_value() || *count > kMaxGroupMembers) return std::nullopt;
+  GroupMembers members;
+  for (uint32_t i = 0; i < *count; ++i) {
+    const auto length = from->Take<uint8_t>();
+    const auto tenant = from->TakeBytes(length.value_or(0));
+    const auto access = from->Take<uint8_t>();
+    if (!length.has_value() || !tenant.has_value() || !access.has_value()) return std::nullopt;
+    if (*access != static_cast<uint8_t>(GroupAccess::kRead) &&
+        *access != static_cast<uint8_t>(GroupAccess::kWrite)) {
+      return std::nullopt;
+    }
+    members.emplace(*tenant, static_cast<GroupAccess>(*access));
+  }
+  return members;
+}
+
 // Reads "host_guaranteed=10GiB" into the settings.
 absl::Status ReadWord(absl::string_view word, TenantSettings* settings) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(word, absl::MaxSplits('=', 1));
+  if (parts.first == "members") return ReadMembers(parts.second, settings);
   for (const Tier tier : kAllTiers) {
     for (const ShareField field : kAllShareFields) {
       if (parts.first != SettingName(tier, field)) continue;
@@ -42,11 +110,17 @@ absl::Status ReadWord(absl::string_view word, TenantSettings* settings) {
       return absl::OkStatus();
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "'", word, "' is no setting: {host,disk,gpu}_{guaranteed,maximum,weight}=VALUE"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", word,
+                   "' is no setting: {host,disk,gpu}_{guaranteed,maximum,weight}=VALUE, or "
+                   "members=TENANT:read,TENANT:write"));
 }
 
 }  // namespace
+
+absl::string_view AccessName(GroupAccess access) {
+  return access == GroupAccess::kWrite ? "write" : "read";
+}
 
 std::string SettingName(Tier tier, ShareField field) {
   return absl::StrCat(TierName(tier), "_", kFieldNames[static_cast<size_t>(field)]);
@@ -71,14 +145,37 @@ absl::Status TenantSettings::Validate() const {
                        SettingName(tier, ShareField::kMaximum), ", which is ", *maximum));
     }
   }
-  return absl::OkStatus();
+  return CheckMembers(*this);
 }
 
 absl::StatusOr<TenantSettings> TenantChange::In(TenantSettings settings) const {
   settings.name = name;
   for (const Value& value : values) settings.Of(value.tier, value.field) = value.value;
+  for (const Member& member : members) {
+    if (member.access.has_value()) {
+      settings.members.insert_or_assign(member.tenant, *member.access);
+    } else {
+      settings.members.erase(member.tenant);
+    }
+  }
   KVT_RETURN_IF_ERROR(settings.Validate());
   return settings;
+}
+
+absl::Status CheckMayKeep(const TenantSettingsMap& settings, absl::string_view changed) {
+  size_t members = 0;
+  for (const auto& [name, one] : settings) members += one.members.size();
+  if (settings.size() > kMaxTenantSettings) {
+    return absl::ResourceExhaustedError(absl::StrCat("tenant '", changed, "': settings of ",
+                                                     kMaxTenantSettings,
+                                                     " tenants are kept already; drop one"));
+  }
+  if (members > kMaxGroupMembers) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("tenant '", changed, "': all share groups would have ", members,
+                     " members; must be at most ", kMaxGroupMembers, " together"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckGuaranteesFit(Tier tier, uint64_t capacity, const TenantSettings& changed,
@@ -133,10 +230,11 @@ void PutTenantSettings(const TenantSettingsMap& settings, SummedWriter* to) {
         to->Put(value.value_or(0));
       }
     }
+    PutMembers(one.members, to);
   }
 }
 
-std::optional<TenantSettingsMap> TakeTenantSettings(SummedReader* from) {
+std::optional<TenantSettingsMap> TakeTenantSettings(uint32_t form, SummedReader* from) {
   const auto count = from->Take<uint32_t>();
   if (!count.has_value() || *count > kMaxTenantSettings) return std::nullopt;
   TenantSettingsMap settings;
@@ -153,9 +251,15 @@ std::optional<TenantSettingsMap> TakeTenantSettings(SummedReader* from) {
         if (*is_set == 1) one.Of(tier, field) = *value;
       }
     }
+    if (form > kMinTenantSettingsForm) {
+      std::optional<GroupMembers> members = TakeMembers(from);
+      if (!members.has_value()) return std::nullopt;
+      one.members = *std::move(members);
+    }
     if (!one.Validate().ok()) return std::nullopt;
     settings.insert_or_assign(one.name, one);
   }
+  if (!CheckMayKeep(settings, "").ok()) return std::nullopt;
   return settings;
 }
 
@@ -202,8 +306,8 @@ absl::StatusOr<TenantSettingsMap> ParseTenantSettings(absl::string_view text) {
     if (!settings.emplace(one.name, one).second) {
       return refused(absl::StrCat("tenant '", one.name, "' comes twice"));
     }
-    if (settings.size() > kMaxTenantSettings) {
-      return refused(absl::StrCat("more than ", kMaxTenantSettings, " tenants"));
+    if (const absl::Status kept = CheckMayKeep(settings, one.name); !kept.ok()) {
+      return refused(kept.message());
     }
   }
   return settings;

@@ -1,5 +1,6 @@
-// TenantSettings are what operators say of one tenant: how much of each tier it may have. What is
-// not said has a default. A tenant's secret is no setting, and never here.
+// TenantSettings are what operators say of one tenant: how much of each tier it may have, and which
+// other tenants may use its blocks. What is not said has a default. A tenant's secret is no
+// setting, and never here.
 //
 // Pure; any thread.
 #ifndef KVTIER_CORE_TENANT_SETTINGS_H_
@@ -25,11 +26,22 @@ namespace kvtier {
 
 // Tenants that settings are kept of, on a node or by a coordinator.
 inline constexpr size_t kMaxTenantSettings = 1024;
+// Members of all share groups of such settings together.
+inline constexpr size_t kMaxGroupMembers = 8192;
+// Form in which PutTenantSettings() writes. The first form had no members.
+inline constexpr uint32_t kTenantSettingsForm = 2;
+inline constexpr uint32_t kMinTenantSettingsForm = 1;
 
 // A field of a TierShare.
 enum class ShareField : uint8_t { kGuaranteed, kMaximum, kWeight };
 inline constexpr std::array kAllShareFields = {ShareField::kGuaranteed, ShareField::kMaximum,
                                                ShareField::kWeight};
+
+// Access of a member to the blocks of a share group. kWrite: it also puts, keeps, advises and
+// deletes them.
+enum class GroupAccess : uint8_t { kRead = 1, kWrite = 2 };
+// Access by the tenant's name.
+using GroupMembers = std::map<std::string, GroupAccess>;
 
 struct TenantSettings {
   // Values by tier and field: bytes, and the weight; nullopt: the default.
@@ -37,6 +49,8 @@ struct TenantSettings {
       std::array<std::array<std::optional<uint64_t>, kAllShareFields.size()>, kTierCount>;
   std::string name;  // 1..63 of [a-zA-Z0-9._-].
   Values values{};
+  // Tenants whose workers may use the blocks of this one, which is a share group if it has some.
+  GroupMembers members{};
 
   std::optional<uint64_t>& Of(Tier tier, ShareField field) {
     return values[TierIndex(tier)][static_cast<size_t>(field)];
@@ -45,9 +59,10 @@ struct TenantSettings {
     return values[TierIndex(tier)][static_cast<size_t>(field)];
   }
   // Whether all is left to the defaults.
-  bool IsDefault() const { return values == Values(); }
+  bool IsDefault() const { return values == Values() && members.empty(); }
   // Errors: kInvalidArgument, naming field and value: the name, a weight beyond 1 to
-  // kMaxShareWeight, a guarantee above the maximum.
+  // kMaxShareWeight, a guarantee above the maximum, a member whose name is none or the tenant's
+  // own, more than kMaxGroupMembers.
   absl::Status Validate() const;
   friend bool operator==(const TenantSettings&, const TenantSettings&) = default;
 };
@@ -61,15 +76,25 @@ struct TenantChange {
     ShareField field{};
     std::optional<uint64_t> value;  // nullopt: the default.
   };
+  struct Member {
+    std::string tenant;
+    std::optional<GroupAccess> access;  // nullopt: the tenant is a member no more.
+  };
   std::string name;
   std::vector<Value> values;
+  std::vector<Member> members{};
 
+  bool IsEmpty() const { return values.empty() && members.empty(); }
   // Returns the settings with the change made. Errors: TenantSettings::Validate()'s.
   absl::StatusOr<TenantSettings> In(TenantSettings settings) const;
 };
 
 // Returns "host_guaranteed": the field's name in flags, files and errors.
 std::string SettingName(Tier tier, ShareField field);
+
+// Returns OK when that many settings may be kept; else kResourceExhausted, naming the limit that
+// `changed` would go beyond: kMaxTenantSettings, kMaxGroupMembers.
+absl::Status CheckMayKeep(const TenantSettingsMap& settings, absl::string_view changed);
 
 // Returns OK when the guarantees that `settings` name fit into a tier of `capacity` bytes; else
 // kInvalidArgument, naming the tenant, the field, its value and the sum.
@@ -83,16 +108,21 @@ absl::Status CheckGuaranteesFit(Tier tier, uint64_t capacity, const TenantSettin
 std::vector<TierShare> SharesOf(Tier tier, uint64_t capacity,
                                 std::span<const TenantSettings> settings);
 
-// Write settings to a summed file, and read them: nullopt, they contradict themselves.
+// Writes settings to a summed file, in kTenantSettingsForm.
 void PutTenantSettings(const TenantSettingsMap& settings, SummedWriter* to);
-std::optional<TenantSettingsMap> TakeTenantSettings(SummedReader* from);
+// Reads settings of one of the forms, kMinTenantSettingsForm to kTenantSettingsForm; nullopt: they
+// contradict themselves.
+std::optional<TenantSettingsMap> TakeTenantSettings(uint32_t form, SummedReader* from);
 
 // Reads a file that people write, where a line is a tenant's name and what is said of it:
 //
 //   acme host_guaranteed=10GiB host_maximum=40GiB disk_weight=3   # to the end: ignored
+//   prompts members=acme:write,beta:read
 //
 // Errors: kInvalidArgument, naming the line, the field and the value.
 absl::StatusOr<TenantSettingsMap> ParseTenantSettings(absl::string_view text);
+// Returns "read" or "write".
+absl::string_view AccessName(GroupAccess access);
 // Returns the value of one such field: bytes, or a weight; nullopt: `text` is "default".
 absl::StatusOr<std::optional<uint64_t>> ParseSettingValue(ShareField field, absl::string_view text);
 

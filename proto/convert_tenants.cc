@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/node.h"
@@ -27,6 +28,38 @@ absl::StatusOr<ShareField> ShareFieldFrom(v1::ShareField wire, const std::string
           absl::StrCat(field, " is ", static_cast<int>(wire),
                        "; must be 1 (guaranteed), 2 (maximum) or 3 (weight)"));
   }
+}
+
+absl::StatusOr<std::vector<TenantChange::Member>> MembersFrom(const v1::TenantSettings& wire) {
+  if (static_cast<size_t>(wire.members_size()) > kMaxGroupMembers) {
+    return absl::InvalidArgumentError(absl::StrCat("settings.members has ", wire.members_size(),
+                                                   " entries; must be at most ", kMaxGroupMembers));
+  }
+  std::vector<TenantChange::Member> members;
+  members.reserve(static_cast<size_t>(wire.members_size()));
+  for (const v1::GroupMember& member : wire.members()) {
+    const std::string field = absl::StrCat("settings.members[", members.size(), "]");
+    if (!NodeId::FromString(member.tenant()).ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ".tenant is '", member.tenant().substr(0, kMaxNodeIdBytes + 1),
+                       "'; must be 1 to 63 of [a-zA-Z0-9._-], starting alphanumeric"));
+    }
+    if (member.access() < v1::GROUP_ACCESS_NONE || member.access() > v1::GROUP_ACCESS_WRITE) {
+      return absl::InvalidArgumentError(absl::StrCat(field, ".access is ",
+                                                     static_cast<int>(member.access()),
+                                                     "; must be 0 (none), 1 (read) or 2 (write)"));
+    }
+    TenantChange::Member& taken = members.emplace_back();
+    taken.tenant = member.tenant();
+    if (member.access() == v1::GROUP_ACCESS_READ) taken.access = GroupAccess::kRead;
+    if (member.access() == v1::GROUP_ACCESS_WRITE) taken.access = GroupAccess::kWrite;
+  }
+  return members;
+}
+
+v1::GroupAccess ToWire(const std::optional<GroupAccess>& access) {
+  if (!access.has_value()) return v1::GROUP_ACCESS_NONE;
+  return *access == GroupAccess::kWrite ? v1::GROUP_ACCESS_WRITE : v1::GROUP_ACCESS_READ;
 }
 
 v1::ShareField ToWire(ShareField field) {
@@ -69,6 +102,7 @@ absl::StatusOr<TenantChange> TenantChangeFrom(const v1::TenantSettings& wire) {
                                                    *value.value, "; must be 1 to ",
                                                    kMaxShareWeight));
   }
+  KVT_ASSIGN_OR_RETURN(change.members, MembersFrom(wire));
   return change;
 }
 
@@ -81,9 +115,15 @@ absl::StatusOr<ClusterTenants> ClusterTenantsFrom(const v1::ClusterTenants& wire
     return absl::InvalidArgumentError("tenants.version is 0; must be counted from 1 on");
   }
   ClusterTenants tenants{.version = wire.version()};
+  size_t members = 0;
   for (const v1::TenantSettings& tenant : wire.tenants()) {
     KVT_ASSIGN_OR_RETURN(const TenantChange change, TenantChangeFrom(tenant));
     KVT_ASSIGN_OR_RETURN(TenantSettings one, change.In({}));
+    members += one.members.size();
+    if (members > kMaxGroupMembers) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tenants: members of all share groups are more than ", kMaxGroupMembers, " together"));
+    }
     if (!tenants.settings.emplace(one.name, one).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("tenants: '", one.name, "' a second time; must be told once"));
@@ -101,6 +141,11 @@ v1::TenantSettings ToWire(const TenantChange& change) {
     told->set_field(ToWire(value.field));
     if (value.value.has_value()) told->set_value(*value.value);
   }
+  for (const TenantChange::Member& member : change.members) {
+    v1::GroupMember* const told = wire.add_members();
+    told->set_tenant(member.tenant);
+    told->set_access(ToWire(member.access));
+  }
   return wire;
 }
 
@@ -112,6 +157,9 @@ v1::TenantSettings ToWire(const TenantSettings& settings) {
       if (value.has_value())
         change.values.push_back({.tier = tier, .field = field, .value = value});
     }
+  }
+  for (const auto& [tenant, access] : settings.members) {
+    change.members.push_back({.tenant = tenant, .access = access});
   }
   return ToWire(change);
 }

@@ -36,13 +36,16 @@ struct Hello {
   std::array<char, 64> tenant{};    // NUL-padded name.
   std::array<uint8_t, 32> proof{};  // SessionProof() of the tenant's key and the nonce.
   uint64_t layout = 0;              // LayoutDigest() of the version that both speak.
+  // NUL-padded name of the share group whose blocks the session works on; empty: the tenant's own.
+  std::array<char, 64> group{};
 };
-static_assert(sizeof(Hello) == 112);
+static_assert(sizeof(Hello) == 176);
 
 enum class WelcomeCode : uint16_t {
   kOk = 0,
   kVersionMismatch = 1,  // version and min_version say what the agent speaks.
-  kUnknownTenant = 2,    // No such tenant, or the proof is wrong: not told apart.
+  // No such tenant, a wrong proof, or no such share group with this member: not told apart.
+  kUnknownTenant = 2,
   kTooManySessions = 3,
   kMalformed = 4,
   kForbiddenUser = 5,   // SO_PEERCRED's uid is not allowed.
@@ -54,11 +57,14 @@ struct Welcome {
   uint16_t version = kSessionVersion;
   uint16_t min_version = kMinSessionVersion;
   WelcomeCode code = WelcomeCode::kOk;
-  std::array<uint8_t, 6> reserved{};
+  uint16_t may_write = 0;  // 1: the session may write blocks; 0: it may only read those of a group.
+  std::array<uint8_t, 4> reserved{};
   std::array<uint8_t, 16> session_token{};
   uint64_t layout = 0;  // As Hello's; 0 when the agent did not come to compare it.
+  // TenantKey of the share group, which names its blocks; all 0 where Hello names no group.
+  std::array<uint8_t, 32> group_key{};
 };
-static_assert(sizeof(Welcome) == 40);
+static_assert(sizeof(Welcome) == 72);
 
 enum class DescriptorKind : uint32_t {
   kArenaRead = 1,

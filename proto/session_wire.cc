@@ -37,9 +37,24 @@ absl::StatusOr<Packet> ParsePacket(std::span<const std::byte> bytes, const char*
   return packet;
 }
 
+// Errors: kInvalidArgument, the name of `field` has no end, or bytes behind it.
+absl::Status CheckName(const std::array<char, 64>& name, const char* field) {
+  const auto end = std::find(name.begin(), name.end(), '\0');
+  if (end == name.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Hello ", field, " has no end; must be at most ", kMaxTenantBytes, " bytes"));
+  }
+  // One name has one spelling: what follows the NUL would otherwise be carried unseen.
+  const auto stray = std::find_if(end, name.end(), [](char c) { return c != '\0'; });
+  if (stray == name.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Hello ", field, " has byte ", static_cast<int>(static_cast<uint8_t>(*stray)), " at ",
+      stray - name.begin(), " after its end at ", end - name.begin(), "; must be NUL-padded"));
+}
+
 }  // namespace
 
-std::array<uint8_t, 32> SessionProof(const TenantKey& tenant, std::span<const uint8_t, 32> nonce) {
+std::array<uint8_t, 32> SessionProof(const SessionKey& tenant, std::span<const uint8_t, 32> nonce) {
   std::array<uint8_t, sizeof(kProofTag) + 32> message;
   std::copy(nonce.begin(), nonce.end(),
             std::copy(std::begin(kProofTag), std::end(kProofTag), message.begin()));
@@ -52,21 +67,9 @@ std::array<uint8_t, 32> SessionProof(const TenantKey& tenant, std::span<const ui
 }
 
 absl::StatusOr<Hello> ParseHello(std::span<const std::byte> packet) {
-  absl::StatusOr<Hello> hello = ParsePacket<Hello>(packet, "Hello");
-  if (!hello.ok()) return hello;
-  const auto end = std::find(hello->tenant.begin(), hello->tenant.end(), '\0');
-  if (end == hello->tenant.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Hello tenant has no end; must be at most ", kMaxTenantBytes, " bytes"));
-  }
-  // One name has one spelling: what follows the NUL would otherwise be carried unseen.
-  const auto stray = std::find_if(end, hello->tenant.end(), [](char c) { return c != '\0'; });
-  if (stray != hello->tenant.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Hello tenant has byte ", static_cast<int>(static_cast<uint8_t>(*stray)),
-                     " at ", stray - hello->tenant.begin(), " after its end at ",
-                     end - hello->tenant.begin(), "; must be NUL-padded"));
-  }
+  KVT_ASSIGN_OR_RETURN(const Hello hello, ParsePacket<Hello>(packet, "Hello"));
+  KVT_RETURN_IF_ERROR(CheckName(hello.tenant, "tenant"));
+  KVT_RETURN_IF_ERROR(CheckName(hello.group, "group"));
   return hello;
 }
 

@@ -14,14 +14,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/block_key.h"
+#include "core/session_key.h"
 #include "proto/session_packets.h"
 
 namespace kvtier::wire {
 
-// HMAC-SHA-256(tenant key, domain tag || nonce): proves the tenant without sending
-// its key.
-std::array<uint8_t, 32> SessionProof(const TenantKey& tenant, std::span<const uint8_t, 32> nonce);
+// Returns HMAC-SHA-256(session key, domain tag || nonce): proves the tenant without sending its
+// key.
+std::array<uint8_t, 32> SessionProof(const SessionKey& tenant, std::span<const uint8_t, 32> nonce);
 
 // Reads one packet as Hello or DescriptorRequest. Errors: kInvalidArgument with
 // what is wrong (size, magic, a name without end, an unknown kind, an index). An unknown

@@ -15,7 +15,7 @@ constexpr long kOwnReferences = 2;
 }  // namespace
 
 SharedLoad DiskLoader::Start(const QueuedLoad& wanted) {
-  if (!queue_shares_.MayTake(wanted.domain)) {
+  if (!queue_shares_.MayTake(wanted.payer())) {
     ++parts_.stats->host.declined;
     return nullptr;
   }
@@ -25,7 +25,7 @@ SharedLoad DiskLoader::Start(const QueuedLoad& wanted) {
   if (const std::optional<DiskBlock> block = parts_.disks->Find(wanted.key)) {
     queued.bytes = DiskSet::BytesOnDisk(block->length);
   }
-  queue_shares_.Take(wanted.domain);
+  queue_shares_.Take(wanted.payer());
   queue_.Push(queued);
   Pump();
   return load;
@@ -40,7 +40,7 @@ void DiskLoader::Pump() {
   pumping_ = true;
   while (running_ < kMaxLoadsRunning + parts_.disks->stuck().gets && !queue_.empty()) {
     const QueuedLoad next = queue_.Pop();
-    queue_shares_.GiveBack(next.domain);
+    queue_shares_.GiveBack(next.payer());
     const SharedLoad load = parts_.loads->Find(next.key);
     if (!next.wanted_anyway && load.use_count() == kOwnReferences) {
       parts_.loads->Finish(next.key, absl::CancelledError("every asker's deadline passed"));

@@ -1,6 +1,6 @@
 // LoadQueue is the line of loads that have not started: foreground before prefetch, within each
-// by turns of the domains, and in order within those. A prefetch that somebody came to wait for
-// changes lines.
+// by turns of the tenants that ask, and in order within those. A prefetch that somebody came to
+// wait for changes lines.
 //
 // Pure bookkeeping. Executor thread only.
 #ifndef KVTIER_AGENT_DISK_LOAD_QUEUE_H_
@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/block_key.h"
@@ -22,13 +23,16 @@ enum class Urgency : uint8_t { kForeground, kPrefetch };
 
 struct QueuedLoad {
   BlockKey key;
-  DomainId domain{};
+  DomainId domain{};                       // Domain that the block lies in.
+  std::optional<DomainId> member{};        // As BlockRun has it; so payer().
   uint64_t bytes = 1;                      // That are read: the cost of its turn.
   BlockLengths lengths;                    // That blocks of its space may have.
   Urgency urgency = Urgency::kForeground;  // As it is now.
   ReuseHint hint{};                        // Hint of the request that began it.
   // Began as a prefetch: to be loaded also when nobody waits any more. Push() sets it.
   bool wanted_anyway = false;
+
+  DomainId payer() const { return member.value_or(domain); }
 };
 
 class LoadQueue {
@@ -49,7 +53,7 @@ class LoadQueue {
 
  private:
   struct Prefetch {
-    DomainId domain{};
+    DomainId payer{};
     FairLine<QueuedLoad>::Place place;
   };
   FairLine<QueuedLoad> foreground_;

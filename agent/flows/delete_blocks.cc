@@ -7,6 +7,7 @@ namespace kvtier {
 
 struct BlockDeleter::Dropping {
   DomainId domain{};
+  DomainId payer{};  // Domain whose turns it takes.
   absl::Time deadline;
   Deleted deleted{};
   // Blocks that are held, and those on the way from the root of the family to its present end.
@@ -78,7 +79,7 @@ Task<bool> BlockDeleter::DropFamily(BlockKey root, Dropping* dropping) {
     }
     if (dropping->work < kKeysPerTurn) continue;
     dropping->work = 0;
-    co_await parts_.turns->GiveWay(dropping->domain);
+    co_await parts_.turns->GiveWay(dropping->payer);
   }
   co_return true;
 }
@@ -94,6 +95,7 @@ Task<bool> BlockDeleter::AwaitTurn(DomainId domain, absl::Time deadline) {
 
 Task<Deleted> BlockDeleter::Delete(std::vector<BlockRun> runs, DeleteScope scope) {
   Dropping dropping{.domain = runs.front().domain,
+                    .payer = runs.front().payer(),
                     .deadline = parts_.executor->Now() + kDropTimeout};
   std::shared_ptr<Event> ended;
   if (scope == DeleteScope::kDescendants) {
@@ -107,7 +109,7 @@ Task<Deleted> BlockDeleter::Delete(std::vector<BlockRun> runs, DeleteScope scope
     for (auto key = run.keys.rbegin(); key != run.keys.rend(); ++key) {
       if (scope == DeleteScope::kNamed) {
         co_await DropOne(*key, &dropping);
-        if (++dropping.work % kKeysPerTurn == 0) co_await parts_.turns->GiveWay(dropping.domain);
+        if (++dropping.work % kKeysPerTurn == 0) co_await parts_.turns->GiveWay(dropping.payer);
       } else if (!dropping.passed_over.contains(*key) && dropping.deleted.is_whole) {
         dropping.deleted.is_whole = co_await DropFamily(*key, &dropping);
       }

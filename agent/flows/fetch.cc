@@ -118,6 +118,7 @@ Task<LocateReply> Fetcher::Locate(std::vector<BlockKey> keys, LocateScope scope,
 Task<std::vector<SharedLoad>> Fetcher::Start(const BlockRun& run, size_t first,
                                              absl::Time deadline) {
   Sought sought{.domain = run.domain,
+                .payer = run.payer(),
                 .erasures = parts_.index->erasures(run.domain),
                 .space = run.space,
                 .lengths = run.lengths,
@@ -163,24 +164,25 @@ bool Fetcher::IsFresh(const BlockKey& key) const {
 
 std::vector<PeerRun> Fetcher::Plan(const Sought& sought) {
   const StandingOf standing_of = [&](const std::string& address) {
-    return standings_.Of(address, sought.domain);
+    return standings_.Of(address, sought.payer);
   };
   return PlanFetch(sought.holders,
                    // Of shorter ones it takes too few, and never what comes too late.
                    {.block_bytes = sought.lengths.longest,
                     .budget = sought.deadline - parts_.executor->Now(),
-                    .free_fetches = standings_.FreeFor(sought.domain)},
+                    .free_fetches = standings_.FreeFor(sought.payer)},
                    standing_of);
 }
 
 void Fetcher::StartFetches(const Sought& sought, const std::vector<PeerRun>& runs) {
   // All are counted before the first may end and ask for more.
-  for (const PeerRun& from : runs) standings_.Began(from.address, sought.domain);
+  for (const PeerRun& from : runs) standings_.Began(from.address, sought.payer);
   for (const PeerRun& from : runs) {
     const auto key = sought.keys.begin() + static_cast<ptrdiff_t>(from.first);
     const auto holders = sought.holders.begin() + static_cast<ptrdiff_t>(from.first);
     const auto count = static_cast<ptrdiff_t>(from.count);
     Sought part{.domain = sought.domain,
+                .payer = sought.payer,
                 .erasures = sought.erasures,
                 .space = sought.space,
                 .lengths = sought.lengths,
@@ -198,11 +200,11 @@ Task<void> Fetcher::RunFetch(Sought sought, PeerRun from) {
   const absl::Status status =
       co_await parts_.transport->Fetch(from.address, sought.keys, time, &arrivals);
   co_await arrivals.Settle();
-  Learn(from.address, sought.domain, arrivals, status);
+  Learn(from.address, sought.payer, arrivals, status);
   PassOn(std::move(sought), from.address, arrivals, status);
 }
 
-void Fetcher::Learn(const std::string& asked, DomainId domain, const Arrivals& arrivals,
+void Fetcher::Learn(const std::string& asked, DomainId payer, const Arrivals& arrivals,
                     const absl::Status& status) {
   absl::Status failure = status;
   // A peer that was sending when its time was up is slow, and its estimate says so.
@@ -211,7 +213,7 @@ void Fetcher::Learn(const std::string& asked, DomainId domain, const Arrivals& a
   if (absl::IsAborted(status)) failure = absl::OkStatus();
   if (arrivals.any_wrong()) failure = absl::DataLossError("it sent wrong bytes");
   standings_.Ended(
-      asked, domain,
+      asked, payer,
       {.bytes = arrivals.bytes(), .took = arrivals.took(), .failure = std::move(failure)});
 }
 
@@ -219,6 +221,7 @@ void Fetcher::PassOn(Sought sought, const std::string& asked, const Arrivals& ar
                      const absl::Status& status) {
   using State = Arrivals::State;
   Sought rest{.domain = sought.domain,
+              .payer = sought.payer,
               .erasures = sought.erasures,
               .space = sought.space,
               .lengths = sought.lengths,

@@ -68,6 +68,7 @@ class Fetcher {
   // Blocks on their way from other nodes, each with a load in the table.
   struct Sought {
     DomainId domain{};
+    DomainId payer{};       // Domain whose share of the streams they take.
     uint64_t erasures = 0;  // Of the domain, when they were asked for.
     SpaceDigest space;
     BlockLengths lengths;  // That blocks of the space may have.
@@ -88,7 +89,7 @@ class Fetcher {
   void StartFetches(const Sought& sought, const std::vector<PeerRun>& runs);
   Task<void> RunFetch(Sought sought, PeerRun from);
   // Remembers how the fetch for the tenant went with the peer's standing.
-  void Learn(const std::string& asked, DomainId domain, const Arrivals& arrivals,
+  void Learn(const std::string& asked, DomainId payer, const Arrivals& arrivals,
              const absl::Status& status);
   // Asks the next holders for what did not arrive, and ends the loads of what none may bring.
   void PassOn(Sought sought, const std::string& asked, const Arrivals& arrivals,

@@ -64,6 +64,7 @@ bool PrefixKeeper::Cut(std::vector<BlockRun>* sequences) const {
 Task<absl::StatusOr<Kept>> PrefixKeeper::Keep(KeepRequest request) {
   KVT_CO_RETURN_IF_ERROR(CheckTtl(request.ttl));
   const DomainId domain = request.sequences.front().domain;
+  const DomainId payer = request.sequences.front().payer();
   const uint64_t erasures = parts_.onboarder->index()->erasures(domain);
   const PayloadSum identity = IdentityOf(request.sequences);
   const absl::Time wait_until = request.deadline;
@@ -85,7 +86,7 @@ Task<absl::StatusOr<Kept>> PrefixKeeper::Keep(KeepRequest request) {
   if (begun.limit != KeepLimit::kNone) co_return kept;
   const auto filled = std::make_shared<Event>(parts_.executor);
   filling_[begun.handle] = filled;
-  const bool is_there = co_await Fill(begun.handle, &brought, &kept);
+  const bool is_there = co_await Fill({.handle = begun.handle, .payer = payer}, &brought, &kept);
   filling_.erase(begun.handle);
   filled->Set();
   if (!is_there) {
@@ -103,12 +104,12 @@ Task<absl::StatusOr<Kept>> PrefixKeeper::Keep(KeepRequest request) {
   co_return kept;
 }
 
-Task<bool> PrefixKeeper::Fill(KeptPrefixes::Handle handle, std::vector<Onboarder::Brought>* brought,
+Task<bool> PrefixKeeper::Fill(Filling filling, std::vector<Onboarder::Brought>* brought,
                               Kept* kept) {
-  const DomainId domain = parts_.kept->DomainOf(handle);
+  const auto [handle, payer] = filling;
   // The pins of the blocks that were brought hold them meanwhile.
   while (parts_.kept->Shrink(handle, kKeysPerTurn)) {
-    co_await parts_.turns->GiveWay(domain);
+    co_await parts_.turns->GiveWay(payer);
     if (!parts_.kept->Has(handle)) co_return false;
   }
   size_t added = 0;
@@ -121,7 +122,7 @@ Task<bool> PrefixKeeper::Fill(KeptPrefixes::Handle handle, std::vector<Onboarder
       blocks[key].pin.Release();
       kept->sequences[i].indices.push_back(key);
       if (++added % kKeysPerTurn > 0) continue;
-      co_await parts_.turns->GiveWay(domain);
+      co_await parts_.turns->GiveWay(payer);
       if (!parts_.kept->Has(handle)) co_return false;
     }
   }

@@ -61,9 +61,12 @@ class PrefixKeeper {
   Task<size_t> End(DomainId domain, KeptId id);
 
  private:
+  struct Filling {
+    KeptPrefixes::Handle handle{};
+    DomainId payer{};  // Domain whose turns it takes.
+  };
   // Gives the prefix its blocks in place of those that it has. False: it was ended meanwhile.
-  Task<bool> Fill(KeptPrefixes::Handle handle, std::vector<Onboarder::Brought>* brought,
-                  Kept* kept);
+  Task<bool> Fill(Filling filling, std::vector<Onboarder::Brought>* brought, Kept* kept);
   // Cuts what no quota of the domain has room for. Returns whether that was anything.
   bool Cut(std::vector<BlockRun>* sequences) const;
 

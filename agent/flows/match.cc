@@ -48,7 +48,7 @@ bool Matcher::MatchSome(const BlockRun& run, Matched* matched) const {
 Task<Matched> Matcher::MatchHere(const BlockRun& run) const {
   Matched matched;
   matched.tiers.reserve(run.keys.size());
-  while (MatchSome(run, &matched)) co_await parts_.turns->GiveWay(run.domain);
+  while (MatchSome(run, &matched)) co_await parts_.turns->GiveWay(run.payer());
   matched.total_blocks = matched.local_blocks;
   co_return matched;
 }

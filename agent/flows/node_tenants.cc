@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "agent/flows/share_groups.h"
 #include "agent/limits.h"
 #include "core/check.h"
 #include "core/log.h"
@@ -189,7 +190,7 @@ Task<absl::Status> NodeTenants::Set(TenantChange change, std::optional<std::stri
 
 Task<absl::Status> NodeTenants::SetInTurn(TenantChange change, std::optional<std::string> secret) {
   const Tenant* const tenant = parts_.tenants->Find(change.name);
-  if (tenant == nullptr && !secret.has_value() && change.values.empty()) {
+  if (tenant == nullptr && !secret.has_value() && change.IsEmpty()) {
     co_return absl::NotFoundError(absl::StrCat(
         "tenant: '", change.name, "' is not known here; --secret_file makes a tenant"));
   }
@@ -377,6 +378,9 @@ void NodeTenants::ApplyShares() {
   DivideHost();
   DivideDisks();
   WeighTurns();
+  for (const SessionId id : ApplyMembers(book_, parts_.rooms.sessions->table(), parts_.tenants)) {
+    parts_.close_session(id);
+  }
 }
 
 void NodeTenants::WeighTurns() {

@@ -61,7 +61,7 @@ class NodeTenants {
     HostShares* shares = nullptr;
     MemoryMover* mover = nullptr;
     TenantStore* store = nullptr;  // Null: what is set ends with the agent.
-    // Ends a session of a tenant that is dropped, as its worker's hangup does.
+    // Ends a session as its worker's hangup does.
     absl::AnyInvocable<void(SessionId)> close_session;
   };
   NodeTenants(Options options, Parts parts);
@@ -141,7 +141,8 @@ class NodeTenants {
   void LookAt(const TenantSecret& there);
   // Logs what is wrong with a tenant's secret, once for each reason.
   void Complain(const std::string& name, absl::string_view why);
-  // Works out the shares that hold, and hands them to the tiers.
+  // Works out the shares that hold, and hands them to the tiers; lets the members of share groups
+  // in, and ends the sessions of those who are so no more.
   void ApplyShares();
   void DivideHost();
   void DivideDisks();

@@ -157,7 +157,7 @@ Task<bool> Onboarder::GatherRun(const OnboardRequest& request, Urgency urgency, 
     wanted.push_back(*std::move(local));
     if (wanted.size() % kKeysPerTurn > 0) continue;
     const size_t found = wanted.size();
-    co_await flows_.turns->GiveWay(request.run.domain);
+    co_await flows_.turns->GiveWay(request.run.payer());
     if (wanted.size() < found) co_return false;  // One of them was dropped meanwhile.
   }
   co_return wanted.size() < keys.size() && !request.local_only &&
@@ -175,7 +175,7 @@ Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, 
       } else {
         brought->absent.push_back(i);
       }
-      if ((i + 1) % kKeysPerTurn == 0) co_await flows_.turns->GiveWay(request.run.domain);
+      if ((i + 1) % kKeysPerTurn == 0) co_await flows_.turns->GiveWay(request.run.payer());
     }
     flows_.stats->disk_misses += brought->absent.size();
     co_return !brought->absent.empty() && !request.local_only;
@@ -224,6 +224,7 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
   if (flows_.disk != nullptr && flows_.index->In(Tier::kDisk, key)) {
     SharedLoad load = flows_.disk->Start({.key = key,
                                           .domain = request.run.domain,
+                                          .member = request.run.member,
                                           .lengths = request.run.lengths,
                                           .urgency = urgency,
                                           .hint = request.run.hint});
@@ -242,7 +243,7 @@ Task<void> Onboarder::AwaitReady(Brought* brought, const OnboardRequest& request
     MissReason missed = MissReason::kNone;
     const bool ready = co_await AwaitOne(&blocks[i], request.deadline, &missed);
     if (!ready) Drop(request, i, missed, brought);
-    if ((i + 1) % kKeysPerTurn == 0) co_await flows_.turns->GiveWay(request.run.domain);
+    if ((i + 1) % kKeysPerTurn == 0) co_await flows_.turns->GiveWay(request.run.payer());
   }
 }
 
@@ -306,7 +307,7 @@ Task<absl::StatusOr<Onboarded>> Onboarder::GrantInTurns(const OnboardRequest& re
   for (size_t first = 0; first < blocks; first += kKeysPerTurn) {
     if (!GrantSome(request, first, kKeysPerTurn, &brought, &onboarded)) break;
     if (blocks - first <= kKeysPerTurn) break;
-    co_await flows_.turns->GiveWay(request.run.domain);
+    co_await flows_.turns->GiveWay(request.run.payer());
     KVT_CO_RETURN_IF_ERROR(CheckSession(request));
   }
   // The last stretch is touched first, so that the head of a run ends up the warmest.
@@ -317,7 +318,7 @@ Task<absl::StatusOr<Onboarded>> Onboarder::GrantInTurns(const OnboardRequest& re
     used.push_back(Touch(request, leased.subspan(first, end - first)));
     end = first;
     if (end == 0) break;
-    co_await flows_.turns->GiveWay(request.run.domain);
+    co_await flows_.turns->GiveWay(request.run.payer());
     KVT_CO_RETURN_IF_ERROR(CheckSession(request));
   }
   if (flows_.offloader != nullptr) {
@@ -372,7 +373,7 @@ bool Onboarder::GrantOne(const OnboardRequest& request, size_t index, Wanted wan
   if (!hold.has_value()) return false;
   if (block.from == Tier::kHost || block.from == Tier::kGpu) flows_.index->CountHit(wanted.pin);
   const absl::StatusOr<LeaseId> lease =
-      flows_.leases->Grant(request.run.session, request.run.domain, std::move(wanted.pin),
+      flows_.leases->Grant(request.run.session, request.run.payer(), std::move(wanted.pin),
                            onboarded->lease_deadline + kLeaseGrace, *std::move(hold));
   if (!lease.ok()) return false;
   block.lease = *lease;

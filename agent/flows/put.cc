@@ -30,7 +30,7 @@ Task<DiskPromises::Put> Putter::PromisedOf(const BlockRun& run, Tier target) con
   uint64_t first = 0;
   uint64_t bytes = 0;
   for (size_t i = 0; i < run.keys.size(); ++i) {
-    if (i > 0 && i % kKeysPerTurn == 0) co_await parts_.turns->GiveWay(run.domain);
+    if (i > 0 && i % kKeysPerTurn == 0) co_await parts_.turns->GiveWay(run.payer());
     const BlockKey& key = run.keys[i];
     const BlockRoom room = parts_.evictor->RoomFor(run.domain, run.lengths, run.LengthOf(i));
     if (IsHere(key, target) || parts_.reservations->IsPending(key) ||
@@ -58,7 +58,7 @@ Task<absl::StatusOr<Reserved>> Putter::ReserveBy(BlockRun run, Tier target, absl
   Reserving reserving = BeginReserving(target, std::move(room));
   for (size_t first = 0; first < run.keys.size(); first += kKeysPerTurn) {
     if (first > 0) {
-      co_await parts_.turns->GiveWay(run.domain);
+      co_await parts_.turns->GiveWay(run.payer());
       // Its reservations so far have ended with it.
       KVT_CO_RETURN_IF_ERROR(CheckSession(run.session));
     }
@@ -124,6 +124,7 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
   PendingBlock block{
       .meta = {.key = key, .parent = run.ParentOf(i), .space = run.space, .length = room.length},
       .domain = run.domain,
+      .member = run.member,
       .hint = run.hint};
   // First: what is refused evicts nothing.
   if (parts_.offloader != nullptr && parts_.offloader->WouldPromise(key, room.length)) {
@@ -217,8 +218,8 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
     while (!left.empty()) {
       const std::span<const ReservationId> some = left.first(std::min(left.size(), kKeysPerTurn));
       left = left.subspan(some.size());
-      const std::optional<DomainId> domain = CommitSome(session, some, committing.get(), &blocks);
-      if (domain.has_value() && !left.empty()) co_await parts_.turns->GiveWay(*domain);
+      const std::optional<DomainId> payer = CommitSome(session, some, committing.get(), &blocks);
+      if (payer.has_value() && !left.empty()) co_await parts_.turns->GiveWay(*payer);
     }
     if (blocks.empty()) co_return committing->committed;
     CommitAll(std::move(blocks), committing);
@@ -230,11 +231,11 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
 std::optional<DomainId> Putter::CommitSome(SessionId session, std::span<const ReservationId> ids,
                                            Committing* committing,
                                            std::vector<PendingBlock>* unready) {
-  std::optional<DomainId> domain;
+  std::optional<DomainId> payer;
   for (const ReservationId id : ids) {
     const PendingBlock* const block = parts_.reservations->Find(session, id);
     if (block == nullptr) continue;
-    domain = block->domain;
+    payer = block->payer();
     parts_.index->WarmFor(block->domain, block->meta.key);
   }
   const absl::Time now = parts_.index->Now();
@@ -249,7 +250,7 @@ std::optional<DomainId> Putter::CommitSome(SessionId session, std::span<const Re
       unready->push_back(*parts_.reservations->Take(session, id));
     }
   }
-  return domain;
+  return payer;
 }
 
 void Putter::CommitAll(std::vector<PendingBlock> blocks,

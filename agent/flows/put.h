@@ -127,7 +127,7 @@ class Putter {
   // Returns whether the block can be published as it is: its bytes are in place and summed.
   static bool IsReady(const PendingBlock& block);
   // Publishes those of the session's reservations that are ready, and adds the others to `unready`.
-  // Returns the domain that they are of; nullopt: there is none among them.
+  // Returns the domain that pays for them; nullopt: there is none among them.
   std::optional<DomainId> CommitSome(SessionId session, std::span<const ReservationId> ids,
                                      Committing* committing, std::vector<PendingBlock>* unready);
   void CommitAll(std::vector<PendingBlock> blocks, const std::shared_ptr<Committing>& committing);

@@ -19,7 +19,7 @@ TenantBook::Holding TenantBook::Of(const std::string& name) const {
 
 absl::StatusOr<KeptTenantSettings> TenantBook::With(const TenantChange& change) const {
   // A tenant that is only made goes on from nothing that others said.
-  if (change.values.empty()) return kept_;
+  if (change.IsEmpty()) return kept_;
   KVT_ASSIGN_OR_RETURN(TenantSettings changed, change.In(Of(change.name).settings));
   KeptTenantSettings kept = kept_;
   if (changed.IsDefault()) {
@@ -27,11 +27,7 @@ absl::StatusOr<KeptTenantSettings> TenantBook::With(const TenantChange& change) 
   } else {
     kept.node.insert_or_assign(change.name, std::move(changed));
   }
-  if (kept.node.size() > kMaxTenantSettings) {
-    return absl::ResourceExhaustedError(absl::StrCat("tenant '", change.name, "': settings of ",
-                                                     kMaxTenantSettings,
-                                                     " tenants are kept already; drop one"));
-  }
+  KVT_RETURN_IF_ERROR(CheckMayKeep(kept.node, change.name));
   return kept;
 }
 

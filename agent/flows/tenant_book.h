@@ -34,7 +34,7 @@ class TenantBook {
 
   // Returns what is to be kept once the node was told the change: it goes on from the settings that
   // hold, and settings that are all defaults are none. Errors: kInvalidArgument,
-  // TenantSettings::Validate()'s; kResourceExhausted, kMaxTenantSettings.
+  // TenantSettings::Validate()'s; CheckMayKeep()'s.
   absl::StatusOr<KeptTenantSettings> With(const TenantChange& change) const;
   // Returns what is to be kept once the node forgot what it was told of the tenant.
   KeptTenantSettings Without(const std::string& name) const;

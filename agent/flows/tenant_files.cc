@@ -25,8 +25,9 @@ constexpr size_t kMaxSecretFileBytes = size_t{64} << 10;
 constexpr SummedFileForm kForm = {.name = kTenantSettingsFileName,
                                   .holds = "tenants' settings",
                                   .magic = 0x73746e616e65746b,  // The bytes "ktenants".
-                                  .version = 1,
-                                  .max_bytes = size_t{4} << 20};
+                                  .version = kTenantSettingsForm,
+                                  .max_bytes = size_t{4} << 20,
+                                  .min_version = kMinTenantSettingsForm};
 
 // Returns what the file holds, without the newline that editors add.
 absl::StatusOr<std::string> ReadSecretFile(const std::filesystem::path& path) {
@@ -71,10 +72,11 @@ absl::StatusOr<std::vector<TenantSecret>> ReadTenantSecrets(const std::string& d
 absl::StatusOr<KeptTenantSettings> TenantFiles::Read() const {
   KVT_ASSIGN_OR_RETURN(const std::string bytes, ReadSummedFile(directories_.settings, kForm));
   if (bytes.empty()) return KeptTenantSettings();
-  KVT_ASSIGN_OR_RETURN(SummedReader in, OpenSummedFile(directories_.settings, kForm, bytes));
+  KVT_ASSIGN_OR_RETURN(OpenedSummedFile file, OpenSummedFile(directories_.settings, kForm, bytes));
+  SummedReader& in = file.in;
   const auto version = in.Take<uint64_t>();
-  std::optional<TenantSettingsMap> node = TakeTenantSettings(&in);
-  std::optional<TenantSettingsMap> cluster = TakeTenantSettings(&in);
+  std::optional<TenantSettingsMap> node = TakeTenantSettings(file.version, &in);
+  std::optional<TenantSettingsMap> cluster = TakeTenantSettings(file.version, &in);
   if (!version.has_value() || !node.has_value() || !cluster.has_value() || !in.at_end()) {
     return absl::DataLossError(
         absl::StrCat(directories_.settings, "/", kForm.name, " contradicts itself"));

@@ -53,14 +53,25 @@ absl::Status Tickets::Check(const TicketRequest& request) {
 }
 
 absl::Status Tickets::CheckRoom(const Ticket& ticket) const {
-  const auto found = use_.find(ticket.domain);
-  const Use use = found == use_.end() ? Use() : found->second;
-  const uint64_t bytes = parts_.host->slots(ticket.domain).capacity_bytes() / kTicketPart;
-  if (use.tickets >= kMaxTicketsPerDomain) {
+  const TicketHolder& holder = ticket.holder;
+  Use of_payer;             // In all domains.
+  uint64_t own_bytes = 0;   // Of the holder in the domain.
+  uint64_t held_bytes = 0;  // Of others there.
+  for (const auto& [other, use] : use_) {
+    if (other.payer == holder.payer) {
+      of_payer.tickets += use.tickets;
+      of_payer.blocks += use.blocks;
+    }
+    if (other.domain == holder.domain) (other == holder ? own_bytes : held_bytes) += use.bytes;
+  }
+  uint64_t bytes = parts_.host->slots(holder.domain).capacity_bytes() / kTicketPart;
+  bytes -= std::min(bytes, held_bytes);
+  if (holder.payer != holder.domain) bytes /= kMemberTicketPart;
+  if (of_payer.tickets >= kMaxTicketsPerDomain) {
     return absl::ResourceExhaustedError(
         absl::StrCat("tickets: the tenant holds all of its ", kMaxTicketsPerDomain));
   }
-  if (use.blocks + ticket.blocks > kMaxTicketBlocks || use.bytes + ticket.bytes > bytes) {
+  if (of_payer.blocks + ticket.blocks > kMaxTicketBlocks || own_bytes + ticket.bytes > bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("tickets: with these ", ticket.blocks, " blocks the tenant's tickets would ",
                      "hold more than ", kMaxTicketBlocks, " blocks or ", bytes, " bytes"));
@@ -70,7 +81,7 @@ absl::Status Tickets::CheckRoom(const Ticket& ticket) const {
 
 Task<absl::StatusOr<TakenTicket>> Tickets::Take(TicketRequest request) {
   KVT_CO_RETURN_IF_ERROR(Check(request));
-  Ticket ticket{.domain = request.sequences[0].run.domain};
+  Ticket ticket{.holder = TicketHolder::Of(request.sequences[0].run)};
   ticket.redeemed.resize(request.redemptions);
   ticket.requests = std::move(request.sequences);
   KVT_CO_RETURN_IF_ERROR(CheckRoom(ticket));
@@ -92,7 +103,7 @@ Task<absl::StatusOr<TakenTicket>> Tickets::Take(TicketRequest request) {
   ticket.deadline = parts_.executor->Now() + request.lifetime;
   taken.id = DrawId();
   taken.deadline = ticket.deadline;
-  Use& use = use_[ticket.domain];
+  Use& use = use_[ticket.holder];
   ++use.tickets;
   use.blocks += ticket.blocks;
   use.bytes += ticket.bytes;
@@ -101,13 +112,14 @@ Task<absl::StatusOr<TakenTicket>> Tickets::Take(TicketRequest request) {
   co_return taken;
 }
 
-absl::StatusOr<std::vector<Onboarded>> Tickets::Redeem(SessionId session, DomainId domain,
+absl::StatusOr<std::vector<Onboarded>> Tickets::Redeem(SessionId session,
+                                                       const TicketHolder& holder,
                                                        const TicketId& id, uint32_t rank,
                                                        const std::vector<SpaceDigest>& spaces) {
   const auto found = tickets_.find(id);
   if (found == tickets_.end()) return NoSuchTicket();
   Ticket& ticket = found->second;
-  if (ticket.domain != domain || parts_.executor->Now() >= ticket.deadline ||
+  if (ticket.holder != holder || parts_.executor->Now() >= ticket.deadline ||
       rank >= ticket.redeemed.size() || ticket.redeemed[rank]) {
     return NoSuchTicket();
   }
@@ -139,7 +151,7 @@ absl::StatusOr<std::vector<Onboarded>> Tickets::Redeem(SessionId session, Domain
 
 void Tickets::End(const TicketId& id) {
   const auto ticket = tickets_.find(id);
-  const auto use = use_.find(ticket->second.domain);
+  const auto use = use_.find(ticket->second.holder);
   --use->second.tickets;
   use->second.blocks -= ticket->second.blocks;
   use->second.bytes -= ticket->second.bytes;
@@ -148,9 +160,9 @@ void Tickets::End(const TicketId& id) {
   tickets_.erase(ticket);
 }
 
-void Tickets::Release(DomainId domain, const TicketId& id) {
+void Tickets::Release(const TicketHolder& holder, const TicketId& id) {
   const auto ticket = tickets_.find(id);
-  if (ticket != tickets_.end() && ticket->second.domain == domain) End(id);
+  if (ticket != tickets_.end() && ticket->second.holder == holder) End(id);
 }
 
 void Tickets::Sweep() {
@@ -163,22 +175,22 @@ void Tickets::Sweep() {
 
 size_t Tickets::blocks() const {
   size_t blocks = 0;
-  for (const auto& [domain, use] : use_) blocks += use.blocks;
+  for (const auto& [holder, use] : use_) blocks += use.blocks;
   return blocks;
 }
 
 void Tickets::Audit() const {
-  absl::flat_hash_map<DomainId, Use> use;
+  absl::flat_hash_map<TicketHolder, Use> use;
   for (const auto& [id, ticket] : tickets_) {
     size_t pinned = 0;
     for (const Onboarder::Brought& brought : ticket.brought) {
       for (const Onboarder::Wanted& block : brought.blocks) pinned += block.pin ? 1 : 0;
     }
     KVT_CHECK(pinned == ticket.blocks && pinned > 0);
-    Use& of_domain = use[ticket.domain];
-    ++of_domain.tickets;
-    of_domain.blocks += ticket.blocks;
-    of_domain.bytes += ticket.bytes;
+    Use& of_holder = use[ticket.holder];
+    ++of_holder.tickets;
+    of_holder.blocks += ticket.blocks;
+    of_holder.bytes += ticket.bytes;
   }
   KVT_CHECK(use == use_);
   KVT_CHECK(by_deadline_.size() == tickets_.size());

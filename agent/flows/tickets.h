@@ -3,13 +3,14 @@
 // Until then the blocks stay pinned by the ticket, whoever took it lives or not.
 // docs/design/tickets.md.
 //
-// Who redeems names 128 random bits and is of the tenant that the ticket is of: any other ticket is
-// one that was never there. A ticket ends when every rank has redeemed it, at its deadline, by
-// release, or with the agent.
+// Who redeems names 128 random bits and is of the tenant that took the ticket, in the same domain:
+// any other ticket is one that was never there. A ticket ends when every rank has redeemed it, at
+// its deadline, by release, or with the agent.
 //
-// Executor thread only. Bounded in each domain: kMaxTicketsPerDomain, kMaxTicketBlocks, and one in
-// kTicketPart of its host memory. Invariant, checked by Audit(): a domain's counts are those of its
-// tickets.
+// Executor thread only. Bounded for each tenant: kMaxTicketsPerDomain, kMaxTicketBlocks; and in
+// each domain: one in kTicketPart of its host memory, of which a member of a share group may take
+// one in kMemberTicketPart of what others leave, so that something is left for the next. Invariant,
+// checked by Audit(): a holder's counts are those of its tickets.
 #ifndef KVTIER_AGENT_FLOWS_TICKETS_H_
 #define KVTIER_AGENT_FLOWS_TICKETS_H_
 
@@ -34,6 +35,20 @@
 namespace kvtier {
 
 using TicketId = std::array<uint8_t, 16>;
+
+// Tenant that takes tickets, in a domain: its own, or that of a share group.
+struct TicketHolder {
+  DomainId domain{};  // Domain that the blocks lie in.
+  DomainId payer{};   // Domain of the tenant to which the tickets are charged.
+  static TicketHolder Of(const BlockRun& run) {
+    return {.domain = run.domain, .payer = run.payer()};
+  }
+  friend bool operator==(const TicketHolder&, const TicketHolder&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const TicketHolder& holder) {
+    return H::combine(std::move(h), holder.domain, holder.payer);
+  }
+};
 
 struct TicketRequest {
   std::vector<OnboardRequest> sequences;  // Of one session, to host memory.
@@ -66,13 +81,13 @@ class Tickets {
   Task<absl::StatusOr<TakenTicket>> Take(TicketRequest request);
   // Grants `session` leases of the ticket's blocks, sequence by sequence. `spaces` are those that
   // the session means, one for each sequence. Errors: kNotFound, there is no such ticket of the
-  // session's domain, it is over, or `rank` has redeemed it or is none of its ranks;
+  // session's holder, it is over, or `rank` has redeemed it or is none of its ranks;
   // kInvalidArgument, `spaces` are not the ticket's, which then stays as it was.
-  absl::StatusOr<std::vector<Onboarded>> Redeem(SessionId session, DomainId domain,
+  absl::StatusOr<std::vector<Onboarded>> Redeem(SessionId session, const TicketHolder& holder,
                                                 const TicketId& id, uint32_t rank,
                                                 const std::vector<SpaceDigest>& spaces);
-  // Unknown tickets and those of other domains are ignored.
-  void Release(DomainId domain, const TicketId& id);
+  // Unknown tickets and those of other holders are ignored.
+  void Release(const TicketHolder& holder, const TicketId& id);
   // Ends the tickets whose deadline has come.
   void Sweep();
 
@@ -82,7 +97,7 @@ class Tickets {
 
  private:
   struct Ticket {
-    DomainId domain{};
+    TicketHolder holder;
     absl::Time deadline;
     std::vector<OnboardRequest> requests;
     std::vector<Onboarder::Brought> brought;  // Of each.
@@ -97,14 +112,14 @@ class Tickets {
     friend bool operator==(const Use&, const Use&) = default;
   };
   static absl::Status Check(const TicketRequest& request);
-  // Errors: kResourceExhausted, one more ticket like this is beyond the domain's limits.
+  // Errors: kResourceExhausted, one more ticket like this is beyond its holder's limits.
   absl::Status CheckRoom(const Ticket& ticket) const;
   void End(const TicketId& id);
 
   const Parts parts_;
   absl::flat_hash_map<TicketId, Ticket> tickets_;
   std::set<std::pair<absl::Time, TicketId>> by_deadline_;
-  absl::flat_hash_map<DomainId, Use> use_;  // Of domains that have tickets.
+  absl::flat_hash_map<TicketHolder, Use> use_;  // Of holders that have tickets.
 };
 
 }  // namespace kvtier

@@ -64,6 +64,8 @@ GpuTier* NodeGpus::Of(SessionId session, DomainId domain) const {
 }
 
 GpuTier* NodeGpus::For(const BlockRun& run) const {
+  // Who maps a pool may write all of it, and a member of a share group may perhaps read alone.
+  if (run.member.has_value()) return nullptr;
   GpuTier* const tier = Of(run.session, run.domain);
   return tier != nullptr && tier->Serves(run.domain, run.lengths) ? tier : nullptr;
 }

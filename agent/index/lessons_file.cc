@@ -59,8 +59,8 @@ std::optional<LessonsByOrder> TakeOrders(SummedReader* from) {
 absl::StatusOr<LessonsByOrder> LessonsFile::Read() const {
   KVT_ASSIGN_OR_RETURN(const std::string bytes, ReadSummedFile(directory_, kForm));
   if (bytes.empty()) return LessonsByOrder();
-  KVT_ASSIGN_OR_RETURN(SummedReader content, OpenSummedFile(directory_, kForm, bytes));
-  std::optional<LessonsByOrder> lessons = TakeOrders(&content);
+  KVT_ASSIGN_OR_RETURN(OpenedSummedFile file, OpenSummedFile(directory_, kForm, bytes));
+  std::optional<LessonsByOrder> lessons = TakeOrders(&file.in);
   if (!lessons.has_value()) {
     return absl::DataLossError(absl::StrCat(path(), " contradicts itself"));
   }

@@ -21,7 +21,7 @@ Caller RunNamer::CallerOf(const std::string& session_token) const {
   auto tenant = [this, token = &session_token]() -> std::optional<DomainId> {
     const absl::StatusOr<SessionId> session = FindSession(*token);
     if (!session.ok()) return std::nullopt;
-    return agent_->sessions().table().DomainOf(*session);
+    return agent_->sessions().table().PayerOf(*session);
   };
   return {.session_token = session_token, .tenant = std::move(tenant)};
 }
@@ -57,7 +57,7 @@ Task<absl::StatusOr<BlockRun>> RunNamer::NameRun(SessionId session,
                           table.NameRun(session, sequence.space_id(), parent, take()));
   run.keys.reserve(keys.size());
   while (!left.empty()) {
-    co_await agent_->turns().GiveWay(run.domain);
+    co_await agent_->turns().GiveWay(run.payer());
     if (!table.IsOpen(session)) break;
     KVT_CO_ASSIGN_OR_RETURN(const BlockRun more,
                             table.NameRun(session, sequence.space_id(), std::nullopt, take()));

@@ -23,7 +23,8 @@ class RunNamer {
 
   // Errors: kInvalidArgument, not a token; kFailedPrecondition, no open session has it.
   absl::StatusOr<SessionId> FindSession(const std::string& token) const;
-  // Returns the session's tenant as the caller. REQUIRES: the token lives until the call begins.
+  // Returns the caller of the session: the tenant that pays for it. REQUIRES: the token lives until
+  // the call begins.
   Caller CallerOf(const std::string& session_token) const;
   // Names the sequences of a request, and gives way to other tenants meanwhile. REQUIRES: the
   // request outlives the task. Errors: FindSession()'s; kInvalidArgument, naming the field.

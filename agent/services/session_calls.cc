@@ -23,14 +23,26 @@ static_assert(wire::kRetiredWord == static_cast<size_t>(StepWord::kRetired));
 static_assert(wire::kUnusedBytesWord == static_cast<size_t>(StepWord::kUnusedBytes));
 static_assert(wire::kMaxHandles == kMaxRegionHandles);
 
+// Returns the tenants of the session, on the executor. Errors: kNotFound, it is closed, though its
+// worker may not have noticed.
+absl::StatusOr<SessionTenants> TenantsOf(Agent* agent, SessionId session) {
+  const SessionTable& table = agent->sessions().table();
+  if (!table.IsOpen(session)) return absl::NotFoundError("the session is closed");
+  return table.TenantsOf(session);
+}
+
 // Runs on the executor. The descriptor is a duplicate: the pool may lose the handle before the
 // answer is sent.
 absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
                                                       const DescriptorSocket::Wish& wish) {
+  KVT_ASSIGN_OR_RETURN(const SessionTenants of, TenantsOf(agent, wish.session));
+  // Who maps a pool may write all of it: it serves its own tenant alone.
+  if (of.in_group()) return absl::NotFoundError("a share group has no GPU pool for its members");
+  const DomainId domain = of.home->domain;
   if (wish.device) {
-    KVT_RETURN_IF_ERROR(agent->gpus().Choose(wish.session, wish.domain, wish.device));
+    KVT_RETURN_IF_ERROR(agent->gpus().Choose(wish.session, domain, wish.device));
   }
-  const GpuTier* const gpu = agent->gpus().Of(wish.session, wish.domain);
+  const GpuTier* const gpu = agent->gpus().Of(wish.session, domain);
   if (gpu == nullptr) return absl::NotFoundError("this node has no GPU pool for this tenant");
   const GpuPool* const pool = &gpu->pool();
   const std::vector<PoolHandle>& handles = pool->handles();
@@ -51,8 +63,9 @@ absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
 }
 
 // Runs on the executor; a duplicate as above: a larger table may take this one's place.
-absl::StatusOr<DescriptorSocket::Shared> ShareResidency(Agent* agent, DomainId domain) {
-  const ResidencyTable* const table = agent->residency().table(domain);
+absl::StatusOr<DescriptorSocket::Shared> ShareResidency(Agent* agent, SessionId session) {
+  KVT_ASSIGN_OR_RETURN(const SessionTenants of, TenantsOf(agent, session));
+  const ResidencyTable* const table = agent->residency().table(of.home->domain);
   if (table == nullptr) return absl::NotFoundError("this node has no residency table");
   const int fd = fcntl(table->memory().read_only_fd(), F_DUPFD_CLOEXEC, 0);
   if (fd < 0) {
@@ -63,42 +76,46 @@ absl::StatusOr<DescriptorSocket::Shared> ShareResidency(Agent* agent, DomainId d
 }
 
 // Runs on the executor; a duplicate as above: the session may end before the answer is sent.
-absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent,
-                                                      const DescriptorSocket::Wish& wish) {
-  if (!agent->sessions().table().IsOpen(wish.session)) {
-    return absl::NotFoundError("the session is closed");
-  }
+absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent, SessionId session) {
+  KVT_ASSIGN_OR_RETURN(const SessionTenants of, TenantsOf(agent, session));
+  if (!of.may_write) return absl::NotFoundError("the session may only read");
   const absl::StatusOr<const SealedMemory*> region =
-      agent->sessions().staging().RegionOf(wish.session, wish.domain);
+      agent->sessions().staging().RegionOf(session, of.payer->domain);
   if (!region.ok()) return region.status();
   const int fd = fcntl((*region)->read_write_fd(), F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("staging: ", strerror(errno)));
   return DescriptorSocket::Shared{.fd = fd, .bytes = (*region)->bytes().size(), .duplicated = true};
 }
 
+// Runs on the executor: domains come and go there. An arena and its descriptors stay where they
+// are.
+absl::StatusOr<DescriptorSocket::Shared> ShareArena(Agent* agent,
+                                                    const DescriptorSocket::Wish& wish) {
+  KVT_ASSIGN_OR_RETURN(const SessionTenants of, TenantsOf(agent, wish.session));
+  const DomainId domain = of.home->domain;
+  const Arena& arena = agent->host().arena(domain);
+  DescriptorSocket::Shared shared{.fd = arena.read_only_fd(),
+                                  .bytes = arena.bytes().size(),
+                                  .moves = agent->HostMemoryMoves(domain) ? 1U : 0U};
+  if (wish.kind == wire::DescriptorKind::kArenaRead) return shared;
+  if (!of.may_write) return absl::NotFoundError("the session may only read");
+  if (agent->sessions().staging().enabled())
+    return absl::NotFoundError("workers of this node stage");
+  shared.fd = arena.read_write_fd();
+  return shared;
+}
+
 absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSocket::Wish& wish) {
-  // Domains come and go on the executor; an arena stays where it is.
-  const auto [of_domain, moves] = CallOn(agent->executor(), [&] {
-    return std::pair(&agent->host().arena(wish.domain),
-                     agent->HostMemoryMoves(wish.domain) ? 1U : 0U);
-  });
-  const Arena& arena = *of_domain;
   switch (wish.kind) {
     case wire::DescriptorKind::kArenaRead:
-      return DescriptorSocket::Shared{
-          .fd = arena.read_only_fd(), .bytes = arena.bytes().size(), .moves = moves};
     case wire::DescriptorKind::kArenaWrite:
-      if (agent->sessions().staging().enabled()) {
-        return absl::NotFoundError("workers of this node stage");
-      }
-      return DescriptorSocket::Shared{
-          .fd = arena.read_write_fd(), .bytes = arena.bytes().size(), .moves = moves};
+      return CallOn(agent->executor(), [&] { return ShareArena(agent, wish); });
     case wire::DescriptorKind::kGpuPool:
       return CallOn(agent->executor(), [&] { return ShareGpuPool(agent, wish); });
     case wire::DescriptorKind::kResidency:
-      return CallOn(agent->executor(), [&] { return ShareResidency(agent, wish.domain); });
+      return CallOn(agent->executor(), [&] { return ShareResidency(agent, wish.session); });
     case wire::DescriptorKind::kStaging:
-      return CallOn(agent->executor(), [&] { return ShareStaging(agent, wish); });
+      return CallOn(agent->executor(), [&] { return ShareStaging(agent, wish.session); });
     case wire::DescriptorKind::kLifeline:
       return absl::NotFoundError("lifeline: it is the descriptor socket's own");
     case wire::DescriptorKind::kSignalPage:
@@ -115,13 +132,15 @@ absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSoc
 DescriptorSocket::Calls SessionCalls(Agent* agent) {
   Executor* const executor = agent->executor();
   return {.open =
-              [agent, executor](const Tenant& tenant, const SessionToken& token) {
+              [agent, executor](const SessionTenants& of, const SessionToken& token) {
                 return CallOn(executor, [&]() -> absl::StatusOr<SessionId> {
-                  // It may have been dropped since it proved itself.
-                  if (agent->options().tenants.FindAdmitted(tenant.name) != &tenant) {
+                  // One of them may have been dropped, or be a member no more, since it proved
+                  // itself.
+                  const absl::string_view group = of.in_group() ? of.home->name : "";
+                  if (agent->options().tenants.Admitted(of.payer->name, group) != of) {
                     return absl::NotFoundError("the tenant is let in no more");
                   }
-                  return agent->sessions().Open(tenant, token);
+                  return agent->sessions().Open(of, token);
                 });
               },
           .close =

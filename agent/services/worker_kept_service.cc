@@ -10,7 +10,7 @@ namespace kvtier {
 
 WorkerService::Reactor* WorkerService::Keep(Context* context, const v1::KeepRequest* request,
                                             v1::KeepResponse* response) {
-  return Run(context, *request, DoKeep(context, request, response));
+  return RunToWrite(context, *request, DoKeep(context, request, response));
 }
 
 Task<absl::Status> WorkerService::DoKeep(Context* context, const v1::KeepRequest* request,
@@ -43,7 +43,7 @@ Task<absl::Status> WorkerService::DoListKept(const v1::ListKeptRequest* request,
 
 WorkerService::Reactor* WorkerService::EndKept(Context* context, const v1::EndKeptRequest* request,
                                                v1::EndKeptResponse* response) {
-  return Run(context, *request, DoEndKept(request, response));
+  return RunToWrite(context, *request, DoEndKept(request, response));
 }
 
 Task<absl::Status> WorkerService::DoEndKept(const v1::EndKeptRequest* request,
@@ -56,7 +56,7 @@ Task<absl::Status> WorkerService::DoEndKept(const v1::EndKeptRequest* request,
 
 WorkerService::Reactor* WorkerService::Delete(Context* context, const v1::DeleteRequest* request,
                                               v1::DeleteResponse* response) {
-  return Run(context, *request, DoDelete(request, response));
+  return RunToWrite(context, *request, DoDelete(request, response));
 }
 
 Task<absl::Status> WorkerService::DoDelete(const v1::DeleteRequest* request,

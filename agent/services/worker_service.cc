@@ -32,6 +32,19 @@ Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
   co_return co_await task;
 }
 
+Task<absl::Status> WorkerService::IfMayWrite(const std::string* session_token,
+                                             Task<absl::Status> task) const {
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, namer_.FindSession(*session_token));
+  const SessionTenants& of = agent_->sessions().table().TenantsOf(session);
+  if (!of.may_write) {
+    co_return absl::PermissionDeniedError(absl::StrCat(
+        "group: tenant '", of.payer->name, "' may only read the blocks of share group '",
+        of.home->name, "'; put them as a tenant that may write, or let it: kvtier tenants set ",
+        of.home->name, " --write ", of.payer->name));
+  }
+  co_return co_await std::move(task);
+}
+
 absl::StatusOr<absl::Time> WorkerService::DeadlineOf(const Context& context,
                                                      uint32_t timeout_ms) const {
   KVT_ASSIGN_OR_RETURN(const absl::Duration timeout,
@@ -157,7 +170,7 @@ Task<absl::Status> WorkerService::DoTakeTicket(Context* context,
                                                v1::TakeTicketResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, co_await namer_.NameRuns(*request));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
-  const DomainId domain = runs[0].domain;
+  const TicketHolder holder = TicketHolder::Of(runs[0]);
   TicketRequest wanted{.redemptions = request->redemptions(),
                        .lifetime = absl::Milliseconds(request->lifetime_ms())};
   for (BlockRun& run : runs) {
@@ -167,9 +180,14 @@ Task<absl::Status> WorkerService::DoTakeTicket(Context* context,
   KVT_CO_ASSIGN_OR_RETURN(const TakenTicket taken,
                           co_await agent_->flows().tickets.Take(std::move(wanted)));
   // Who is gone passes it to nobody.
-  if (context->IsCancelled()) agent_->flows().tickets.Release(domain, taken.id);
+  if (context->IsCancelled()) agent_->flows().tickets.Release(holder, taken.id);
   FillTaken(taken, response);
   co_return absl::OkStatus();
+}
+
+TicketHolder WorkerService::Holder(SessionId session) const {
+  const SessionTable& table = agent_->sessions().table();
+  return {.domain = table.DomainOf(session), .payer = table.PayerOf(session)};
 }
 
 WorkerService::Reactor* WorkerService::RedeemTicket(Context* context,
@@ -196,8 +214,7 @@ Task<absl::Status> WorkerService::DoRedeemTicket(Context* context,
   }
   KVT_CO_ASSIGN_OR_RETURN(
       const std::vector<Onboarded> onboarded,
-      agent_->flows().tickets.Redeem(session, agent_->sessions().table().DomainOf(session), id,
-                                     request->rank(), spaces));
+      agent_->flows().tickets.Redeem(session, Holder(session), id, request->rank(), spaces));
   Answer(context, session, onboarded, response);
   co_return absl::OkStatus();
 }
@@ -221,7 +238,7 @@ Task<absl::Status> WorkerService::DoPrefetch(const v1::PrefetchRequest* request,
 
 WorkerService::Reactor* WorkerService::Reserve(Context* context, const v1::ReserveRequest* request,
                                                v1::ReserveResponse* response) {
-  return Run(context, *request, DoReserve(context, request, response));
+  return RunToWrite(context, *request, DoReserve(context, request, response));
 }
 
 Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveRequest* request,
@@ -263,7 +280,7 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
 
 WorkerService::Reactor* WorkerService::Commit(Context* context, const v1::CommitRequest* request,
                                               v1::CommitResponse* response) {
-  return Run(context, *request, DoCommit(context, request, response));
+  return RunToWrite(context, *request, DoCommit(context, request, response));
 }
 
 Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitRequest* request,
@@ -344,7 +361,7 @@ Task<void> WorkerService::ReleaseLeases(SessionId session, std::vector<LeaseId> 
     agent_->sessions().leases().Release(session, some);
     left = left.subspan(some.size());
     if (left.empty() || !agent_->sessions().table().IsOpen(session)) co_return;
-    co_await agent_->turns().GiveWay(agent_->sessions().table().DomainOf(session));
+    co_await agent_->turns().GiveWay(agent_->sessions().table().PayerOf(session));
   }
 }
 
@@ -359,7 +376,7 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   }
   for (const std::string& ticket : request->tickets()) {
     KVT_CO_ASSIGN_OR_RETURN(const TicketId id, TicketFrom(ticket));
-    agent_->flows().tickets.Release(agent_->sessions().table().DomainOf(session), id);
+    agent_->flows().tickets.Release(Holder(session), id);
   }
   for (const uint32_t space_id : request->space_ids()) {
     agent_->sessions().table().RemoveSpace(session, space_id);
@@ -376,7 +393,7 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
 
 WorkerService::Reactor* WorkerService::Advise(Context* context, const v1::AdviseRequest* request,
                                               v1::AdviseResponse* response) {
-  return Run(context, *request, DoAdvise(request, response));
+  return RunToWrite(context, *request, DoAdvise(request, response));
 }
 
 Task<absl::Status> WorkerService::DoAdvise(const v1::AdviseRequest* request,

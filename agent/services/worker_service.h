@@ -3,6 +3,7 @@
 #ifndef KVTIER_AGENT_SERVICES_WORKER_SERVICE_H_
 #define KVTIER_AGENT_SERVICES_WORKER_SERVICE_H_
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -82,6 +83,8 @@ class WorkerService final : public v1::Worker::CallbackService {
                                   v1::TakeTicketResponse* response);
   Task<absl::Status> DoRedeemTicket(Context* context, const v1::RedeemTicketRequest* request,
                                     v1::OnboardResponse* response);
+  // Returns whose tickets the session takes and redeems. REQUIRES: it is open.
+  TicketHolder Holder(SessionId session) const;
   // Reads what an onboard asks for and ends the leases that it gives back.
   Task<absl::StatusOr<std::vector<OnboardRequest>>> OnboardsOf(const Context& context,
                                                                const v1::OnboardRequest& request);
@@ -122,6 +125,13 @@ class WorkerService final : public v1::Worker::CallbackService {
     return calls_.Run(context, request, UnlessStopping(std::move(task)),
                       namer_.CallerOf(request.session_token()));
   }
+  // Does the same of a call that writes: a session that may only read is refused it.
+  template <typename Request>
+  Reactor* RunToWrite(Context* context, const Request& request, Task<absl::Status> task) {
+    return Run(context, request, IfMayWrite(&request.session_token(), std::move(task)));
+  }
+  // Errors: FindSession()'s; kPermissionDenied, naming the share group that it may only read.
+  Task<absl::Status> IfMayWrite(const std::string* session_token, Task<absl::Status> task) const;
   // Refuses the call where the agent is stopping.
   Task<absl::Status> UnlessStopping(Task<absl::Status> task);
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -69,16 +70,19 @@ void Watch(int epoll_fd, int fd) {
   KVT_CHECK(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0);
 }
 
-// Returns who said Hello, if the proof is that of its tenant's key and our nonce. nullptr: it is
-// not, or there is no such tenant, which takes as long.
-const Tenant* ProvenTenant(const TenantTable& tenants, const wire::Hello& hello,
-                           const std::array<uint8_t, 32>& nonce) {
+// Returns the tenants of the session that was asked for, if the proof is that of its tenant's key
+// and our nonce. nullopt: it is not, there is no such tenant, or no such share group with this
+// member, which takes as long.
+std::optional<SessionTenants> ProvenTenants(const TenantTable& tenants, const wire::Hello& hello,
+                                            const std::array<uint8_t, 32>& nonce) {
   const Tenant* const tenant = tenants.FindAdmitted(hello.tenant.data());
+  const std::optional<SessionTenants> of =
+      tenants.Admitted(hello.tenant.data(), hello.group.data());
   // An unknown tenant costs the same proof: the two are not told apart.
   const std::array<uint8_t, 32> proof =
-      wire::SessionProof(tenant != nullptr ? tenant->key : TenantKey(), nonce);
-  if (CRYPTO_memcmp(proof.data(), hello.proof.data(), proof.size()) != 0) return nullptr;
-  return tenant;
+      wire::SessionProof(tenant != nullptr ? tenant->session_key : SessionKey(), nonce);
+  if (CRYPTO_memcmp(proof.data(), hello.proof.data(), proof.size()) != 0) return std::nullopt;
+  return of;
 }
 
 }  // namespace
@@ -194,17 +198,18 @@ bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const s
     Send(fd, welcome);
     return false;
   }
-  const Tenant* const tenant = ProvenTenant(*options_.tenants, *hello, connection->nonce);
-  if (tenant == nullptr) return refuse(wire::WelcomeCode::kUnknownTenant);
+  const auto of = ProvenTenants(*options_.tenants, *hello, connection->nonce);
+  if (!of.has_value()) return refuse(wire::WelcomeCode::kUnknownTenant);
   FillRandom(&welcome.session_token);
-  const absl::StatusOr<SessionId> session = calls_.open(*tenant, welcome.session_token);
+  const absl::StatusOr<SessionId> session = calls_.open(*of, welcome.session_token);
   if (!session.ok()) {
     return refuse(absl::IsNotFound(session.status()) ? wire::WelcomeCode::kUnknownTenant
                                                      : wire::WelcomeCode::kTooManySessions);
   }
   connection->open = true;
   connection->session = *session;
-  connection->domain = tenant->domain;
+  welcome.may_write = of->may_write ? 1 : 0;
+  if (of->in_group()) welcome.group_key = of->home->key.bytes;
   // While it waits for our answer, it is certainly this process.
   connection->process = WatchPeer(fd, connection->pid);
   return Send(fd, welcome);
@@ -219,7 +224,6 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
   const absl::StatusOr<Shared> shared = request->kind == wire::DescriptorKind::kLifeline
                                             ? MakeLifeline(connection)
                                             : calls_.share({.session = connection->session,
-                                                            .domain = connection->domain,
                                                             .kind = request->kind,
                                                             .index = request->index,
                                                             .device = {request->device}});

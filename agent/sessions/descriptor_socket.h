@@ -49,15 +49,14 @@ class DescriptorSocket {
   // What a session asks for.
   struct Wish {
     SessionId session{};
-    DomainId domain{};
     wire::DescriptorKind kind{};
     uint32_t index = 0;
     DeviceUuid device;  // GPU whose pool is asked for; none: the session's, or any.
   };
   // Called on the socket's thread; each may block for microseconds.
   struct Calls {
-    // Errors: kNotFound, the tenant is let in no more; kResourceExhausted.
-    absl::AnyInvocable<absl::StatusOr<SessionId>(const Tenant&, const SessionToken&)> open;
+    // Errors: kNotFound, one of the tenants is let in no more; kResourceExhausted.
+    absl::AnyInvocable<absl::StatusOr<SessionId>(const SessionTenants&, const SessionToken&)> open;
     // True: the worker may still write what the session had reserved.
     absl::AnyInvocable<bool(SessionId)> close;
     // After close(): it writes nothing of that any more.
@@ -65,7 +64,8 @@ class DescriptorSocket {
     // After close(), of a session that may still write or was given a signal page, unless
     // it is over and has no such page: its process is gone.
     absl::AnyInvocable<void(SessionId)> gone;
-    // Errors: kNotFound, this node has no such memory; kResourceExhausted.
+    // Errors: kNotFound, this node has no such memory for the session, or it is closed;
+    // kResourceExhausted.
     absl::AnyInvocable<absl::StatusOr<Shared>(const Wish&)> share;
   };
   struct Options {
@@ -85,7 +85,6 @@ class DescriptorSocket {
     std::array<uint8_t, 32> nonce{};
     bool open = false;  // After a good Hello.
     SessionId session{};
-    DomainId domain{};
     pid_t pid = 0;  // 0: in another PID namespace.
     bool has_page = false;
     int process = -1;   // A pidfd, once it is open; -1: it cannot be watched.

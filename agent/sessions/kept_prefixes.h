@@ -77,7 +77,6 @@ class KeptPrefixes final : public BlockFollower {
   Begun Begin(DomainId domain, const PayloadSum& identity, absl::Time deadline);
   bool Has(Handle handle) const { return prefixes_.Find(handle) != nullptr; }
   // REQUIRES of these: Has().
-  DomainId DomainOf(Handle handle) const { return prefixes_.Find(handle)->domain; }
   KeptId IdOf(Handle handle) const { return prefixes_.Find(handle)->id; }
   absl::Time DeadlineOf(Handle handle) const { return prefixes_.DeadlineOf(handle); }
   // Keeps one block more for the prefix. Anything but kNone: it does not, for that reason.

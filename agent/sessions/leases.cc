@@ -9,18 +9,18 @@
 
 namespace kvtier {
 
-absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, DomainId domain, Pin pin,
+absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, DomainId payer, Pin pin,
                                           absl::Time deadline, GpuHold hold) {
-  if (!shares_.MayTake(domain)) return shares_.Refusal("leases", domain);
+  if (!shares_.MayTake(payer)) return shares_.Refusal("leases", payer);
   size_t& count = counts_[session];
   if (count >= kMaxLeasesPerSession) {
     return absl::ResourceExhaustedError(
         absl::StrCat("leases: the session holds all of its ", kMaxLeasesPerSession));
   }
   ++count;
-  shares_.Take(domain);
+  shares_.Take(payer);
   return leases_.Add(
-      {.session = session, .domain = domain, .pin = std::move(pin), .hold = std::move(hold)},
+      {.session = session, .payer = payer, .pin = std::move(pin), .hold = std::move(hold)},
       deadline);
 }
 
@@ -32,7 +32,7 @@ const LeaseTable::Lease* LeaseTable::Find(SessionId session, LeaseId id) const {
 void LeaseTable::End(LeaseId id, const Lease& lease) {
   const auto count = counts_.find(lease.session);
   if (--count->second == 0) counts_.erase(count);
-  shares_.GiveBack(lease.domain);
+  shares_.GiveBack(lease.payer);
   leases_.Erase(id);
 }
 

@@ -35,9 +35,9 @@ class LeaseTable {
   // TenantShares::AddDomain() and DropDomain().
   void AddDomain() { shares_.AddDomain(); }
   void DropDomain(DomainId domain) { shares_.DropDomain(domain); }
-  // `domain` is that of the session's tenant. Errors: kResourceExhausted at kMaxLeasesPerSession,
-  // and at the tenant's share of kMaxLeases.
-  absl::StatusOr<LeaseId> Grant(SessionId session, DomainId domain, Pin pin, absl::Time deadline,
+  // `payer` is the domain of the tenant that pays for the session. Errors: kResourceExhausted at
+  // kMaxLeasesPerSession, and at the tenant's share of kMaxLeases.
+  absl::StatusOr<LeaseId> Grant(SessionId session, DomainId payer, Pin pin, absl::Time deadline,
                                 GpuHold hold = {});
   // The block in host memory of the session's lease; nullopt: unknown, another session's, or it is
   // in the GPU pool.
@@ -56,7 +56,7 @@ class LeaseTable {
  private:
   struct Lease {
     SessionId session{};
-    DomainId domain{};
+    DomainId payer{};
     Pin pin;
     GpuHold hold;  // Empty: not in the GPU pool, or of a session without steps.
   };

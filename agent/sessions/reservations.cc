@@ -21,15 +21,15 @@ uint64_t BytesOf(const PendingBlock& block) {
 
 absl::StatusOr<ReservationId> ReservationTable::Add(SessionId session, PendingBlock block,
                                                     absl::Time deadline) {
-  const DomainId domain = block.domain;
-  if (!shares_.MayTake(domain)) return shares_.Refusal("reservations", domain);
+  const DomainId payer = block.payer();
+  if (!shares_.MayTake(payer)) return shares_.Refusal("reservations", payer);
   size_t& count = counts_[session];
   if (count >= kMaxReservationsPerSession) {
     return absl::ResourceExhaustedError(
         absl::StrCat("reservations: the session holds all of its ", kMaxReservationsPerSession));
   }
   ++count;
-  shares_.Take(domain);
+  shares_.Take(payer);
   KVT_CHECK(pending_keys_.insert(block.meta.key).second);
   return reserved_.Add({.session = session, .block = std::move(block)}, deadline);
 }
@@ -56,7 +56,7 @@ void ReservationTable::Erase(ReservationId id, const Reserved& reserved) {
   const auto count = counts_.find(reserved.session);
   if (--count->second == 0) counts_.erase(count);
   if (reserved.late) LateBytesOf(reserved.block) -= BytesOf(reserved.block);
-  shares_.GiveBack(reserved.block.domain);
+  shares_.GiveBack(reserved.block.payer());
   reserved_.Erase(id);
 }
 

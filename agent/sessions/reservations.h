@@ -52,7 +52,9 @@ enum class ReservationId : uint64_t {};
 struct PendingBlock {
   BlockMeta meta;       // Without its sum, unless `summed`.
   bool summed = false;  // The worker took the sum, which is its word.
-  DomainId domain{};
+  DomainId domain{};    // Domain that it is to lie in.
+  // As BlockRun has it; so payer().
+  std::optional<DomainId> member{};
   ReuseHint hint{};  // Hint of the request that puts it.
   HostSlot host;
   StagedSlot staged;  // Where the worker writes what is copied into `host`; none: it writes there.
@@ -61,6 +63,8 @@ struct PendingBlock {
   GpuHold writer;  // The worker's own, on `gpu`: until it is done writing there.
   // In host memory, if the disks would be promised the block; none when it is late.
   PromisedRoom room;
+
+  DomainId payer() const { return member.value_or(domain); }
 };
 
 class ReservationTable {

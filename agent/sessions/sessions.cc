@@ -6,7 +6,7 @@
 
 namespace kvtier {
 
-absl::StatusOr<SessionId> SessionTable::Open(const Tenant& tenant, const SessionToken& token) {
+absl::StatusOr<SessionId> SessionTable::Open(const SessionTenants& of, const SessionToken& token) {
   if (sessions_.size() >= kMaxSessions) {
     return absl::ResourceExhaustedError(
         absl::StrCat("sessions: all ", kMaxSessions, " are in use"));
@@ -14,7 +14,7 @@ absl::StatusOr<SessionId> SessionTable::Open(const Tenant& tenant, const Session
   KVT_CHECK(!by_token_.contains(token));
   const SessionId id{next_id_++};
   Session& session = sessions_[id];
-  session.tenant = &tenant;
+  session.of = of;
   session.token = token;
   by_token_[token] = id;
   return id;
@@ -24,7 +24,7 @@ void SessionTable::Close(SessionId id) {
   const auto session = sessions_.find(id);
   if (session == sessions_.end()) return;
   for (const auto& [space_id, space] : session->second.spaces) {
-    spaces_.Remove(session->second.tenant->domain, space.digest);
+    spaces_.Remove(session->second.of.home->domain, space.digest);
   }
   by_token_.erase(session->second.token);
   sessions_.erase(session);
@@ -33,7 +33,15 @@ void SessionTable::Close(SessionId id) {
 std::vector<SessionId> SessionTable::OfDomain(DomainId domain) const {
   std::vector<SessionId> ids;
   for (const auto& [id, session] : sessions_) {
-    if (session.tenant->domain == domain) ids.push_back(id);
+    if (session.of.home->domain == domain || session.of.payer->domain == domain) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::vector<SessionId> SessionTable::InGroups() const {
+  std::vector<SessionId> ids;
+  for (const auto& [id, session] : sessions_) {
+    if (session.of.in_group()) ids.push_back(id);
   }
   return ids;
 }
@@ -62,7 +70,7 @@ absl::StatusOr<uint32_t> SessionTable::AddSpace(SessionId id, const SpaceSpec& s
                          Space{.digest = digest,
                                .registration = registration,
                                .lengths = BlockLengths::Of(spec),
-                               .namer = BlockNamer(session.tenant->key, digest)});
+                               .namer = BlockNamer(session.of.home->key, digest)});
   spaces_.Add(DomainOf(id), spec, digest);
   return session.last_space;
 }
@@ -71,7 +79,7 @@ void SessionTable::RemoveSpace(SessionId id, uint32_t space_id) {
   Session& session = sessions_.at(id);
   const auto space = session.spaces.find(space_id);
   if (space == session.spaces.end()) return;
-  spaces_.Remove(session.tenant->domain, space->second.digest);
+  spaces_.Remove(session.of.home->domain, space->second.digest);
   session.spaces.erase(space);
 }
 
@@ -87,9 +95,10 @@ absl::StatusOr<BlockRun> SessionTable::NameRun(SessionId id, uint32_t space_id,
   }
   const Space& space = found->second;
   BlockRun run{.session = id,
-               .domain = session.tenant->domain,
+               .domain = session.of.home->domain,
                .space = space.digest,
                .lengths = space.lengths};
+  if (session.of.in_group()) run.member = session.of.payer->domain;
   if (parent.has_value()) run.parent = space.namer.Name(*parent);
   run.keys.resize(keys.size());
   space.namer.NameAll(keys, run.keys);

@@ -29,16 +29,22 @@ namespace kvtier {
 class SessionTable {
  public:
   // Errors: kResourceExhausted at kMaxSessions.
-  absl::StatusOr<SessionId> Open(const Tenant& tenant, const SessionToken& token);
+  absl::StatusOr<SessionId> Open(const SessionTenants& of, const SessionToken& token);
   // Unknown ids are ignored.
   void Close(SessionId id);
   bool IsOpen(SessionId id) const { return sessions_.contains(id); }
-  // REQUIRES: it is open.
-  DomainId DomainOf(SessionId id) const { return sessions_.at(id).tenant->domain; }
-  // REQUIRES: it is open.
+  // REQUIRES of these four: it is open.
   const SessionToken& TokenOf(SessionId id) const { return sessions_.at(id).token; }
-  // Returns the open sessions of the domain, in no order. O(sessions).
+  const SessionTenants& TenantsOf(SessionId id) const { return sessions_.at(id).of; }
+  // Returns the domain that its blocks lie in.
+  DomainId DomainOf(SessionId id) const { return TenantsOf(id).home->domain; }
+  // Returns the domain of the tenant to which is charged what it takes.
+  DomainId PayerOf(SessionId id) const { return TenantsOf(id).payer->domain; }
+  // Returns the open sessions whose blocks lie in the domain, or that it pays for, in no order.
+  // O(sessions).
   std::vector<SessionId> OfDomain(DomainId domain) const;
+  // Returns the open sessions of members of share groups, in no order. O(sessions).
+  std::vector<SessionId> InGroups() const;
   size_t size() const { return sessions_.size(); }
   // What the sessions registered, those that are over included.
   const RegisteredSpaces& spaces() const { return spaces_; }
@@ -64,7 +70,7 @@ class SessionTable {
     BlockNamer namer;
   };
   struct Session {
-    const Tenant* tenant = nullptr;  // Of the TenantTable, which outlives this.
+    SessionTenants of;
     SessionToken token{};
     std::map<uint32_t, Space> spaces;  // By id.
     uint32_t last_space = 0;           // The last id that was given.

@@ -24,8 +24,8 @@ void StagedSlot::Release() {
   region_.reset();
 }
 
-absl::StatusOr<std::shared_ptr<StagingRegion>> Staging::Make(SessionId session, DomainId domain) {
-  const size_t count = counts_[domain];
+absl::StatusOr<std::shared_ptr<StagingRegion>> Staging::Make(SessionId session, DomainId payer) {
+  const size_t count = counts_[payer];
   if (count > 0 && (count + 1) * options_.session_bytes > options_.max_domain_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the tenant has ", count, " staging regions of ", options_.session_bytes,
@@ -38,12 +38,12 @@ absl::StatusOr<std::shared_ptr<StagingRegion>> Staging::Make(SessionId session, 
   return std::make_shared<StagingRegion>(std::move(memory));
 }
 
-absl::StatusOr<const SealedMemory*> Staging::RegionOf(SessionId session, DomainId domain) {
+absl::StatusOr<const SealedMemory*> Staging::RegionOf(SessionId session, DomainId payer) {
   if (!enabled()) return absl::NotFoundError("workers of this node write the arena");
   if (const auto found = regions_.find(session); found != regions_.end()) {
     return found->second.region->memory.get();
   }
-  absl::StatusOr<std::shared_ptr<StagingRegion>> region = Make(session, domain);
+  absl::StatusOr<std::shared_ptr<StagingRegion>> region = Make(session, payer);
   if (!region.ok()) {
     if (refused_.insert(session).second) {
       ++refused_regions_;
@@ -52,9 +52,9 @@ absl::StatusOr<const SealedMemory*> Staging::RegionOf(SessionId session, DomainI
     }
     return region.status();
   }
-  ++counts_[domain];
+  ++counts_[payer];
   const SealedMemory* const made = (*region)->memory.get();
-  regions_.emplace(session, Owned{.domain = domain, .region = *std::move(region)});
+  regions_.emplace(session, Owned{.payer = payer, .region = *std::move(region)});
   return made;
 }
 
@@ -71,7 +71,7 @@ void Staging::Close(SessionId session) {
   refused_.erase(session);
   const auto found = regions_.find(session);
   if (found == regions_.end()) return;
-  --counts_[found->second.domain];
+  --counts_[found->second.payer];
   regions_.erase(found);
 }
 
@@ -88,11 +88,11 @@ Staging::Report Staging::report() const {
 void Staging::Audit() const {
   absl::flat_hash_map<DomainId, size_t> counts;
   for (const auto& [session, owned] : regions_) {
-    ++counts[owned.domain];
+    ++counts[owned.payer];
     owned.region->ranges.Audit();
   }
-  for (const auto& [domain, count] : counts_) {
-    const auto counted = counts.find(domain);
+  for (const auto& [payer, count] : counts_) {
+    const auto counted = counts.find(payer);
     KVT_CHECK(count == (counted == counts.end() ? 0 : counted->second));
   }
 }

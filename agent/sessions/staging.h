@@ -60,7 +60,7 @@ class Staging {
  public:
   struct Options {
     uint64_t session_bytes = 0;  // Size of each session's region; 0: workers write the arena.
-    // Largest sum of a domain's regions; each domain may have one, however small this is.
+    // Largest sum of a tenant's regions; each tenant may have one, however small this is.
     uint64_t max_domain_bytes = 0;
   };
   struct Report {
@@ -75,9 +75,10 @@ class Staging {
   bool enabled() const { return options_.session_bytes > 0; }
   // Returns the session's region, which the first call makes; logs once for a session that none can
   // be made. REQUIRES: the session is open.
-  // Errors: kNotFound, workers of this node write the arena; kResourceExhausted, the domain has as
-  // many as it may have, or there is no memory.
-  absl::StatusOr<const SealedMemory*> RegionOf(SessionId session, DomainId domain);
+  // `payer` is the domain of the tenant that pays for the session. Errors: kNotFound, workers of
+  // this node write the arena; kResourceExhausted, the tenant has as many as it may have, or there
+  // is no memory.
+  absl::StatusOr<const SealedMemory*> RegionOf(SessionId session, DomainId payer);
   // Returns a slot of `bytes` in the session's region. None: it has no region, or there is no room
   // in it. REQUIRES: `bytes` is positive.
   StagedSlot Take(SessionId session, uint64_t bytes);
@@ -89,14 +90,14 @@ class Staging {
   void Audit() const;
 
  private:
-  absl::StatusOr<std::shared_ptr<StagingRegion>> Make(SessionId session, DomainId domain);
+  absl::StatusOr<std::shared_ptr<StagingRegion>> Make(SessionId session, DomainId payer);
   struct Owned {
-    DomainId domain{};
+    DomainId payer{};
     std::shared_ptr<StagingRegion> region;
   };
   const Options options_;
   absl::flat_hash_map<SessionId, Owned> regions_;
-  absl::flat_hash_map<DomainId, size_t> counts_;  // Regions of each domain.
+  absl::flat_hash_map<DomainId, size_t> counts_;  // Regions that each domain pays for.
   absl::flat_hash_set<SessionId> refused_;        // Sessions that asked in vain, once or often.
   uint64_t refused_regions_ = 0;
 };

@@ -29,30 +29,33 @@ void WorkerSessions::DropDomain(DomainId domain) {
   calls_.DropDomain(domain);
 }
 
-absl::StatusOr<SessionId> WorkerSessions::Open(const Tenant& tenant, const SessionToken& token) {
-  if (!shares_.MayTake(tenant.domain)) {
+absl::StatusOr<SessionId> WorkerSessions::Open(const SessionTenants& of,
+                                               const SessionToken& token) {
+  const DomainId payer = of.payer->domain;
+  if (!shares_.MayTake(payer)) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(shares_.Refusal("sessions", tenant.domain).message(), "; ", leaving_.size(),
+        absl::StrCat(shares_.Refusal("sessions", payer).message(), "; ", leaving_.size(),
                      " in use are of workers that hung up and may still write"));
   }
-  absl::StatusOr<SessionId> id = table_.Open(tenant, token);
+  absl::StatusOr<SessionId> id = table_.Open(of, token);
   if (id.ok()) {
-    shares_.Take(tenant.domain);
-    calls_.SessionOpened(token, tenant.domain);
+    shares_.Take(payer);
+    calls_.SessionOpened(token, payer);
   }
   return id;
 }
 
 absl::StatusOr<const SignalPage*> WorkerSessions::AttachToGpu(SessionId id) {
   if (!table_.IsOpen(id)) return absl::NotFoundError("the session is closed");
-  GpuTier* const gpu = gpus_->Of(id, table_.DomainOf(id));
+  const bool in_group = table_.TenantsOf(id).in_group();
+  GpuTier* const gpu = in_group ? nullptr : gpus_->Of(id, table_.DomainOf(id));
   if (gpu == nullptr) return absl::NotFoundError("this node has no GPU pool for this tenant");
   return gpu->Attach(id);
 }
 
 bool WorkerSessions::Close(SessionId id) {
   if (!table_.IsOpen(id)) return leaving_.contains(id);
-  const DomainId domain = table_.DomainOf(id);
+  const DomainId payer = table_.PayerOf(id);
   // First, so that its holds last as long as its work.
   const size_t granted = gpus_->Close(id);
   leases_.ReleaseAll(id);
@@ -62,10 +65,10 @@ bool WorkerSessions::Close(SessionId id) {
   calls_.SessionClosed(table_.TokenOf(id));
   table_.Close(id);
   if (may_write) {
-    leaving_.emplace(id, domain);
+    leaving_.emplace(id, payer);
     gpus_->ObserveSteps();
   } else {
-    shares_.GiveBack(domain);
+    shares_.GiveBack(payer);
     gpus_->WritesOver(id);
   }
   return may_write;

@@ -34,11 +34,16 @@ class WorkerSessions {
   void AddDomain(uint64_t domain_bytes);
   // Guarantees the domain nothing any more. REQUIRES: it has no open session, and gets none.
   void DropDomain(DomainId domain);
-  // Errors: kResourceExhausted, at the tenant's share of kMaxSessions; those that are closed and
-  // may still write count.
-  absl::StatusOr<SessionId> Open(const Tenant& tenant, const SessionToken& token);
+  // Errors: kResourceExhausted, at the share of kMaxSessions of the tenant that pays; those that
+  // are closed and may still write count.
+  absl::StatusOr<SessionId> Open(const SessionTenants& of, const SessionToken& token);
+  // Does so for a session of the tenant's own.
+  absl::StatusOr<SessionId> Open(const Tenant& tenant, const SessionToken& token) {
+    return Open(SessionTenants::Own(tenant), token);
+  }
   // Returns the page of steps by which the session works on its GPU's pool. Errors: kNotFound, the
-  // node has no pool for it, or it is closed; GpuWorkers::Attach()'s.
+  // node has no pool for it, as for every session in a share group, or it is closed;
+  // GpuWorkers::Attach()'s.
   absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id);
   // Frees what the session holds, but GPU slots that its steps may still use: until these have
   // ended, or ProcessGone(); and slots that it reserved and did not commit, or was granted: until
@@ -71,7 +76,7 @@ class WorkerSessions {
   SwappedSequences swapped_;
   TenantShares shares_;
   CallShares calls_;
-  // Closed ones with slots that they may still write, and whose they are.
+  // Closed ones with slots that they may still write, and the domains that pay for them.
   absl::flat_hash_map<SessionId, DomainId> leaving_;
 };
 

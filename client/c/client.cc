@@ -1,5 +1,6 @@
 // kvtier.h: the client itself, its spaces and its state.
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string>
 
@@ -11,7 +12,7 @@ namespace kvtier::c {
 namespace {
 
 // Sizes of version 1 of each struct: what the smallest caller passes.
-constexpr size_t kOptionsV1 = sizeof(kvtier_options);
+constexpr size_t kOptionsV1 = offsetof(kvtier_options, group);
 constexpr size_t kStatsV1 = sizeof(kvtier_stats);
 
 int Open(const kvtier_options* theirs, kvtier_client** client) {
@@ -25,6 +26,7 @@ int Open(const kvtier_options* theirs, kvtier_client** client) {
   ClientOptions options;
   options.socket_dir = TextOr(given->socket_dir, "");
   options.tenant = TextOr(given->tenant, "default");
+  options.group = TextOr(given->group, "");
   if (given->tenant_secret.size > 0) {
     options.tenant_secret.assign(static_cast<const char*>(given->tenant_secret.data),
                                  given->tenant_secret.size);

@@ -51,8 +51,7 @@ enum {
   KVTIER_ENDED = -8      /* kvtier_copy_out() only: the lease or the session ended. */
 };
 
-/* Why the latest function of this library that failed in the calling thread did; "" when
- * none has. Valid until the thread's next call that fails. */
+/* Why the thread's latest call that failed did, until its next failure; "": none has. */
 const char* kvtier_last_error(void);
 
 #define KVTIER_DEFAULT_TIMEOUT INT32_MAX /* The client's default_timeout_ms. */
@@ -80,6 +79,7 @@ typedef struct {
   kvtier_bytes tenant_secret;  /* size 0: the open tenant's. Never sent. */
   uint32_t default_timeout_ms; /* 0: 2000. */
   uint32_t connect_timeout_ms; /* Of one try; kvtier_open() waits for the first. 0: 1000. */
+  const char* group;           /* Share group whose blocks to use; NULL: the tenant's own blocks. */
 } kvtier_options;
 
 /* Opens a client into *client, to be given back by kvtier_close(). Succeeds without an

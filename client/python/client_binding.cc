@@ -47,11 +47,9 @@ auto CountTo(Callback call) {
 class PyClient {
  public:
   PyClient(const std::string& socket_dir, const std::string& tenant, const py::bytes& secret,
-           double timeout_s, double connect_timeout_s) {
-    ClientOptions options;
-    options.socket_dir = socket_dir;
-    options.tenant = tenant;
-    options.tenant_secret = secret;
+           double timeout_s, double connect_timeout_s, const std::string& group) {
+    ClientOptions options{
+        .socket_dir = socket_dir, .tenant = tenant, .tenant_secret = secret, .group = group};
     options.default_timeout = DurationFrom(timeout_s, "timeout_s");
     options.connect_timeout = DurationFrom(connect_timeout_s, "connect_timeout_s");
     open_ = NewOpenClient();
@@ -405,7 +403,8 @@ class PyClient {
 
 void BindClient(py::module_& module) {
   py::class_<PyClient>(module, "Client")
-      .def(py::init<const std::string&, const std::string&, const py::bytes&, double, double>())
+      .def(py::init<const std::string&, const std::string&, const py::bytes&, double, double,
+                    const std::string&>())
       .def("close", &PyClient::Close)
       .def("register_space", &PyClient::RegisterSpace)
       .def("unregister_space", &PyClient::UnregisterSpace)

@@ -15,6 +15,7 @@
 #include "agent/agent.h"
 #include "core/check.h"
 #include "core/eviction_policy.h"
+#include "core/status_macros.h"
 #include "tests/testing/blocks.h"
 #include "tests/testing/faulty_device.h"
 #include "tests/testing/sim_disk.h"
@@ -115,13 +116,17 @@ class AgentRig {
   }
 
   SessionId Open(size_t tenant) {
+    return *OpenFor(
+        SessionTenants::Own(agent->options().tenants.OfDomain(static_cast<DomainId>(tenant))));
+  }
+  // Errors: WorkerSessions::Open()'s.
+  absl::StatusOr<SessionId> OpenFor(const SessionTenants& of) {
     const SessionToken token{static_cast<uint8_t>(++opened_), static_cast<uint8_t>(opened_ >> 8)};
-    const SessionId id = *agent->sessions().Open(
-        agent->options().tenants.OfDomain(static_cast<DomainId>(tenant)), token);
+    KVT_ASSIGN_OR_RETURN(const SessionId id, agent->sessions().Open(of, token));
     KVT_CHECK(agent->sessions().table().AddSpace(id, TestSpace(kRigBlockBytes)).ok());
     if (agent->sessions().staging().enabled()) {
       const auto region =
-          agent->sessions().staging().RegionOf(id, agent->sessions().table().DomainOf(id));
+          agent->sessions().staging().RegionOf(id, agent->sessions().table().PayerOf(id));
       if (region.ok()) regions_[id] = (*region)->bytes();
     }
     return id;

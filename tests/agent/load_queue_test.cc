@@ -98,5 +98,17 @@ TEST_F(LoadQueueTest, AKeyMayComeAgainAfterItWasTaken) {
   ExpectPop(1, Urgency::kForeground, true);
 }
 
+TEST_F(LoadQueueTest, LoadsOfAShareGroupTakeTheTurnsOfItsMembers) {
+  const DomainId group{9};
+  for (const uint64_t number : {1, 2, 3}) {
+    queue_.Push({.key = Key(number), .domain = group, .member = DomainId{0}});
+  }
+  queue_.Push({.key = Key(11), .domain = group, .member = DomainId{1}});
+  queue_.Push({.key = Key(12), .domain = DomainId{1}});
+  std::vector<uint64_t> order;
+  while (!queue_.empty()) order.push_back(queue_.Pop().key.lo);
+  EXPECT_EQ(order, (std::vector<uint64_t>{1, 11, 2, 12, 3}));
+}
+
 }  // namespace
 }  // namespace kvtier

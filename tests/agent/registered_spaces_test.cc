@@ -81,8 +81,10 @@ TEST(SessionTableSpacesTest, ASessionsSpacesAreItsOwnUntilItCloses) {
   const TenantTable tenants = *TenantTable::Create({{.name = "default"}});
   SessionTable sessions;
   EXPECT_THAT(sessions.spaces().All(), IsEmpty());
-  const SessionId first = *sessions.Open(tenants.OfDomain(DomainId{0}), SessionToken{1});
-  const SessionId second = *sessions.Open(tenants.OfDomain(DomainId{0}), SessionToken{2});
+  const SessionId first =
+      *sessions.Open(SessionTenants::Own(tenants.OfDomain(DomainId{0})), SessionToken{1});
+  const SessionId second =
+      *sessions.Open(SessionTenants::Own(tenants.OfDomain(DomainId{0})), SessionToken{2});
   ASSERT_TRUE(sessions.AddSpace(first, SpaceNumber(1)).ok());
   ASSERT_TRUE(sessions.AddSpace(first, SpaceNumber(1)).ok());  // The same again.
   ASSERT_TRUE(sessions.AddSpace(second, SpaceNumber(1)).ok());

@@ -282,7 +282,7 @@ TEST_F(ReuseHintsTest, ATicketsHintIsOfTheUseThatRedeemsIt) {
   EXPECT_EQ(Known(1), "0 uses, priority 7");
   const BlockRun any = RunOf(1, 1, 50);
   ASSERT_TRUE(rig_->agent->flows()
-                  .tickets.Redeem(rig_->session, any.domain, ticket.id, 0, {any.space})
+                  .tickets.Redeem(rig_->session, TicketHolder::Of(any), ticket.id, 0, {any.space})
                   .ok());
   EXPECT_EQ(Known(1), "1 uses, priority 8");
 }

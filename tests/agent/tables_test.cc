@@ -84,6 +84,28 @@ TEST(TenantTableTest, AShutTenantIsThereAndIsNotLetIn) {
   EXPECT_EQ(table.FindAdmitted("tenant-0"), table.Find("tenant-0"));
 }
 
+TEST(TenantTableTest, MembersOfAShareGroupAreLetInAndNobodyElse) {
+  TenantTable table = *TenantTable::Create({TenantNumber(0), TenantNumber(1), TenantNumber(2)});
+  const Tenant& group = table.OfDomain(DomainId{0});
+  const Tenant& reader = table.OfDomain(DomainId{1});
+  EXPECT_EQ(table.Admitted("tenant-1", ""), SessionTenants::Own(reader));
+  EXPECT_EQ(table.Admitted("tenant-1", "tenant-0"), std::nullopt);
+  table.SetMembers(DomainId{0}, {{"tenant-1", GroupAccess::kRead}});
+  EXPECT_EQ(table.Admitted("tenant-1", "tenant-0"),
+            (SessionTenants{.home = &group, .payer = &reader, .may_write = false}));
+  EXPECT_EQ(table.Admitted("tenant-2", "tenant-0"), std::nullopt);
+  EXPECT_EQ(table.Admitted("tenant-0", "tenant-0"), std::nullopt) << "it is no member of itself";
+  EXPECT_EQ(table.Admitted("tenant-1", "tenant-2"), std::nullopt);
+  EXPECT_EQ(table.Admitted("tenant-1", "nothing"), std::nullopt);
+  table.SetMembers(DomainId{0}, {{"tenant-1", GroupAccess::kWrite}});
+  EXPECT_TRUE(table.Admitted("tenant-1", "tenant-0")->may_write);
+  table.Shut(DomainId{0});
+  EXPECT_EQ(table.Admitted("tenant-1", "tenant-0"), std::nullopt) << "the group is shut";
+  table.Reopen(DomainId{0});
+  table.Shut(DomainId{1});
+  EXPECT_EQ(table.Admitted("tenant-1", "tenant-0"), std::nullopt) << "the member is shut";
+}
+
 TEST(TenantTableTest, GivesKMaxDomainsInItsLifeAndNotOneMore) {
   TenantTable table = *TenantTable::Create({TenantNumber(0)});
   for (size_t i = 1; i < kMaxDomains; ++i) {
@@ -102,12 +124,15 @@ class SessionTableTest : public ::testing::Test {
   static SessionToken Token(size_t number) {
     return {static_cast<uint8_t>(number), static_cast<uint8_t>(number >> 8)};
   }
+  SessionTenants Own(size_t tenant) const {
+    return SessionTenants::Own(tenants_.OfDomain(static_cast<DomainId>(tenant)));
+  }
   const TenantTable tenants_ = *TenantTable::Create({TenantNumber(0), TenantNumber(1)});
   SessionTable sessions_;
 };
 
 TEST_F(SessionTableTest, ATokenFindsItsSessionUntilItCloses) {
-  const SessionId id = *sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(1));
+  const SessionId id = *sessions_.Open(Own(0), Token(1));
   EXPECT_EQ(*sessions_.Find(Token(1)), id);
   sessions_.Close(id);
   sessions_.Close(id);
@@ -118,16 +143,16 @@ TEST_F(SessionTableTest, ATokenFindsItsSessionUntilItCloses) {
 TEST_F(SessionTableTest, HoldsKMaxSessionsAndNotOneMore) {
   std::vector<SessionId> ids;
   for (size_t i = 0; i < kMaxSessions; ++i) {
-    ids.push_back(*sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(i)));
+    ids.push_back(*sessions_.Open(Own(0), Token(i)));
   }
-  const auto more = sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(kMaxSessions));
+  const auto more = sessions_.Open(Own(0), Token(kMaxSessions));
   EXPECT_TRUE(absl::IsResourceExhausted(more.status()));
   sessions_.Close(ids.front());
-  EXPECT_TRUE(sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(kMaxSessions)).ok());
+  EXPECT_TRUE(sessions_.Open(Own(0), Token(kMaxSessions)).ok());
 }
 
 TEST_F(SessionTableTest, HoldsKMaxSpacesPerSessionAndNotOneMore) {
-  const SessionId id = *sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(1));
+  const SessionId id = *sessions_.Open(Own(0), Token(1));
   for (size_t i = 1; i <= kMaxSpacesPerSession; ++i) {
     EXPECT_EQ(*sessions_.AddSpace(id, TestSpace(i * 4096)), i);
   }
@@ -136,7 +161,7 @@ TEST_F(SessionTableTest, HoldsKMaxSpacesPerSessionAndNotOneMore) {
 }
 
 TEST_F(SessionTableTest, ASpaceThatIsRemovedMakesRoomAndItsIdIsNeverAnothers) {
-  const SessionId id = *sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(1));
+  const SessionId id = *sessions_.Open(Own(0), Token(1));
   for (size_t i = 1; i <= kMaxSpacesPerSession; ++i) {
     ASSERT_TRUE(sessions_.AddSpace(id, TestSpace(i * 4096), i).ok());
   }
@@ -161,8 +186,8 @@ TEST_F(SessionTableTest, ASpaceThatIsRemovedMakesRoomAndItsIdIsNeverAnothers) {
 }
 
 TEST_F(SessionTableTest, TenantsAndSpacesNameTheSameEngineKeyDifferently) {
-  const SessionId one = *sessions_.Open(tenants_.OfDomain(DomainId{0}), Token(1));
-  const SessionId other = *sessions_.Open(tenants_.OfDomain(DomainId{1}), Token(2));
+  const SessionId one = *sessions_.Open(Own(0), Token(1));
+  const SessionId other = *sessions_.Open(Own(1), Token(2));
   const uint32_t small = *sessions_.AddSpace(one, TestSpace(4096));
   const uint32_t large = *sessions_.AddSpace(one, TestSpace(8192));
   const uint32_t others = *sessions_.AddSpace(other, TestSpace(4096));

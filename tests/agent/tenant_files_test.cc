@@ -35,7 +35,8 @@ class TenantFilesTest : public ::testing::Test {
     acme.Of(Tier::kGpu, ShareField::kWeight) = 1000;
     kept_.node.emplace("acme", acme);
     kept_.cluster_version = 9;
-    kept_.cluster.emplace("zeta", TenantSettings{.name = "zeta"});
+    kept_.cluster.emplace(
+        "zeta", TenantSettings{.name = "zeta", .members = {{"acme", GroupAccess::kRead}}});
   }
   ~TenantFilesTest() override {
     std::error_code ignored;  // A directory left in /tmp fails no test.
@@ -75,6 +76,18 @@ TEST_F(TenantFilesTest, WhatIsSavedIsLoaded) {
   ASSERT_EQ(Run(files_.SaveSettings({})), absl::OkStatus());
   ASSERT_EQ(Run(files_.SaveSettings(kept_)), absl::OkStatus());
   EXPECT_EQ(Run(files_.LoadSettings()).value(), kept_);
+}
+
+// An older build wrote no members.
+TEST_F(TenantFilesTest, TheFirstVersionOfTheFileIsRead) {
+  SummedWriter out;
+  out.Put(uint64_t{0x73746e616e65746b});
+  out.Put(uint32_t{1});
+  out.Put(uint64_t{9});
+  out.Put(uint32_t{0});
+  out.Put(uint32_t{0});
+  Write(std::move(out).End());
+  EXPECT_EQ(Run(files_.LoadSettings()).value(), KeptTenantSettings{.cluster_version = 9});
 }
 
 // A crash in the middle of a write leaves the new file unfinished under its other name.

@@ -33,7 +33,7 @@ class TicketsTest : public ::testing::Test {
   absl::StatusOr<std::vector<Onboarded>> Redeem(SessionId by, const TicketId& id,
                                                 uint32_t rank = 0) {
     const BlockRun run = rig_.NameRun(by, 0, 1);
-    return rig_.agent->flows().tickets.Redeem(by, run.domain, id, rank, {run.space});
+    return rig_.agent->flows().tickets.Redeem(by, TicketHolder::Of(run), id, rank, {run.space});
   }
   void Release(SessionId of, const Onboarded& onboarded) {
     for (const LeasedBlock& block : onboarded.blocks) {
@@ -106,7 +106,7 @@ TEST_F(TicketsTest, AnothersTicketIsOneThatWasNeverThere) {
   const absl::Status others = Redeem(stranger, ticket.id).status();
   EXPECT_EQ(others, Redeem(stranger, TicketId{7}).status());
   EXPECT_EQ(others.code(), absl::StatusCode::kNotFound);
-  rig_.agent->flows().tickets.Release(rig_.NameRun(stranger, 1, 1).domain, ticket.id);
+  rig_.agent->flows().tickets.Release(TicketHolder::Of(rig_.NameRun(stranger, 1, 1)), ticket.id);
   EXPECT_EQ(Redeem(worker_, ticket.id)->front().blocks.size(), 1) << "it is not used up";
 }
 
@@ -118,7 +118,7 @@ TEST_F(TicketsTest, AnotherSpaceIsRefusedByNameAndTheTicketStays) {
   SpaceDigest other = run.space;
   other.bytes[0] ^= 1;
   const auto with = [&](std::vector<SpaceDigest> spaces) {
-    return tickets.Redeem(worker_, run.domain, ticket.id, 0, std::move(spaces)).status();
+    return tickets.Redeem(worker_, TicketHolder::Of(run), ticket.id, 0, std::move(spaces)).status();
   };
   EXPECT_EQ(with({other}).message(), "space_ids[0]: not the space of the ticket's sequence 0");
   EXPECT_EQ(with({}).message(), "space_ids: 0 for the 1 sequences of the ticket");
@@ -138,7 +138,7 @@ TEST_F(TicketsTest, OnesTicketsHoldNoMoreThanHalfOfItsMemory) {
   const absl::Status more = Take(taker_, 9, 1).status();
   EXPECT_EQ(more.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Pinned(), 8 * kRigBlockBytes) << "what was brought for it is let go";
-  rig_.agent->flows().tickets.Release(rig_.NameRun(taker_, 1, 1).domain, half.id);
+  rig_.agent->flows().tickets.Release(TicketHolder::Of(rig_.NameRun(taker_, 1, 1)), half.id);
   EXPECT_EQ(Pinned(), 0);
   EXPECT_TRUE(Take(taker_, 9, 1).ok());
   rig_.agent->Audit();

@@ -112,6 +112,15 @@ TEST(Arguments, SayWhatIsToChangeOfATenant) {
   EXPECT_EQ(set->tenant.change.values[0].value, uint64_t{10} << 30);
   EXPECT_EQ(set->tenant.change.values[1].value, 3);
   EXPECT_EQ(set->tenant.change.values[2].value, std::nullopt);
+  const auto group = Parse("tenants set prompts --read acme,beta --write=gamma --no_member zeta");
+  ASSERT_TRUE(group.ok()) << group.status();
+  const std::vector<TenantChange::Member>& members = group->tenant.change.members;
+  ASSERT_EQ(members.size(), 4);
+  EXPECT_EQ(members[0].tenant, "acme");
+  EXPECT_EQ(members[1].access, GroupAccess::kRead);
+  EXPECT_EQ(members[2].access, GroupAccess::kWrite);
+  EXPECT_EQ(members[3].tenant, "zeta");
+  EXPECT_EQ(members[3].access, std::nullopt);
   EXPECT_TRUE(Parse("tenants drop acme --yes")->yes);
   EXPECT_EQ(Parse("tenants drop acme --yes")->timeout, absl::Seconds(60));
   EXPECT_EQ(Parse("tenants list --coordinator /c.sock")->coordinator, "unix:/c.sock");
@@ -127,6 +136,10 @@ TEST(Arguments, RefuseWhatIsNoChangeOfATenant) {
   EXPECT_THAT(refusal("tenants set a/b --host_weight 1"), HasSubstr("not 'a/b'"));
   EXPECT_THAT(refusal("tenants set acme --host_weight much"), HasSubstr("--host_weight: 'much'"));
   EXPECT_THAT(refusal("tenants set acme --host_maximum 1XB"), HasSubstr("--host_maximum: '1XB'"));
+  EXPECT_THAT(refusal("tenants set acme --read a,-"), HasSubstr("--read: '-' is no tenant's name"));
+  EXPECT_THAT(refusal("tenants set acme --read a,"), HasSubstr("--read: '' is no tenant's name"));
+  EXPECT_THAT(refusal("tenants set acme --write acme"), HasSubstr("the share group itself"));
+  EXPECT_THAT(refusal("tenants set acme --read a --write a"), HasSubstr("'a' is named twice"));
   EXPECT_THAT(refusal("tenants drop acme"), HasSubstr("add --yes to mean it"));
   EXPECT_THAT(refusal("tenants make acme"), HasSubstr("unknown verb 'tenants make'"));
   EXPECT_THAT(refusal("tenants list acme"), HasSubstr("does not take 'acme'"));

@@ -384,6 +384,15 @@ int main(int argc, char** argv) {
   EXPECT(kvtier_open(&options, &client) == KVTIER_INVALID);
   EXPECT(strstr(kvtier_last_error(), "socket_dir") != NULL);
   options.socket_dir = argv[1];
+  options.group = "default";
+  EXPECT(kvtier_open(&options, &client) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "group is \"default\", the tenant itself") != NULL);
+  /* A program that was built before there were groups. */
+  options.struct_size = offsetof(kvtier_options, group);
+  EXPECT(kvtier_open(&options, &client) == KVTIER_OK);
+  kvtier_close(client);
+  options.struct_size = sizeof(options);
+  options.group = NULL;
   EXPECT(kvtier_open(&options, &client) == KVTIER_OK);
   kvtier_space_spec spec = make_spec(BLOCK_BYTES);
   kvtier_space space = 0;

@@ -334,6 +334,13 @@ class Mistakes(WithAgent):
     def test_bad_options_are_value_errors(self):
         self.assertRaises(ValueError, kvtier.Client, socket_dir="")
         self.assertRaises(ValueError, kvtier.Client, socket_dir="/run", timeout_s=0)
+        with self.assertRaisesRegex(ValueError, 'group is "acme", the tenant itself'):
+            kvtier.Client(socket_dir="/run", tenant="acme", group="acme")
+
+    def test_a_client_that_is_no_member_of_its_share_group_is_told_so(self):
+        with kvtier.Client(socket_dir=self.directory, group="prompts") as client:
+            self.assertFalse(client.connected)
+            self.assertIn('no share group "prompts" that it is a member of', client.stats()["last_error"])
 
 
 class Failures(WithAgent):

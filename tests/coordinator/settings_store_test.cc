@@ -122,6 +122,17 @@ TEST_F(SettingsStoreTest, TenantsThatWereSetAreThereAfterAReopen) {
   EXPECT_EQ(store->tenants().version, 11) << "nodes learn that nothing is set";
 }
 
+TEST_F(SettingsStoreTest, MembersOfAShareGroupAreThereAfterAReopen) {
+  const auto change = [](std::optional<GroupAccess> access) {
+    return TenantChange{.name = "prompts", .members = {{.tenant = "acme", .access = access}}};
+  };
+  ASSERT_TRUE(Open()->ChangeTenant(change(GroupAccess::kWrite), 1).ok());
+  EXPECT_EQ(Open()->tenants().settings.at("prompts").members,
+            (GroupMembers{{"acme", GroupAccess::kWrite}}));
+  ASSERT_TRUE(Open()->ChangeTenant(change(std::nullopt), 2).ok());
+  EXPECT_TRUE(Open()->tenants().settings.empty()) << "a group without members is none";
+}
+
 TEST_F(SettingsStoreTest, AChangeOfATenantThatCannotBeKeepsWhatIsThere) {
   const auto store = Open();
   ASSERT_TRUE(store->ChangeTenant(HostWeight("acme", 3), 1).ok());

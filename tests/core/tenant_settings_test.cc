@@ -38,6 +38,67 @@ TEST(TenantSettingsTest, ErrorsNameTheFieldAndTheValue) {
   EXPECT_THAT(RefusalOf("acme\nacme"), HasSubstr("line 2: tenant 'acme' comes twice"));
 }
 
+TEST(TenantSettingsTest, MembersAreReadAndErrorsNameThem) {
+  const auto read = ParseTenantSettings("prompts members=acme:write,beta:read host_weight=2");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->at("prompts").members,
+            (GroupMembers{{"acme", GroupAccess::kWrite}, {"beta", GroupAccess::kRead}}));
+  EXPECT_FALSE(read->at("prompts").IsDefault());
+  EXPECT_EQ(RefusalOf("prompts members=acme"),
+            "line 1: members: 'acme' is no member: TENANT:read or TENANT:write");
+  EXPECT_EQ(RefusalOf("prompts members=acme:own"),
+            "line 1: members: 'acme:own' is no member: TENANT:read or TENANT:write");
+  EXPECT_EQ(RefusalOf("prompts members=acme:read,acme:write"),
+            "line 1: members: 'acme' comes twice");
+  EXPECT_EQ(RefusalOf("prompts members=prompts:read"),
+            "line 1: tenant 'prompts', members: 'prompts' is the share group itself; name other "
+            "tenants");
+  EXPECT_THAT(RefusalOf("prompts members=-:read"), HasSubstr("members: '-'; must be 1 to 63 of"));
+}
+
+TEST(TenantSettingsTest, AChangeAddsAndRemovesTheMembersThatItNames) {
+  const TenantSettings before{.name = "prompts",
+                              .members = {{"acme", GroupAccess::kRead},
+                                          {"beta", GroupAccess::kRead},
+                                          {"zeta", GroupAccess::kWrite}}};
+  const TenantChange change{.name = "prompts",
+                            .members = {{.tenant = "acme", .access = GroupAccess::kWrite},
+                                        {.tenant = "beta", .access = std::nullopt},
+                                        {.tenant = "nobody", .access = std::nullopt},
+                                        {.tenant = "new", .access = GroupAccess::kRead}}};
+  EXPECT_FALSE(change.IsEmpty());
+  const auto after = change.In(before);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->members, (GroupMembers{{"acme", GroupAccess::kWrite},
+                                          {"new", GroupAccess::kRead},
+                                          {"zeta", GroupAccess::kWrite}}));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      TenantChange{.name = "prompts", .members = {{"prompts", GroupAccess::kRead}}}
+          .In({})
+          .status()));
+}
+
+TEST(TenantSettingsTest, AllGroupsTogetherHaveKMaxGroupMembersAndNotOneMore) {
+  TenantSettingsMap settings;
+  for (const char* const group : {"a", "b"}) {
+    TenantSettings& one = settings[group];
+    one.name = group;
+    for (size_t i = 0; i < kMaxGroupMembers / 2; ++i) {
+      one.members.emplace("member-" + std::to_string(i), GroupAccess::kRead);
+    }
+  }
+  EXPECT_EQ(CheckMayKeep(settings, "b"), absl::OkStatus());
+  settings["b"].members.emplace("one-more", GroupAccess::kRead);
+  EXPECT_EQ(CheckMayKeep(settings, "b"),
+            absl::ResourceExhaustedError("tenant 'b': all share groups would have 8193 members; "
+                                         "must be at most 8192 together"));
+  SummedWriter out;
+  PutTenantSettings(settings, &out);
+  const std::string bytes = std::move(out).End();
+  std::optional<SummedReader> in = SummedReader::Open(bytes);
+  EXPECT_EQ(TakeTenantSettings(kTenantSettingsForm, &*in), std::nullopt);
+}
+
 TEST(TenantSettingsTest, AFileOfThemIsRead) {
   const auto read = ParseTenantSettings(
       "# shares\n\nacme host_guaranteed=10GiB  host_weight=3 # the largest\r\nzeta "
@@ -96,21 +157,43 @@ TEST(TenantSettingsTest, ACheckSaysWhatDoesNotFit) {
 }
 
 TEST(TenantSettingsTest, WhatIsPutIsTakenAndWhatContradictsItselfIsNot) {
-  const TenantSettingsMap settings = {{"acme", Guaranteed("acme", 7)}, {"b", {.name = "b"}}};
+  TenantSettings prompts{.name = "prompts"};
+  prompts.members = {{"acme", GroupAccess::kWrite}, {"b", GroupAccess::kRead}};
+  const TenantSettingsMap settings = {
+      {"acme", Guaranteed("acme", 7)}, {"b", {.name = "b"}}, {"prompts", prompts}};
   SummedWriter out;
   PutTenantSettings(settings, &out);
   const std::string bytes = std::move(out).End();
   std::optional<SummedReader> in = SummedReader::Open(bytes);
   ASSERT_TRUE(in.has_value());
-  EXPECT_EQ(TakeTenantSettings(&*in), settings);
+  EXPECT_EQ(TakeTenantSettings(kTenantSettingsForm, &*in), settings);
   EXPECT_TRUE(in->at_end());
   for (const uint32_t count : {uint32_t{1}, uint32_t{UINT32_MAX}}) {
     SummedWriter lying;
     lying.Put(count);
     const std::string cut = std::move(lying).End();
     std::optional<SummedReader> reader = SummedReader::Open(cut);
-    EXPECT_EQ(TakeTenantSettings(&*reader), std::nullopt);
+    EXPECT_EQ(TakeTenantSettings(kTenantSettingsForm, &*reader), std::nullopt);
   }
+}
+
+// A node that was upgraded keeps what it was told before.
+TEST(TenantSettingsTest, TheFirstFormHadNoMembers) {
+  SummedWriter out;
+  out.Put(uint32_t{1});
+  out.Put(uint8_t{4});
+  out.PutBytes("acme");
+  for (size_t i = 0; i < kTierCount * kAllShareFields.size(); ++i) {
+    out.Put(uint8_t{0});
+    out.Put(uint64_t{0});
+  }
+  const std::string bytes = std::move(out).End();
+  std::optional<SummedReader> in = SummedReader::Open(bytes);
+  EXPECT_EQ(TakeTenantSettings(kMinTenantSettingsForm, &*in),
+            (TenantSettingsMap{{"acme", {.name = "acme"}}}));
+  EXPECT_TRUE(in->at_end());
+  in = SummedReader::Open(bytes);
+  EXPECT_EQ(TakeTenantSettings(kTenantSettingsForm, &*in), std::nullopt);
 }
 
 }  // namespace

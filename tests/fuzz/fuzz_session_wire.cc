@@ -23,6 +23,7 @@ void CheckHello(std::span<const std::byte> packet) {
   }
   KVT_CHECK(SameBytes(*hello, packet) && hello->magic == kMagic);
   KVT_CHECK(std::strlen(hello->tenant.data()) <= kMaxTenantBytes);
+  KVT_CHECK(std::strlen(hello->group.data()) <= kMaxTenantBytes);
   const Welcome answer = AnswerTo(*hello);
   const bool overlaps = hello->min_version <= hello->version &&
                         hello->min_version <= kSessionVersion &&

@@ -48,7 +48,7 @@ class RawSession {
                         const std::string& secret = "") const {
     wire::Hello hello{.layout = wire::LayoutDigest(wire::kSessionVersion)};
     tenant.copy(hello.tenant.data(), hello.tenant.size());
-    hello.proof = wire::SessionProof(TenantKey::FromSecret(secret), challenge_.nonce);
+    hello.proof = wire::SessionProof(SessionKey::FromSecret(secret), challenge_.nonce);
     return hello;
   }
   // nullopt: the agent hung up instead.

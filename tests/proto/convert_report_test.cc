@@ -129,6 +129,7 @@ TenantSettings Acme() {
   TenantSettings acme{.name = "acme"};
   acme.Of(Tier::kHost, ShareField::kGuaranteed) = UINT64_MAX;
   acme.Of(Tier::kGpu, ShareField::kWeight) = 1000;
+  acme.members = {{"beta", GroupAccess::kRead}, {"zeta", GroupAccess::kWrite}};
   return acme;
 }
 
@@ -152,6 +153,17 @@ TEST(TenantsOnTheWire, RefuseWhatCannotBe) {
   wire.set_version(0);
   ExpectRefused(ClusterTenantsFrom(wire).status(), {"tenants.version is 0"});
   wire.set_version(1);
+  v1::ClusterTenants crowded = wire;
+  for (size_t i = 0; i < kMaxGroupMembers; ++i) {
+    v1::GroupMember* const member = crowded.mutable_tenants(0)->add_members();
+    member->set_tenant("member-" + std::to_string(i));
+    member->set_access(v1::GROUP_ACCESS_READ);
+  }
+  crowded.mutable_tenants(0)->mutable_members()->DeleteSubrange(0, 2);
+  EXPECT_TRUE(ClusterTenantsFrom(crowded).ok());
+  *crowded.add_tenants() = wire.tenants(0);
+  crowded.mutable_tenants(1)->set_name("other");
+  ExpectRefused(ClusterTenantsFrom(crowded).status(), {"members of all share groups", "8192"});
   while (static_cast<size_t>(wire.tenants_size()) <= kMaxTenantSettings) wire.add_tenants();
   ExpectRefused(ClusterTenantsFrom(wire).status(), {"tenants", "1025", "1024"});
 }
@@ -170,6 +182,15 @@ TEST(TenantsOnTheWire, AChangeNamesTheFieldThatIsWrong) {
           {"settings.values[1].field is 0"});
   refused([](auto* wire) { wire->mutable_values(0)->set_value(0); },
           {"gpu_weight is 0", "1 to 1000"});
+  refused([](auto* wire) { wire->mutable_members(0)->set_tenant("-"); },
+          {"settings.members[0].tenant is '-'"});
+  refused([](auto* wire) { wire->mutable_members(1)->set_access(static_cast<v1::GroupAccess>(3)); },
+          {"settings.members[1].access is 3", "2 (write)"});
+  refused(
+      [](auto* wire) {
+        while (static_cast<size_t>(wire->members_size()) <= kMaxGroupMembers) wire->add_members();
+      },
+      {"settings.members has 8193 entries", "8192"});
   refused(
       [](auto* wire) {
         while (wire->values_size() < 10) *wire->add_values() = wire->values(0);
@@ -186,6 +207,18 @@ TEST(TenantsOnTheWire, AValueThatIsAbsentIsTheDefault) {
   EXPECT_EQ(parsed->values[0].tier, Tier::kDisk);
   EXPECT_EQ(parsed->values[0].field, ShareField::kMaximum);
   EXPECT_EQ(parsed->values[0].value, std::nullopt);
+}
+
+TEST(TenantsOnTheWire, AMemberThatGoesIsOneWithoutAccess) {
+  const TenantChange change{.name = "prompts",
+                            .members = {{.tenant = "acme", .access = std::nullopt},
+                                        {.tenant = "beta", .access = GroupAccess::kWrite}}};
+  const auto parsed = TenantChangeFrom(ToWire(change));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  ASSERT_EQ(parsed->members.size(), 2);
+  EXPECT_EQ(parsed->members[0].tenant, "acme");
+  EXPECT_EQ(parsed->members[0].access, std::nullopt);
+  EXPECT_EQ(parsed->members[1].access, GroupAccess::kWrite);
 }
 
 TEST(LocateQueryOnTheWire, GoesThereAndBackAndRefuses) {

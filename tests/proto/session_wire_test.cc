@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "core/block_key.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/layout_digest.h"
@@ -49,10 +50,21 @@ TEST(Hello, ParsesWhatWasSent) {
 TEST(Hello, RefusesAnyOtherSize) {
   std::vector<std::byte> bytes = BytesOf(HelloOf("t"));
   bytes.pop_back();
-  ExpectRefused(ParseHello(bytes).status(), {"Hello", "111", "112"});
+  ExpectRefused(ParseHello(bytes).status(), {"Hello", "175", "176"});
   bytes.resize(sizeof(Hello) + 1);
-  ExpectRefused(ParseHello(bytes).status(), {"Hello", "113"});
+  ExpectRefused(ParseHello(bytes).status(), {"Hello", "177"});
   ExpectRefused(ParseHello({}).status(), {"Hello", "0 bytes"});
+}
+
+TEST(Hello, TheGroupIsANameOrNone) {
+  Hello hello = HelloOf("t");
+  EXPECT_STREQ(ParseHello(BytesOf(hello))->group.data(), "");
+  absl::string_view("prompts").copy(hello.group.data(), hello.group.size());
+  EXPECT_STREQ(ParseHello(BytesOf(hello))->group.data(), "prompts");
+  hello.group[9] = 'x';
+  ExpectRefused(ParseHello(BytesOf(hello)).status(), {"Hello group has byte 120 at 9", "end at 7"});
+  hello.group.fill('g');
+  ExpectRefused(ParseHello(BytesOf(hello)).status(), {"Hello group has no end"});
 }
 
 TEST(Hello, RefusesAnotherMagic) {
@@ -151,7 +163,7 @@ TEST(Layout, IsThatOfTheVersionThatBothSpeak) {
 //   openssl dgst -sha256 -mac HMAC -macopt hexkey:<64 zeros> m
 TEST(Proof, IsTheDocumentedHmac) {
   const std::array<uint8_t, 32> nonce{};
-  const auto proof = SessionProof(TenantKey{}, nonce);
+  const auto proof = SessionProof(SessionKey{}, nonce);
   const std::string hex = absl::BytesToHexString(
       absl::string_view(reinterpret_cast<const char*>(proof.data()), proof.size()));
   EXPECT_EQ(hex, "4654af56efa1e653ff17b03ce8866b5fe5529f1673b95ef83cac39925ba29279");
@@ -161,9 +173,14 @@ TEST(Proof, DependsOnTenantAndNonce) {
   const std::array<uint8_t, 32> nonce{};
   std::array<uint8_t, 32> other_nonce{};
   other_nonce[31] = 1;
-  const TenantKey key = TenantKey::FromSecret("a");
-  EXPECT_NE(SessionProof(key, nonce), SessionProof(TenantKey::FromSecret("b"), nonce));
+  const SessionKey key = SessionKey::FromSecret("a");
+  EXPECT_NE(SessionProof(key, nonce), SessionProof(SessionKey::FromSecret("b"), nonce));
   EXPECT_NE(SessionProof(key, nonce), SessionProof(key, other_nonce));
+}
+
+// Members of a share group are told its TenantKey, and prove nothing with it.
+TEST(Proof, IsNotUnderTheKeyThatNamesBlocks) {
+  EXPECT_NE(SessionKey::FromSecret("a").bytes, TenantKey::FromSecret("a").bytes);
 }
 
 }  // namespace

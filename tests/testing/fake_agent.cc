@@ -131,10 +131,12 @@ class FakeAgent::Incarnation {
     wire::Welcome welcome{.version = knobs_.version,
                           .min_version = knobs_.min_version,
                           .code = knobs_.answer,
+                          .may_write = options_.may_write ? uint16_t{1} : uint16_t{0},
                           .layout = knobs_.layout};
     if (hello->layout != welcome.layout) welcome.code = wire::WelcomeCode::kLayoutMismatch;
-    const TenantKey key = TenantKey::FromSecret(options_.tenant_secret);
-    if (hello->proof != wire::SessionProof(key, peer->nonce)) {
+    const SessionKey key = SessionKey::FromSecret(options_.tenant_secret);
+    const bool is_asked = hello->group.data() == options_.group;
+    if (!is_asked || hello->proof != wire::SessionProof(key, peer->nonce)) {
       welcome.code = wire::WelcomeCode::kUnknownTenant;
     }
     if (welcome.code == wire::WelcomeCode::kOk) {

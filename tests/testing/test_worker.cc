@@ -18,6 +18,7 @@ std::unique_ptr<Client> OpenClient(const TestWorkerOptions& options) {
       Client::Open({.socket_dir = options.socket_dir,
                     .tenant = options.tenant,
                     .tenant_secret = options.secret,
+                    .group = options.group,
                     .default_timeout = Patience(options.timeout),
                     .gpu_device = options.gpu_device});
   KVT_CHECK(client.ok());

@@ -28,6 +28,7 @@ struct TestWorkerOptions {
   std::string socket_dir;
   std::string tenant = "default";
   std::string secret;
+  std::string group{};       // Share group whose blocks it works on; empty: the tenant's own.
   uint64_t tenant_seed = 1;  // Of the contents.
   uint64_t block_bytes = uint64_t{64} << 10;
   bool any_length = false;                    // Blocks have lengths that follow from their numbers.
@@ -43,6 +44,7 @@ class TestWorker {
 
   Client& client() { return *client_; }
   SpaceHandle space() const { return space_; }
+  // REQUIRES: it works in no share group.
   BlockKey KeyOf(uint64_t number) const { return namer_.Name(TestKey(number)); }
   std::vector<EngineKey> KeysOf(Blocks blocks) const;
   const SpaceSpec& spec() const { return spec_; }

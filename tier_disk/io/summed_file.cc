@@ -31,8 +31,9 @@ absl::StatusOr<std::string> ReadSummedFile(const std::string& directory,
   return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
 }
 
-absl::StatusOr<SummedReader> OpenSummedFile(const std::string& directory,
-                                            const SummedFileForm& form, absl::string_view bytes) {
+absl::StatusOr<OpenedSummedFile> OpenSummedFile(const std::string& directory,
+                                                const SummedFileForm& form,
+                                                absl::string_view bytes) {
   const std::string path = absl::StrCat(directory, "/", form.name);
   std::optional<SummedReader> in = SummedReader::Open(bytes);
   if (!in.has_value()) return absl::DataLossError(absl::StrCat(path, " is damaged"));
@@ -40,11 +41,11 @@ absl::StatusOr<SummedReader> OpenSummedFile(const std::string& directory,
     return absl::DataLossError(absl::StrCat(path, " is no file of ", form.holds));
   }
   const auto version = in->Take<uint32_t>();
-  if (version != form.version) {
+  if (!version.has_value() || *version < form.min_version || *version > form.version) {
     return absl::FailedPreconditionError(absl::StrCat(path, " has version ", version.value_or(0),
                                                       ", this program's is ", form.version));
   }
-  return *in;
+  return OpenedSummedFile{.in = *in, .version = *version};
 }
 
 SummedWriter BeginSummedFile(const SummedFileForm& form) {

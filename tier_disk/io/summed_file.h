@@ -21,18 +21,23 @@ struct SummedFileForm {
   const char* holds;  // "lessons": for errors.
   uint64_t magic;
   uint32_t version;
-  size_t max_bytes;  // Longest file that is read.
+  size_t max_bytes;                // Longest file that is read.
+  uint32_t min_version = version;  // Oldest version that is read.
 };
 
 // Returns all bytes of the file; empty: there is none. Errors: FileError()'s; kDataLoss, it is
 // empty or too long.
 absl::StatusOr<std::string> ReadSummedFile(const std::string& directory,
                                            const SummedFileForm& form);
-// Returns a reader of what such a file holds, behind the version; it does not own `bytes`. Errors,
-// naming the file: kDataLoss, it is damaged or of another form; kFailedPrecondition, another
-// version.
-absl::StatusOr<SummedReader> OpenSummedFile(const std::string& directory,
-                                            const SummedFileForm& form, absl::string_view bytes);
+struct OpenedSummedFile {
+  SummedReader in;  // Does not own the bytes.
+  uint32_t version;
+};
+// Returns a reader of what such a file holds, behind the version. Errors, naming the file:
+// kDataLoss, it is damaged or of another form; kFailedPrecondition, a version that is not read.
+absl::StatusOr<OpenedSummedFile> OpenSummedFile(const std::string& directory,
+                                                const SummedFileForm& form,
+                                                absl::string_view bytes);
 // Returns a writer of such a file, behind the version.
 SummedWriter BeginSummedFile(const SummedFileForm& form);
 // ReplaceFile() with what was written.

@@ -55,13 +55,15 @@ class Client:
 
     def __init__(self, socket_dir: str = "/run/kvtier", tenant: str = "default",
                  tenant_secret: bytes = b"", timeout_s: float = 2.0,
-                 connect_timeout_s: float = 1.0) -> None:
+                 connect_timeout_s: float = 1.0, group: str = "") -> None:
         """Waits for the first try to connect, and never raises because there is no agent.
 
-        Raises ValueError for an option that cannot be. An empty secret is the open tenant's.
+        Raises ValueError for an option that cannot be. An empty secret is the open tenant's. With a
+        `group` the client works on the blocks of that share group, of which the tenant is a member:
+        it reads them, and where it may only read, what it puts is not taken.
         """
         self._native = _kvtier.Client(socket_dir, tenant, tenant_secret, timeout_s,
-                                      connect_timeout_s)
+                                      connect_timeout_s, group)
         _open_clients.add(self)
 
     def register_space(self, spec: SpaceSpec, timeout_s: float | None = None) -> Space:
