@@ -1,4 +1,4 @@
-"""Processes in a session of their own, which the kernel schedules as one unit (autogroup), as it does pods and units."""
+"""Processes in a session of their own, which the kernel schedules as one unit (autogroup), as it does a pod."""
 
 import ctypes
 import multiprocessing

@@ -6,10 +6,13 @@ are refused, again and again. Meanwhile one more client's call for one key is re
 """
 
 import itertools
+import math
+import multiprocessing
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import kvtier
 from engines_medians import percentile_of, print_figure
@@ -31,64 +34,84 @@ _BUDGET_BYTES = 256 * _MIB
 _CALL_BYTES = 16 << 10
 _BYTES_PER_REQUEST_BYTE = 4
 _KEY_BYTES = 64  # The longest there are.
+_FIELDS_BYTES = 64  # Of a request beside its keys, about.
 
 _PUTS_PER_CLIENT = 16  # That may wait.
 _TIMES = 10
 _PROCESSES = 16
-_RETRY_S = 1.0
-_SETTLED_S = 4.0
+_RETRY_S = 4.0  # Of a client whose put was refused.
+_SETTLED_S = 3.0
+MOST_SECONDS = 20  # While what is reserved lasts.
 _SAMPLE_S = 0.02
 _PAUSE_S = 0.002
 _ENOUGH_REFUSED = 100
 _MOST_EMPTY_CALLS = 3
 
 
-def _clients() -> tuple[int, int]:
-    """Returns how many clients with large puts fill the budget, and how many with small ones fill what these leave."""
-    large = _CALL_BYTES + _BYTES_PER_REQUEST_BYTE * KEYS * _KEY_BYTES
-    large_clients = _BUDGET_BYTES // large // _PUTS_PER_CLIENT
-    left = _BUDGET_BYTES - large_clients * _PUTS_PER_CLIENT * large
-    return large_clients, left // _CALL_BYTES // _PUTS_PER_CLIENT + 1
+@dataclass(frozen=True)
+class _Client:
+    """One client: keys of each of its puts, how many it keeps waiting, and when it begins."""
+
+    keys: int
+    puts: int
+    begins_s: float
+
+
+def _clients_of(keys: int, puts: int, begins_s: float) -> list[_Client]:
+    """Returns the clients for so many puts."""
+    return [_Client(keys, min(_PUTS_PER_CLIENT, puts - first), begins_s)
+            for first in range(0, puts, _PUTS_PER_CLIENT)]
+
+
+def _all_clients() -> tuple[int, list[_Client]]:
+    """Returns how many clients fill the budget, and those with all that want as much again, nine times."""
+    large = _CALL_BYTES + _BYTES_PER_REQUEST_BYTE * (KEYS * _KEY_BYTES + _FIELDS_BYTES)
+    large_puts = _BUDGET_BYTES // large
+    small_puts = (_BUDGET_BYTES - large_puts * large) // _CALL_BYTES + _PUTS_PER_CLIENT
+    fill = _clients_of(KEYS, large_puts, 0) + _clients_of(1, small_puts, _SETTLED_S / 2)
+    more = _clients_of(KEYS, large_puts, _SETTLED_S) + _clients_of(1, small_puts, _SETTLED_S)
+    return len(fill), fill + (_TIMES - 1) * more
 
 
 class _Crowd:
-    """The clients, in processes of one session of their own."""
+    """The clients, in processes of one session of their own. Those that fill the budget with large puts begin."""
 
     def __init__(self, socket_dir: str) -> None:
         self._socket_dir = socket_dir
-        large, small = _clients()
-        self.fill, self.all = large + small, _TIMES * (large + small)
-        # Large ones first: those that fill the budget are let in before small ones take their room.
-        self._keys = [KEYS] * large + [1] * small * _TIMES + [KEYS] * large * (_TIMES - 1)
-        self._began = time.monotonic()
-        self._large = large
+        self.fill, self.clients = _all_clients()
+        self._ready = multiprocessing.Semaphore(0)
+        self._began = multiprocessing.Value("d", math.inf)
         self._processes = OwnSession(_PROCESSES, self._run)
+        for _ in range(_PROCESSES):
+            if not self._ready.acquire(timeout=TIMEOUT_S):
+                raise RuntimeError("the clients are not ready")
+
+    def begin(self) -> None:
+        """Lets the clients begin, and returns when all of them have."""
+        self._began.value = time.monotonic()
+        time.sleep(2 * _SETTLED_S)
 
     def end(self) -> None:
         """Ends the processes."""
         self._processes.end()
 
     def _run(self, number: int) -> None:
-        mine = range(number, len(self._keys), _PROCESSES)
-        workers = [(Worker(self._socket_dir, _TENANT, 0), self._keys[i], i) for i in mine]
-        calls: dict[tuple[int, int], tuple[float, kvtier.Call | None]] = {
-            (at, slot): (self._begin_of(i), None)
-            for at, (_, _, i) in enumerate(workers) for slot in range(_PUTS_PER_CLIENT)}
+        mine = self.clients[number::_PROCESSES]
+        workers = [Worker(self._socket_dir, _TENANT, 0) for _ in mine]
         keys = {count: [f"{number:03d}-{i:060d}".encode() for i in range(count)] for count in (1, KEYS)}
+        calls: dict[tuple[int, int], tuple[float, kvtier.Call | None]] = {
+            (at, put): (client.begins_s, None) for at, client in enumerate(mine) for put in range(client.puts)}
+        self._ready.release()
         while True:
-            now = time.monotonic()
+            now = time.monotonic() - self._began.value
             for place, (due, call) in list(calls.items()):
-                worker, count, _ = workers[place[0]]
+                worker = workers[place[0]]
                 if call is None and now >= due:
-                    sequence = kvtier.Sequence(worker.space, keys[count])
+                    sequence = kvtier.Sequence(worker.space, keys[mine[place[0]].keys])
                     calls[place] = (now, worker.client.submit_reserve([sequence], timeout_s=TIMEOUT_S))
                 elif call is not None and call.done():
                     calls[place] = (now + _RETRY_S, None)
             time.sleep(_SAMPLE_S)
-
-    def _begin_of(self, client: int) -> float:
-        """Returns when a client begins: those that fill the budget with large puts first."""
-        return self._began + (1 if client < self._large else 3)
 
 
 @contextmanager
@@ -155,20 +178,18 @@ def measure_overload(seconds: float) -> bool:
     """Prints what the agent takes of memory and how fast it refuses; returns whether that is within what is stated."""
     with tenants_node("overload", (_TENANT,), str(_HOST_BYTES), str(_DISK_BYTES)) as node:
         memory = _Memory(node)
-        crowd = None
+        crowd = _Crowd(str(node.socket_dir))
         try:
             with _promised(str(node.socket_dir)) as worker:
-                crowd = _Crowd(str(node.socket_dir))
-                time.sleep(_SETTLED_S)
+                crowd.begin()
                 refused, empty, let_in = _refusals_and_empty_calls(worker, seconds)
                 sessions = node.status()["sessions"]
                 crowd.end()
             limit_beside = _limit_beside(node)
         finally:
-            if crowd is not None:
-                crowd.end()
+            crowd.end()
             memory.stop()
-    print(f"{crowd.all} clients, {sessions} sessions; {crowd.fill} of them fill the budget. Calls of one key: "
+    print(f"{len(crowd.clients)} clients, {sessions} sessions; {crowd.fill} of them fill the budget. Calls of one key: "
           f"{len(refused)} refused, {let_in} let in")
     limit = _HOST_BYTES + limit_beside
     for name, value, of in (("all", memory.all, limit), ("beside_arena", memory.beside, limit_beside)):
