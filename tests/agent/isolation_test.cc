@@ -34,6 +34,8 @@ constexpr uint64_t kOwnBlocks = 64;
 constexpr uint64_t kGroup = 64;  // Blocks of the other tenant in each state.
 constexpr uint32_t kTtlMs = 300'000;
 
+using Counted = std::array<uint64_t, 9>;
+
 enum class Disk { kNone, kOne };
 
 // Answer to one question, and what it took.
@@ -41,7 +43,7 @@ struct Answer {
   std::string bytes;  // Status and message, without ids, places and deadlines.
   uint64_t turns = 0;
   absl::Duration time;
-  std::array<uint64_t, 8> counted{};  // Growth of the agent's own counters.
+  Counted counted{};  // Growth of the agent's own counters.
 
   friend bool operator==(const Answer&, const Answer&) = default;
   friend void PrintTo(const Answer& answer, std::ostream* out) {
@@ -118,20 +120,21 @@ class IsolationTest : public ::testing::TestWithParam<Disk> {
     return request;
   }
 
-  std::array<uint64_t, 8> Counters() const {
+  Counted Counters() const {
     const AgentStats& stats = rig_.agent->stats();
-    return {stats.host.hits,   stats.host.misses,     stats.host.inserts,    stats.host.evictions,
-            stats.disk_misses, stats.deadline_misses, stats.offload.written, stats.host.declined};
+    return {stats.host.hits,       stats.host.misses,   stats.host.inserts,
+            stats.host.evictions,  stats.disk_misses,   stats.deadline_misses,
+            stats.offload.written, stats.host.declined, stats.host.verified};
   }
   // Makes a call and says what it answered, which `text` reads, and what it took.
   Answer Asked(const std::function<std::string()>& text) {
     const uint64_t turns = rig_.time.events_run();
     const absl::Time began = rig_.time.Now();
-    const std::array<uint64_t, 8> before = Counters();
+    const Counted before = Counters();
     Answer answer{.bytes = text()};
     answer.turns = rig_.time.events_run() - turns;
     answer.time = rig_.time.Now() - began;
-    const std::array<uint64_t, 8> after = Counters();
+    const Counted after = Counters();
     for (size_t i = 0; i < after.size(); ++i) answer.counted[i] = after[i] - before[i];
     return answer;
   }
