@@ -96,6 +96,7 @@ class _Crowd:
         self._processes.end()
 
     def _run(self, number: int) -> None:
+        kvtier.set_logger(lambda level, line: None)
         mine = self.clients[number::_PROCESSES]
         workers = [Worker(self._socket_dir, _TENANT, 0) for _ in mine]
         keys = {count: [f"{number:03d}-{i:060d}".encode() for i in range(count)] for count in (1, KEYS)}
@@ -123,6 +124,7 @@ def _promised(socket_dir: str) -> Iterator[Worker]:
     yield worker
     for put in puts:
         put.release()
+    worker.client.close()
 
 
 class _Memory:
