@@ -31,16 +31,21 @@ class Coordinator:
 
 
 class Node(AgentProcess):
-    """An agent in `folder` that runs, with a disk of `disk_bytes`; "": without. `more` are flags. A context manager."""
+    """An agent in `folder` that runs, with a disk of `disk_bytes`; "": without. `more` are flags. A context manager.
+
+    With `own_session` it is in a session of its own, which is one unit to the kernel's scheduler, too.
+    """
 
     def __init__(self, name: str, folder: Path, host_bytes: str, disk_bytes: str = "",
-                 coordinator: Coordinator | None = None, more: tuple[str, ...] = ()) -> None:
+                 coordinator: Coordinator | None = None, more: tuple[str, ...] = (),
+                 own_session: bool = False) -> None:
         if coordinator is not None:
             more += (f"--coordinator={coordinator.address}",)
         if not disk_bytes:
             more += ("--disk_dir=",)
         super().__init__(BIN / "kvtier-agent", folder, host_bytes, disk_bytes or "1GiB", node=name, port=free_port(),
                          more=more)
+        self.own_session = own_session
         self.start()
 
     def await_blocks(self, blocks: int) -> None:

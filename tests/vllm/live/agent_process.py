@@ -30,6 +30,7 @@ class AgentProcess:
                        f"--disk_bytes={disk_bytes}", f"--listen=127.0.0.1:{port}",
                        f"--advertise=127.0.0.1:{port or 1}"]
         self._more = tuple(more)
+        self.own_session = False  # Whether it starts in a session of its own.
         self._process: subprocess.Popen | None = None
 
     def start(self, timeout_s: float = 60, slab_bytes: str = "64MiB") -> None:
@@ -39,7 +40,8 @@ class AgentProcess:
         command = [str(self.program), *self._flags, f"--host_bytes={self.host_bytes}",
                    f"--slab_bytes={slab_bytes}", *self._more]
         with self.log.open("a") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log,
+                                             start_new_session=self.own_session)
         deadline = time.monotonic() + timeout_s
         while not ready.exists():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -80,6 +82,12 @@ class AgentProcess:
             self._ask("evict", "--tier", "host", "--yes")
             return self.tier("host")["blocks"] == 0
         until(emptied, f"empty host memory of {self.socket_dir}")
+
+    def memory(self) -> dict[str, int]:
+        """Returns what it has in memory, in bytes: "RssAnon", "RssFile" and "RssShmem", of which arenas are the last."""
+        lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+        return {name: int(size.split()[0]) << 10 for name, size in (line.split(":", 1) for line in lines)
+                if name.startswith("Rss")}
 
     def descriptors(self) -> collections.Counter:
         """Returns its descriptors but the disk's, counted by what they are: memfds by name, sockets as one."""
