@@ -17,7 +17,7 @@
 // have no member child and are not set aside; last uses are unique; a block that is no member is
 // known only while it is the parent of one; a parent's children are listed exactly once each.
 // Memory: 40 bytes a block, 16 for four that left, 20 to 40 for each block without a child or set
-// aside, and 8 to 16 for each that its parent does not link to: a second child, or one whose parent
+// aside, and 9 to 18 for each that its parent does not link to: a second child, or one whose parent
 // is no member. ReuseSample and ReuseHazards are of fixed size. All of it grows in small steps, so
 // that no operation is a long turn of the executor.
 #ifndef KVTIER_CORE_EVICTION_ORDER_H_
