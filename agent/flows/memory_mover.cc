@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "agent/index/slot_sum.h"
 #include "agent/limits.h"
+#include "agent/sessions/fair_turns.h"
 #include "core/event.h"
 #include "core/log.h"
 

@@ -61,7 +61,7 @@ class PausesTest : public ::testing::Test {
                                                 rig_.executor.Now());
   }
 
-  AgentRig rig_{{.slots = 1200, .disk = false}};
+  AgentRig rig_{{.slots = 1200, .eviction = {.host = EvictionPolicy::kLru}, .disk = false}};
   size_t others_ = 0;
   bool calling_ = true;
   std::function<void(size_t)> during_;
