@@ -1,6 +1,7 @@
 #include "agent/flows/host_resize.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -88,7 +89,7 @@ Task<void> HostResizer::Run() {
   const uint64_t there = parts_.shares->Present(*parts_.host);
   if (!ended_.ok()) {
     parts_.node_tenants->SetHostSlabs(there);
-    Log(LogLevel::kWarning, ended_.message());
+    Log(LogLevel::kWarning, std::string(ended_.message()));
   } else if (there < parts_.shares->slabs()) {
     ended_ = absl::FailedPreconditionError(absl::StrCat(
         "tenants' maximums (host_maximum) leave ",
