@@ -54,7 +54,7 @@ class HostShares {
   bool is_fixed(DomainId domain) const { return DomainOf(domain).fixed; }
   // Returns how many slabs all domains have, with those on their way.
   uint64_t Present(const HostTier& host) const;
-  // Returns whether no slab has to leave, those that are leaving included.
+  // Returns whether all slabs may stay, those that are leaving included.
   bool HasRoomForAll(const HostTier& host) const { return Present(host) <= slabs_; }
   // Returns whether no memory is on its way from the system or to it, nor is to leave.
   bool IsSettled(const HostTier& host) const;

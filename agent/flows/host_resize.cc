@@ -1,6 +1,7 @@
 #include "agent/flows/host_resize.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -72,7 +73,8 @@ absl::Status HostResizer::Obstacle() const {
         absl::StrCat("host memory stays at ", now.bytes, " bytes: ", parts_.mover->failure(),
                      "; free some, or raise the limit of the agent's cgroup, and ask again"));
   }
-  if (parts_.executor->Now() < deadline_ && !parts_.waits->ended()) return absl::OkStatus();
+  if (parts_.waits->ended()) return absl::UnavailableError("the agent is stopping");
+  if (parts_.executor->Now() < deadline_) return absl::OkStatus();
   return absl::DeadlineExceededError(
       absl::StrCat("host memory stays at ", now.bytes, " bytes: not all slabs came or left in ",
                    absl::FormatDuration(kHostResizeTimeout), ", which leases and reservations ",
@@ -86,10 +88,10 @@ Task<void> HostResizer::Run() {
     co_await SleepUntil(parts_.executor, parts_.executor->Now() + kMemoryMoveInterval);
   }
   const uint64_t there = parts_.shares->Present(*parts_.host);
-  if (!ended_.ok()) {
+  if (!ended_.ok() && !parts_.waits->ended()) {
     parts_.node_tenants->SetHostSlabs(there);
-    Log(LogLevel::kWarning, ended_.message());
-  } else if (there < parts_.shares->slabs()) {
+    Log(LogLevel::kWarning, std::string(ended_.message()));
+  } else if (ended_.ok() && there < parts_.shares->slabs()) {
     ended_ = absl::FailedPreconditionError(absl::StrCat(
         "tenants' maximums (host_maximum) leave ",
         (parts_.shares->slabs() - there) * parts_.host->slab_bytes(),

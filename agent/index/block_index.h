@@ -181,13 +181,13 @@ class BlockIndex final : public PinHome {
 
   const Parts parts_;
   HostBlocks blocks_;
-  uint64_t padding_bytes_ = 0;
   // By domain, never empty: made anew in place when a domain is dropped.
   std::deque<std::optional<HostOrder>> host_;
   absl::flat_hash_set<DomainId> dropped_;
   std::vector<uint64_t> erasures_;  // By domain.
   std::vector<GpuBlocks*> pools_;
   DiskFollower disk_follower_{this};
+  uint64_t padding_bytes_ = 0;  // Of host memory: padding_bytes().
 };
 
 }  // namespace kvtier
