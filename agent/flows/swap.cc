@@ -15,6 +15,9 @@
 namespace kvtier {
 namespace {
 
+static_assert(sizeof(CopiedBlock) + sizeof(PayloadSum) + sizeof(GpuSlot) + sizeof(uint32_t) <=
+              kBytesPerMovingBlock);
+
 absl::Status SessionEnded() {
   return absl::FailedPreconditionError("the session ended while its sequence was swapped");
 }
