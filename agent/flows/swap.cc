@@ -15,6 +15,9 @@
 namespace kvtier {
 namespace {
 
+static_assert(sizeof(CopiedBlock) + sizeof(PayloadSum) + sizeof(GpuSlot) + sizeof(uint32_t) <=
+              kBytesPerMovingBlock);
+
 absl::Status SessionEnded() {
   return absl::FailedPreconditionError("the session ended while its sequence was swapped");
 }
@@ -80,7 +83,8 @@ Task<absl::StatusOr<SwapId>> SequenceSwapper::SwapOut(SwapOutRequest request) {
     parts_.swapped->GiveUp(*id);
     co_return status;
   }
-  if (!co_await MoveAll(moving)) {
+  co_await MoveAll(moving);
+  if (!moving->done.is_set()) {
     parts_.scope->Spawn(EndLate(*id, moving));
     co_return absl::AbortedError(absl::StrCat("swapping out: the copy took longer than ",
                                               absl::FormatDuration(kCommitTimeout)));
@@ -125,7 +129,7 @@ Task<absl::Status> SequenceSwapper::ReserveHost(const BlockRun& run, Moving* mov
   co_return absl::OkStatus();
 }
 
-Task<bool> SequenceSwapper::MoveAll(std::shared_ptr<Moving> moving) {
+Task<void> SequenceSwapper::MoveAll(std::shared_ptr<Moving> moving) {
   const size_t blocks = moving->blocks.size();
   moving->sums.resize(blocks);
   moving->copies = (blocks + kSwapBlocksPerCopy - 1) / kSwapBlocksPerCopy;
@@ -134,8 +138,11 @@ Task<bool> SequenceSwapper::MoveAll(std::shared_ptr<Moving> moving) {
     const size_t count = std::min(kSwapBlocksPerCopy, blocks - first);
     parts_.scope->Spawn(MoveSome(moving, first, count));
   }
-  co_await parts_.waits->Until(&moving->done, parts_.executor->Now() + kCommitTimeout);
-  co_return moving->done.is_set();
+  // A worker may use its slots again after an error, so on the way in the copy is waited for: its
+  // own deadline ends its session.
+  absl::Time deadline = absl::InfiniteFuture();
+  if (moving->way == Way::kOut) deadline = parts_.executor->Now() + kCommitTimeout;
+  co_await parts_.waits->Until(&moving->done, deadline);
 }
 
 Task<void> SequenceSwapper::MoveSome(std::shared_ptr<Moving> moving, size_t first, size_t count) {
@@ -208,7 +215,8 @@ Task<absl::StatusOr<std::vector<uint32_t>>> SequenceSwapper::SwapIn(SwapInReques
                          .host = std::move(returning.blocks[i].slot)};
   }
   moving->sums = std::move(sums);
-  KVT_CO_RETURN_IF_ERROR(co_await CopyBack(request.id, moving));
+  co_await MoveAll(moving);
+  KVT_CO_RETURN_IF_ERROR(EndCopyBack(request.id, moving));
   // It was granted others meanwhile, perhaps.
   if (status = gpu->grants().CheckRoom(request.session, wanted); !status.ok()) {
     const bool stays = StayOut(request.id, moving.get());
@@ -221,22 +229,19 @@ Task<absl::StatusOr<std::vector<uint32_t>>> SequenceSwapper::SwapIn(SwapInReques
   co_return numbers;
 }
 
-Task<absl::Status> SequenceSwapper::CopyBack(SwapId id, std::shared_ptr<Moving> moving) {
-  if (!co_await MoveAll(moving)) {
+absl::Status SequenceSwapper::EndCopyBack(SwapId id, const std::shared_ptr<Moving>& moving) {
+  if (!moving->done.is_set()) {
     parts_.scope->Spawn(EndLate(id, moving));
-    co_return absl::AbortedError(absl::StrCat("swapping in: the copy took longer than ",
-                                              absl::FormatDuration(kCommitTimeout)));
+    return absl::UnavailableError("swapping in: this agent is stopping");
   }
   if (moving->is_damaged) {
     parts_.swapped->Lose(id);
-    co_return Lost(id, "its bytes in host memory are damaged, and were dropped");
+    return Lost(id, "its bytes in host memory are damaged, and were dropped");
   }
-  if (!moving->status.ok()) {
-    if (!StayOut(id, moving.get())) co_return Lost(id, "the device was lost while it was copied");
-    co_return absl::AbortedError(
-        absl::StrCat("swapping in: the copy failed: ", moving->status.message()));
-  }
-  co_return absl::OkStatus();
+  if (moving->status.ok()) return absl::OkStatus();
+  if (!StayOut(id, moving.get())) return Lost(id, "the device was lost while it was copied");
+  return absl::AbortedError(
+      absl::StrCat("swapping in: the copy failed: ", moving->status.message()));
 }
 
 Task<void> SequenceSwapper::EndLate(SwapId id, std::shared_ptr<Moving> moving) {

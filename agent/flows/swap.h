@@ -77,8 +77,8 @@ class SequenceSwapper {
   Task<absl::StatusOr<SwapId>> SwapOut(SwapOutRequest request);
   // Brings a sequence back, and returns the slots of its blocks in their order. Errors, after which
   // it is out as before: kInvalidArgument; kResourceExhausted, its turn for slots did not come by
-  // the deadline; kAborted, as above. Errors after which it is gone: kNotFound, there is none;
-  // kDataLoss, its bytes are damaged; kFailedPrecondition, the session ended.
+  // the deadline; kAborted, the copy failed. Errors after which it is gone: kNotFound, there is
+  // none; kDataLoss, its bytes are damaged; kFailedPrecondition, the session ended.
   Task<absl::StatusOr<std::vector<uint32_t>>> SwapIn(SwapInRequest request);
 
   // Returns how many bytes of host memory the domain's swapped sequences may take.
@@ -92,11 +92,13 @@ class SequenceSwapper {
   struct Moving;
   // Takes room in host memory for every block. Errors: as SwapOut().
   Task<absl::Status> ReserveHost(const BlockRun& run, Moving* moving);
-  // Moves all blocks, several copies at a time. False: they did not arrive in time, and go on.
-  Task<bool> MoveAll(std::shared_ptr<Moving> moving);
+  // Moves all blocks, several copies at a time. It ends when all have arrived, which sets
+  // moving->done, or before: on the way out after kCommitTimeout, and when the agent stops.
+  Task<void> MoveAll(std::shared_ptr<Moving> moving);
   Task<void> MoveSome(std::shared_ptr<Moving> moving, size_t first, size_t count);
-  // Brings the blocks into the slots that were taken for them. Errors: as SwapIn().
-  Task<absl::Status> CopyBack(SwapId id, std::shared_ptr<Moving> moving);
+  // Says how the copy on the way in ended. Errors: as SwapIn(), after which the sequence is out
+  // still, or gone.
+  absl::Status EndCopyBack(SwapId id, const std::shared_ptr<Moving>& moving);
   // Notes that the blocks that went out or came back too late are where they were before.
   Task<void> EndLate(SwapId id, std::shared_ptr<Moving> moving);
   // Lets the sequence stay out. False: a block of it has no host memory any more, so it is lost.

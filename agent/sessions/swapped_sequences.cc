@@ -9,6 +9,8 @@
 namespace kvtier {
 namespace {
 
+static_assert(sizeof(SwappedBlock) <= kBytesPerSwappedBlock);
+
 absl::Status Full(const char* what, uint64_t used, uint64_t more, uint64_t limit) {
   return absl::ResourceExhaustedError(
       absl::StrCat("swapping out: ", more, " ", what, " more than the ", used,

@@ -46,8 +46,7 @@ enum {
   KVTIER_ABSENT = -4,    /* No agent, or it does not answer, where that is no miss. */
   KVTIER_INTERNAL = -5,  /* Out of memory. */
   KVTIER_CODEC = -6,     /* kvtier_encode(), kvtier_decode() only: they say what it means. */
-  KVTIER_DAMAGED = -7,   /* kvtier_copy_out(), in kvtier_copy.h: the block's sum differs; and
-                          * kvtier_kv_swap_in(): blocks were lost while they were out. */
+  KVTIER_DAMAGED = -7,   /* kvtier_copy_out(), kvtier_kv_swap_in() only: bytes are not theirs. */
   KVTIER_ENDED = -8      /* kvtier_copy_out() only: the lease or the session ended. */
 };
 
@@ -342,8 +341,8 @@ int64_t kvtier_poll(kvtier_client* client, kvtier_completion* completions, size_
  * A worker's sequences in slots of the node's GPU pool that are its own, as block tables:
  * they grow on demand, forks share blocks and copy before they write, whole sequences are
  * swapped out to the agent's host memory, and back in. For pools that the host can touch.
- * Nothing here calls the agent but kvtier_take_kv() and the two swaps. KVTIER_INVALID, where
- * nothing else is said: there is no such sequence, or it is swapped out. An error changes nothing. */
+ * kvtier_take_kv() and the two swaps alone call the agent. KVTIER_INVALID, where nothing else is
+ * said: there is no such sequence, or it is swapped out. An error changes nothing. */
 
 typedef struct {
   size_t struct_size;
@@ -378,12 +377,11 @@ int kvtier_kv_fork(kvtier_kv* kv, uint64_t sequence, uint64_t* fork);
 /* Forgets all but the first `tokens`; KVTIER_INVALID also when it has fewer. */
 int kvtier_kv_truncate(kvtier_kv* kv, uint64_t sequence, uint64_t tokens);
 int kvtier_kv_free(kvtier_kv* kv, uint64_t sequence);
-/* Out of the pool, together. KVTIER_EXHAUSTED: the tenant's host memory has no room for them.
- * KVTIER_ABSENT, of both: there is no agent, or it could not copy them. */
+/* Out of the pool, together. KVTIER_EXHAUSTED: no room. KVTIER_ABSENT, of both: no agent. */
 int kvtier_kv_swap_out(kvtier_kv* kv, const uint64_t* sequences, size_t count);
 /* One of them back, whole. KVTIER_INVALID: it is not out, or another that is out is ahead of
  * it; kvtier_last_error() names that one. KVTIER_EXHAUSTED: too few slots to come back.
- * KVTIER_DAMAGED: blocks of it are lost for good; free it and compute it again. */
+ * KVTIER_DAMAGED: blocks of it are lost for good: free it. */
 int kvtier_kv_swap_in(kvtier_kv* kv, uint64_t sequence);
 /* 1, and the one that may come back into *sequence; 0: none is out. */
 int64_t kvtier_kv_next_return(const kvtier_kv* kv, uint64_t* sequence);

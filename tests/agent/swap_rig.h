@@ -27,7 +27,7 @@ class SwapRig : public ::testing::Test {
 
   GpuTier& gpu() { return rig_.agent->gpus().at(0); }
   SwappedSequences& swapped() { return rig_.agent->sessions().swapped(); }
-  DomainId domain() { return rig_.NameRun(rig_.session, 0, 1).domain; }
+  DomainId domain() const { return gpu_domain_; }
   uint64_t used_slots() { return gpu().pool().used_bytes() / kRigBlockBytes; }
   uint64_t used_host() { return rig_.agent->host().slots(domain()).used_bytes() / kRigBlockBytes; }
   std::span<std::byte> Slot(uint32_t number) {
@@ -71,6 +71,7 @@ class SwapRig : public ::testing::Test {
   }
 
   AgentRig rig_{{.slots = kSwapRigQuota * kSwapPart, .gpu_slots = 12, .disk = false}};
+  const DomainId gpu_domain_ = rig_.agent->gpus().at(0).domain();
 };
 
 }  // namespace kvtier::testing

@@ -162,6 +162,66 @@ class LineTest(unittest.TestCase):
         self.assertIsNone(kv.next_return())
 
 
+@needs_agent
+class SwapTest(unittest.TestCase):
+    """Sequences in the agent's host memory, without a model."""
+
+    def setUp(self):
+        import kvtier
+
+        # A quarter of 12 MiB: four blocks.
+        self.agent = Agent("--host_bytes=12MiB", "--slab_bytes=1MiB")
+        self.addCleanup(self.agent.kill)
+        self.client = self.agent.client()
+        self.addCleanup(self.client.close)
+        self.kv = self.client.paged_kv(self.client.register_space(kvtier.SpaceSpec(
+            model="swap", weights_digest=bytes(32), dtype="float32", layout="any", layers=30,
+            kv_heads=3, head_dim=64, tokens_per_block=16, block_bytes=BLOCK_BYTES)), 6)
+
+    def at(self, sequence, block):
+        """The place of the block's first byte in the pool."""
+        return self.kv.slots(sequence)[block] * self.kv.slot_bytes
+
+    def test_a_sequence_comes_back_from_host_memory_with_its_bytes(self):
+        first, second = self.kv.open(), self.kv.open()
+        self.kv.append(first, 3 * 16)
+        for block in range(3):
+            self.kv.memory[self.at(first, block)] = 100 + block
+        self.kv.swap_out([first])
+        self.assertEqual(self.kv.swapped_bytes, 3 * BLOCK_BYTES)
+        self.kv.append(second, 6 * 16)
+        for block in range(6):
+            self.kv.memory[self.at(second, block)] = 1
+        self.kv.free(second)
+        self.kv.swap_in(first)
+        self.assertEqual([self.kv.memory[self.at(first, block)] for block in range(3)],
+                         [100, 101, 102])
+
+    def test_beyond_the_tenants_quota_nothing_goes_out(self):
+        sequence = self.kv.open()
+        self.kv.append(sequence, 5 * 16)
+        with self.assertRaisesRegex(BlockingIOError, "bytes of a tenant"):
+            self.kv.swap_out([sequence])
+        self.assertFalse(self.kv.facts(sequence).away)
+        self.kv.truncate(sequence, 4 * 16)
+        self.kv.swap_out([sequence])
+        self.assertTrue(self.kv.facts(sequence).away)
+
+    def test_without_its_agent_nothing_is_swapped(self):
+        first, second = self.kv.open(priority=1), self.kv.open()
+        for sequence in (first, second):
+            self.kv.append(sequence, 16)
+        self.kv.swap_out([first])
+        self.agent.kill()
+        with self.assertRaises(RuntimeError):
+            self.kv.swap_out([second])
+        with self.assertRaises(RuntimeError):
+            self.kv.swap_in(first)
+        self.assertTrue(self.kv.facts(first).away)
+        self.assertFalse(self.kv.facts(second).away)
+        self.assertFalse(self.kv.valid())
+
+
 @needs_model
 @needs_agent
 class PoolLossTest(unittest.TestCase):

@@ -130,8 +130,8 @@ TEST_F(HostileWorkerTest, GarbageInsteadOfAMessageIsAnsweredByEveryCall) {
   const std::string good = onboard.SerializeAsString();
   for (const char* const method :
        {"RegisterSpace", "Match", "Onboard", "OnboardParts", "TakeTicket", "RedeemTicket",
-        "Prefetch", "Advise", "Reserve", "Commit", "TakeSlots", "Release", "Delete", "Ping",
-        "NoSuchCall"}) {
+        "Prefetch", "Advise", "Reserve", "Commit", "TakeSlots", "SwapOut", "SwapIn", "Release",
+        "Delete", "Ping", "NoSuchCall"}) {
     for (size_t i = 0; i < Tries() / 6; ++i) {
       std::string message = i % 2 == 0 ? Noise(random_() % 600) : good;
       for (size_t changes = random_() % 4; i % 2 == 1 && changes > 0; --changes) {
