@@ -25,8 +25,8 @@ inline constexpr size_t kMaxSpacesPerSession = 16;
 inline constexpr size_t kMaxSpacesDescribed = 256;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
 inline constexpr size_t kMaxLeases = 262144;  // Of all sessions together.
-// Of a tenant: tickets, and blocks that they pin; of a domain: the part of its host memory, one in
-// so many bytes, and the part that a member of a share group may take of what others leave of that.
+// Tickets of a tenant and blocks that they pin; the part of a domain's host memory that all tickets
+// may pin, one in so many bytes, and the part that a share group's member may take of the rest.
 inline constexpr size_t kMaxTicketsPerDomain = 1024;
 inline constexpr size_t kMaxTicketBlocks = 65536;
 inline constexpr uint64_t kTicketPart = 2;

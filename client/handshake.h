@@ -48,8 +48,8 @@ absl::Status SendPacket(PacketSocket* socket, const Packet& packet, absl::Time d
 }
 
 struct Welcomed {
-  std::string token;                   // Of the session, 16 bytes.
-  std::optional<TenantKey> group_key;  // As Session has it.
+  std::string token;                   // Token of the session, 16 bytes.
+  std::optional<TenantKey> group_key;  // Session::group_key().
   bool may_write = true;
 };
 

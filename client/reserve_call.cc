@@ -28,7 +28,7 @@ bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
   connection_ = connection;
   memory_ = to_gpu ? BlockMemory::GpuPool(connection->session())
                    : BlockMemory::Arena(connection->session()->write_memory());
-  // Who may only read is told so by the agent.
+  // A reader of a share group is told by the agent why it may not write.
   if (memory_.none() && connection->session()->may_write()) return false;
   messages.request.set_target(to_gpu ? v1::TIER_GPU : v1::TIER_HOST);
   messages.request.set_timeout_ms(AgentTimeoutMs(messages.timeout));

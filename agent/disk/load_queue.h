@@ -24,7 +24,7 @@ enum class Urgency : uint8_t { kForeground, kPrefetch };
 struct QueuedLoad {
   BlockKey key;
   DomainId domain{};                       // Domain that the block lies in.
-  std::optional<DomainId> member{};        // As BlockRun has it; so payer().
+  std::optional<DomainId> member{};        // Member that asks, as BlockRun::member.
   uint64_t bytes = 1;                      // That are read: the cost of its turn.
   BlockLengths lengths;                    // That blocks of its space may have.
   Urgency urgency = Urgency::kForeground;  // As it is now.

@@ -3,9 +3,9 @@
 // Until then the blocks stay pinned by the ticket, whoever took it lives or not.
 // docs/design/tickets.md.
 //
-// Who redeems names 128 random bits and is of the tenant that took the ticket, in the same domain:
-// any other ticket is one that was never there. A ticket ends when every rank has redeemed it, at
-// its deadline, by release, or with the agent.
+// A session that redeems names 128 random bits and is of the tenant that took the ticket, in the
+// same domain: any other ticket is one that was never there. A ticket ends when every rank has
+// redeemed it, at its deadline, by release, or with the agent.
 //
 // Executor thread only. Bounded for each tenant: kMaxTicketsPerDomain, kMaxTicketBlocks; and in
 // each domain: one in kTicketPart of its host memory, of which a member of a share group may take
@@ -119,7 +119,7 @@ class Tickets {
   const Parts parts_;
   absl::flat_hash_map<TicketId, Ticket> tickets_;
   std::set<std::pair<absl::Time, TicketId>> by_deadline_;
-  absl::flat_hash_map<TicketHolder, Use> use_;  // Of holders that have tickets.
+  absl::flat_hash_map<TicketHolder, Use> use_;  // By holder that has tickets.
 };
 
 }  // namespace kvtier

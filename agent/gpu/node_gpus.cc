@@ -64,7 +64,7 @@ GpuTier* NodeGpus::Of(SessionId session, DomainId domain) const {
 }
 
 GpuTier* NodeGpus::For(const BlockRun& run) const {
-  // Who maps a pool may write all of it, and a member of a share group may perhaps read alone.
+  // A process that maps a pool can write all of it, and a member of a share group may be a reader.
   if (run.member.has_value()) return nullptr;
   GpuTier* const tier = Of(run.session, run.domain);
   return tier != nullptr && tier->Serves(run.domain, run.lengths) ? tier : nullptr;

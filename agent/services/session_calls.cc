@@ -36,7 +36,7 @@ absl::StatusOr<SessionTenants> TenantsOf(Agent* agent, SessionId session) {
 absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
                                                       const DescriptorSocket::Wish& wish) {
   KVT_ASSIGN_OR_RETURN(const SessionTenants of, TenantsOf(agent, wish.session));
-  // Who maps a pool may write all of it: it serves its own tenant alone.
+  // A process that maps a pool can write all of it, so it serves its own tenant alone.
   if (of.in_group()) return absl::NotFoundError("a share group has no GPU pool for its members");
   const DomainId domain = of.home->domain;
   if (wish.device) {
@@ -99,8 +99,9 @@ absl::StatusOr<DescriptorSocket::Shared> ShareArena(Agent* agent,
                                   .moves = agent->HostMemoryMoves(domain) ? 1U : 0U};
   if (wish.kind == wire::DescriptorKind::kArenaRead) return shared;
   if (!of.may_write) return absl::NotFoundError("the session may only read");
-  if (agent->sessions().staging().enabled())
+  if (agent->sessions().staging().enabled()) {
     return absl::NotFoundError("workers of this node stage");
+  }
   shared.fd = arena.read_write_fd();
   return shared;
 }
@@ -136,7 +137,8 @@ DescriptorSocket::Calls SessionCalls(Agent* agent) {
                 return CallOn(executor, [&]() -> absl::StatusOr<SessionId> {
                   // One of them may have been dropped, or be a member no more, since it proved
                   // itself.
-                  const absl::string_view group = of.in_group() ? of.home->name : "";
+                  const absl::string_view group =
+                      of.in_group() ? absl::string_view(of.home->name) : "";
                   if (agent->options().tenants.Admitted(of.payer->name, group) != of) {
                     return absl::NotFoundError("the tenant is let in no more");
                   }

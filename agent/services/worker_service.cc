@@ -42,7 +42,7 @@ Task<absl::Status> WorkerService::IfMayWrite(const std::string* session_token,
         of.home->name, "'; put them as a tenant that may write, or let it: kvtier tenants set ",
         of.home->name, " --write ", of.payer->name));
   }
-  co_return co_await std::move(task);
+  co_return co_await task;
 }
 
 absl::StatusOr<absl::Time> WorkerService::DeadlineOf(const Context& context,

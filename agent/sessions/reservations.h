@@ -53,7 +53,7 @@ struct PendingBlock {
   BlockMeta meta;       // Without its sum, unless `summed`.
   bool summed = false;  // The worker took the sum, which is its word.
   DomainId domain{};    // Domain that it is to lie in.
-  // As BlockRun has it; so payer().
+  // Member that puts it, as BlockRun::member.
   std::optional<DomainId> member{};
   ReuseHint hint{};  // Hint of the request that puts it.
   HostSlot host;

@@ -37,10 +37,6 @@ class WorkerSessions {
   // Errors: kResourceExhausted, at the share of kMaxSessions of the tenant that pays; those that
   // are closed and may still write count.
   absl::StatusOr<SessionId> Open(const SessionTenants& of, const SessionToken& token);
-  // Does so for a session of the tenant's own.
-  absl::StatusOr<SessionId> Open(const Tenant& tenant, const SessionToken& token) {
-    return Open(SessionTenants::Own(tenant), token);
-  }
   // Returns the page of steps by which the session works on its GPU's pool. Errors: kNotFound, the
   // node has no pool for it, as for every session in a share group, or it is closed;
   // GpuWorkers::Attach()'s.

@@ -71,7 +71,7 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
     return CallOn(&executor_, [this] {
       const SessionToken token{static_cast<uint8_t>(++opened_)};
       const Tenant& tenant = agent_->options().tenants.OfDomain(DomainId{0});
-      Worker worker{.session = *agent_->sessions().Open(tenant, token),
+      Worker worker{.session = *agent_->sessions().Open(SessionTenants::Own(tenant), token),
                     .write = agent_->host().arena(tenant.domain).bytes()};
       KVT_CHECK(*agent_->sessions().table().AddSpace(worker.session,
                                                      testing::TestSpace(kBlockBytes)) == 1);

@@ -123,24 +123,24 @@ TEST_F(HangupTest, WhoMayStillWriteCountsAsASession) {
   // A quarter is the other tenant's guarantee.
   constexpr size_t kShare = kMaxSessions - kMaxSessions / 4;
   while (rig_.agent->sessions().table().size() < kShare - 1) {
-    ASSERT_TRUE(rig_.agent->sessions().Open(tenant, NextToken()).ok());
+    ASSERT_TRUE(rig_.agent->sessions().Open(SessionTenants::Own(tenant), NextToken()).ok());
   }
-  const auto refused = rig_.agent->sessions().Open(tenant, NextToken());
+  const auto refused = rig_.agent->sessions().Open(SessionTenants::Own(tenant), NextToken());
   EXPECT_EQ(
       refused.status().message(),
       "sessions: the tenant has 768 of the node's 1024, and 256 are kept for other tenants; 1 "
       "in use are of workers that hung up and may still write");
   const Tenant& other = rig_.agent->options().tenants.OfDomain(DomainId{1});
   while (rig_.agent->sessions().table().size() < kMaxSessions - 1) {
-    ASSERT_TRUE(rig_.agent->sessions().Open(other, NextToken()).ok());
+    ASSERT_TRUE(rig_.agent->sessions().Open(SessionTenants::Own(other), NextToken()).ok());
   }
   EXPECT_EQ(
-      rig_.agent->sessions().Open(other, NextToken()).status().message(),
+      rig_.agent->sessions().Open(SessionTenants::Own(other), NextToken()).status().message(),
       "sessions: all 1024 of the node are in use; 1 in use are of workers that hung up and may "
       "still write");
   rig_.agent->Audit();
   rig_.agent->sessions().WritesOver(leaving_);
-  EXPECT_TRUE(rig_.agent->sessions().Open(tenant, NextToken()).ok());
+  EXPECT_TRUE(rig_.agent->sessions().Open(SessionTenants::Own(tenant), NextToken()).ok());
 }
 
 // A worker that writes by its CPU is in no step.

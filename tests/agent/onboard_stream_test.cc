@@ -113,8 +113,8 @@ class OnboardStreamTest : public ::testing::Test {
                                                  .coordinator = &coordinator_});
     KVT_CHECK(AwaitOn(&executor_, agent_->scope(), agent_->Start()).ok());
     CallOn(&executor_, [this] {
-      session_ = *agent_->sessions().Open(agent_->options().tenants.OfDomain(DomainId{0}),
-                                          SessionToken{1});
+      session_ = *agent_->sessions().Open(
+          SessionTenants::Own(agent_->options().tenants.OfDomain(DomainId{0})), SessionToken{1});
       return *agent_->sessions().table().AddSpace(session_, testing::TestSpace(kBlockBytes));
     });
     const auto reserved = CallOn(&executor_, [this] {

@@ -244,7 +244,7 @@ class GroupGpuTest : public ShareGroupsTest {
   GroupGpuTest() : ShareGroupsTest(AgentRig::Shape{.gpu_slots = 4, .gpu_tenant = kGroupName}) {}
 };
 
-// Who maps the pool may write all of it.
+// A process that maps the pool can write all of it.
 TEST_F(GroupGpuTest, ThePoolOfTheGroupIsItsOwnWorkersAlone) {
   const SessionId own = rig_->Open(2);
   const SessionId writer = OpenIn(kWriterName);

@@ -59,7 +59,8 @@ class Flags(unittest.TestCase):
                 for line in lines:
                     words = line.partition("#")[0].split()
                     for word in words[1:]:
-                        self.assertRegex(word, r"^(host|disk|gpu)_(guaranteed|maximum|weight)=\S+$")
+                        self.assertRegex(word, r"^((host|disk|gpu)_(guaranteed|maximum|weight)=\S+"
+                                               r"|members=\S+:(read|write)(,\S+:(read|write))*)$")
 
     def test_the_unit_s_memory_holds_the_tiers_of_its_flag_file(self):
         flags = manifests.parse_flags((SYSTEMD / "agent.flags").read_text().splitlines())

@@ -67,7 +67,7 @@ class ShareGroupsTest : public ::testing::Test {
   TestWorkerOptions Alpha() const { return Of("alpha", kAlphaSecret); }
   TestWorkerOptions Beta() const { return Of("beta", kBetaSecret); }
 
-  // What the agent answers to a session in a group.
+  // Returns what the agent answers to a session in a group.
   std::optional<wire::Welcome> Welcomed(const std::string& tenant, const std::string& secret,
                                         const std::string& group) {
     RawSession session(agent_->socket_dir());
@@ -220,7 +220,7 @@ TEST_F(RawReaderTest, HasNoStagingRegionEither) {
   }
 }
 
-// Who was removed keeps what it has mapped, and is handed nothing more.
+// A member that was removed keeps what it has mapped, and is handed nothing more.
 TEST_F(RawReaderTest, IsHandedNothingOnceItIsNoMember) {
   Open();
   ASSERT_TRUE(Set("beta", v1::GROUP_ACCESS_NONE).ok());
@@ -231,7 +231,7 @@ TEST_F(RawReaderTest, IsHandedNothingOnceItIsNoMember) {
             grpc::StatusCode::FAILED_PRECONDITION);
 }
 
-// What a member is told to name blocks with would else let a reader in as the group itself.
+// The key that names the group's blocks would else let a reader in as the group itself.
 TEST_F(RawReaderTest, TheKeyThatItIsToldDoesNotProveTheGroup) {
   Open();
   EXPECT_EQ(welcome_.group_key, TenantKey::FromSecret(kGroupSecret).bytes);

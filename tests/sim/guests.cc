@@ -54,7 +54,8 @@ Task<bool> GuestVisit::Come() {
   token[0] = static_cast<uint8_t>(parts_.node->number());
   token[1] = static_cast<uint8_t>(domain_);
   token[2] = 0xff;  // No worker draws so few bits.
-  const absl::StatusOr<SessionId> session = agent_.sessions().Open(tenant, token);
+  const absl::StatusOr<SessionId> session =
+      agent_.sessions().Open(SessionTenants::Own(tenant), token);
   if (!session.ok()) co_return false;
   session_ = *session;
   space_id_ = agent_.sessions().table().AddSpace(session_, Space(kGuestSpace)).value();

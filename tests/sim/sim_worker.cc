@@ -55,7 +55,8 @@ Task<bool> SimWorker::Connect() {
   SessionToken token{};
   for (uint8_t& byte : token) byte = static_cast<uint8_t>(random_.Next());
   const Tenant& tenant = agent.options().tenants.OfDomain(static_cast<DomainId>(identity_.tenant));
-  const absl::StatusOr<SessionId> session = agent.sessions().Open(tenant, token);
+  const absl::StatusOr<SessionId> session =
+      agent.sessions().Open(SessionTenants::Own(tenant), token);
   if (!session.ok()) co_return false;
   session_ = *session;
   if (order_ == nullptr || incarnation_ != node_->incarnation()) {

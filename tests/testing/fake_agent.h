@@ -23,7 +23,7 @@ struct FakeAgentOptions {
   std::string socket_dir;     // Must exist.
   std::string tenant_secret;  // What a session must prove.
   std::string group{};        // Share group that it must name; empty: none.
-  bool may_write = true;      // What Welcome says of it.
+  bool may_write = true;      // Welcome::may_write.
   size_t slots = 64;
   uint64_t slot_bytes = 8192;  // Blocks may be as long; a multiple of 4096.
   absl::Duration lease = absl::Seconds(10);
