@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "agent/services/worker_service.h"
 #include "core/check.h"
 #include "grpcpp/support/server_callback.h"
@@ -137,7 +138,8 @@ class WorkerCalls {
     v1::Sequence* const sequence = request.add_sequences();
     sequence->set_space_id(worker.space);
     for (const EngineKey& key : AgentRig::Keys(first, count)) {
-      sequence->mutable_engine_keys()->append(key.bytes());
+      const absl::string_view bytes = key.bytes();
+      sequence->mutable_engine_keys()->append(bytes.data(), bytes.size());
     }
     sequence->add_key_bytes(static_cast<uint32_t>(TestEngineKey(first).bytes().size()));
     return request;
