@@ -21,7 +21,6 @@ struct Reach {
 using Reaches = std::array<Reach, kMaxHoldersPerKey>;  // Parallel to HolderSet::entries.
 
 // Goes from the end of the run: a holder reaches one block farther than from the next block.
-// from the next block.
 std::vector<Reaches> MeasureReach(std::span<const HolderSet> run) {
   size_t indices = 0;
   for (const HolderSet& holders : run) {

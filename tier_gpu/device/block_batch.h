@@ -48,7 +48,6 @@ struct BlockOutcomes {
   // an encoding are zero. In: the size of the raw block, and the codec it was stored with. 0 bytes:
   // the input is no encoding of this codec and shape, and the content of the scattered rows is
   // undefined.
-  // codec and shape, and what was scattered is anything.
   std::array<kernels::CodecOutcome, kMaxBatchBlocks> codecs{};
   // SumPayload() over the block_bytes as stored, 128 bits. `bytes` is 0 if no sum was asked for or
   // block_bytes is below kLeastSummedBytes. Undefined for a block that is not stored or is no

@@ -98,7 +98,6 @@ class CudaLane {
   // kUnavailable and CUDA's text, once nothing of it runs any more; the lane goes on. Errors mean
   // that the device is lost: an error that CUDA returns for all calls (Failure()), or one of a call
   // that keeps the lane's order.
-  // lane's order.
   absl::Status Feed();
   // Ends the operations that have ended according to the word.
   void Observe(absl::Time now);
