@@ -11,13 +11,14 @@
 namespace kvtier {
 namespace {
 
-// Beside the one of each report: all shards in about two minutes even when idle.
+// Sweeps in a tick, beside the one of each report: all shards in about two minutes even when idle.
 constexpr int kSweepsPerTick = 8;
 
-// A version beyond it is nobody's: who reports it must not use up the numbers.
+// Largest version accepted from a node: a node that reports a larger one must not use up the
+// numbers.
 constexpr uint64_t kMaxTenantsHeard = uint64_t{1} << 62;
 
-// FNV-1a, 64 bit: the same number for the same asker in every run of a simulation.
+// Returns the 64-bit FNV-1a hash: the same number for the same asker in every run of a simulation.
 uint64_t NumberOf(const NodeId& id) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : id.str()) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
@@ -98,7 +99,7 @@ absl::Status Coordinator::CheckEpoch(Node* node, const Report& report) {
   if (node->epoch == report.node_epoch) return absl::OkStatus();
   const auto before = std::find(node->succeeded.begin(), node->succeeded.end(), report.node_epoch);
   if (before != node->succeeded.end()) {
-    // Nobody speaks for the later one any more: the name is this one's again.
+    // No agent speaks for the later epoch any more: the name belongs to this epoch again.
     const bool silent = clock_->Now() - node->last_heard > options_.node_timeout;
     if (!silent) return RefuseTwin(node, report);
     node->succeeded.erase(before);
@@ -153,7 +154,7 @@ void Coordinator::Follow(Node* node, const Report& report) {
   stats_.deltas += report.deltas.size() - known;
   const uint64_t end = report.first_sequence + report.deltas.size();
   node->next_sequence = std::max(node->next_sequence, end);
-  // An end told again, of a snapshot before this one, ends nothing.
+  // The repeated end of an earlier snapshot ends nothing.
   if (report.snapshot_end && end == node->next_sequence) node->stream = Stream::kWhole;
 }
 
@@ -165,7 +166,7 @@ LocateReply Coordinator::Locate(const LocateQuery& query) {
            node->StateAt(now, options_.node_timeout) == NodeState::kLive;
   };
   std::vector<HolderSet> held;
-  std::vector<size_t> positions;  // In the query, of each of `held`.
+  std::vector<size_t> positions;  // Position in the query of each of `held`.
   for (size_t i = 0; i < query.keys.size(); ++i) {
     const HolderSet holders = directory_.FindUsable(query.keys[i], usable);
     if (holders.size > 0) {

@@ -1,9 +1,9 @@
-// Coordinator decides: it follows the agents' streams of deltas, keeps the
-// directory, and says who holds a run of blocks. All of it is soft state; what is
-// lost is told again. No I/O and no threads: the service and the simulator drive it.
+// Coordinator follows the agents' streams of deltas, keeps the directory, and says which nodes hold
+// a run of blocks. All of it is soft state: after a loss the agents report it again. It has no I/O
+// and no threads: the service and the simulator drive it.
 //
-// What it says is a hint. It may say too little (a stream not followed, a full
-// table); it says too much only until the next report of the holder.
+// Its answers are hints. It may know too little (a stream not followed, a full table); it claims
+// too much only until the holder's next report.
 #ifndef KVTIER_COORDINATOR_COORDINATOR_H_
 #define KVTIER_COORDINATOR_COORDINATOR_H_
 
@@ -26,42 +26,42 @@
 namespace kvtier {
 
 struct CoordinatorOptions {
-  // A node not heard for longer is silent: Locate does not name it.
+  // Time after which a node that sends no report is silent: Locate does not name it.
   absl::Duration node_timeout = absl::Seconds(5);
-  // A node not heard for longer is forgotten. A silent one that comes back sooner,
-  // its stream unbroken, is trusted at once.
+  // Time after which a silent node is forgotten. A silent node that comes back sooner, with its
+  // stream unbroken, is trusted at once.
   absl::Duration forget_after = absl::Minutes(5);
-  // Nodes in the table; one more is refused.
+  // Maximum number of nodes in the table; one more is refused.
   size_t max_nodes = 4096;
-  // Keys in the directory; one more is not learned. Near 60 bytes each.
+  // Maximum number of keys in the directory; one more is not learned. Near 60 bytes each.
   size_t max_keys = size_t{8} << 20;
 };
 
 struct CoordinatorStats {
   uint64_t reports = 0;
-  uint64_t deltas = 0;            // Applied.
-  uint64_t duplicate_deltas = 0;  // Told again, ignored.
-  uint64_t snapshots = 0;         // Begun.
-  uint64_t resyncs = 0;           // Asked for.
+  uint64_t deltas = 0;            // Number applied.
+  uint64_t duplicate_deltas = 0;  // Number reported again, and ignored.
+  uint64_t snapshots = 0;         // Number begun.
+  uint64_t resyncs = 0;           // Number requested.
   uint64_t locate_requests = 0;
   uint64_t located_blocks = 0;
   uint64_t refused_nodes = 0;
-  uint64_t refused_twins = 0;  // Reports of an agent whose name another one has taken.
+  uint64_t refused_twins = 0;  // Number of reports of agents whose name another agent has taken.
   uint64_t refused_keys = 0;
   uint64_t refused_holders = 0;
-  uint64_t forgotten_nodes = 0;  // Silent for longer than forget_after.
+  uint64_t forgotten_nodes = 0;  // Number of nodes that were silent for longer than forget_after.
 };
 
-// What `kvtier nodes` and `kvtier status` show.
+// Figures that `kvtier nodes` and `kvtier status` show.
 struct NodeView {
   NodeId id;
   Epoch epoch;
   std::string address;
   NodeState state = NodeState::kSyncing;
-  absl::Duration silence;  // Since its last report.
+  absl::Duration silence;  // Time since its last report.
   uint64_t directory_blocks = 0;
   std::vector<TierUsage> tiers;
-  // Another agent of this name, whose reports are refused. Empty: none was heard within
+  // Address of another agent of this name, whose reports are refused. Empty: there was none within
   // kTwinRemembered.
   std::string twin_address;
   absl::Duration twin_silence;
@@ -74,67 +74,69 @@ struct CoordinatorView {
   std::vector<NodeView> nodes;  // Ordered by id.
 };
 
-// Thread-compatible. Invariant: a node whose stream is lost has no blocks.
+// Coordinator makes the decisions. Thread-compatible. Invariant: a node whose stream is lost has no
+// blocks.
 class Coordinator {
  public:
-  static constexpr size_t kRememberedEpochs = 8;  // Of one node, beside the one that speaks.
-  // How long a twin that has fallen silent is still told of, and how often it is logged. One
-  // report is none: it may have been under way when its agent ended.
+  // Epochs remembered of one node, beside the one that speaks.
+  static constexpr size_t kRememberedEpochs = 8;
+  // Time for which a silent twin is still shown, and number of its reports after which it is
+  // logged. A single report does not make a twin: it may have been in flight when its agent ended.
   static constexpr absl::Duration kTwinRemembered = absl::Minutes(1);
   static constexpr uint64_t kReportsOfATwin = 2;
 
-  // REQUIRES: epoch is not 0 and was drawn for this object; the options' durations
-  // are positive, max_nodes is 1..Directory::kMaxEnrolled. `clock` is not owned.
+  // Makes a coordinator. Does not own `clock`. REQUIRES: epoch is not 0 and was drawn for this
+  // object; the options' durations are positive, max_nodes is 1..Directory::kMaxEnrolled.
   Coordinator(const Clock* clock, Epoch epoch, const CoordinatorOptions& options);
 
-  // Takes one report. The epoch that was heard first last is the node's: it is an agent that
-  // started again, or another one that was given the same name, and these look alike until the
-  // epoch before speaks once more. Then it is refused (and logged, once a minute) for as long
-  // as the later one is heard within node_timeout, so that two agents of one name do not
-  // undo each other's reports for ever. A report that does not continue the stream known of its
-  // node (a gap, another epoch of either side, a node not known) makes the node lost and is
-  // answered with resync, unless it begins a snapshot. Deltas seen before are ignored, so a report
-  // may be sent again. REQUIRES: deltas of host and disk only. Errors: kResourceExhausted, the node
-  // is new and the table full (retry later); kFailedPrecondition, another agent of this name has
-  // reported since.
+  // Takes one report. The node's epoch is the one whose first report came last: it belongs to an
+  // agent that started again, or to another agent with the same name. These look alike until the
+  // previous epoch reports once more. That epoch is then refused (and logged, once a minute) as
+  // long as the later one reports within node_timeout, so that two agents of one name do not undo
+  // each other's reports for ever. A report that does not continue the known stream of its node (a
+  // gap, another epoch of either side, an unknown node) makes the stream lost and is answered with
+  // resync, unless it begins a snapshot. Deltas seen before are ignored, so a report may be sent
+  // again.
+  // REQUIRES: deltas of host and disk only. Errors: kResourceExhausted, the node is new and the
+  // table full (retry later); kFailedPrecondition, another agent of this name has reported since.
   absl::StatusOr<ReportReply> OnReport(const Report& report);
 
-  // One list for each leading key that a live node other than `asker` holds.
+  // Returns one list for each leading key that a live node other than `asker` holds.
   LocateReply Locate(const LocateQuery& query);
 
-  // Every copy known of `key`, trusted or not, for people.
+  // Returns every known copy of `key`, trusted or not, for operators.
   std::vector<Holder> Lookup(const BlockKey& key) const;
 
-  // Forgets nodes silent for too long and sweeps. To be called about once a second;
-  // nothing that is answered depends on how often.
+  // Forgets nodes that were silent for too long, and sweeps. Call it about once a second; no answer
+  // depends on how often.
   void Tick();
 
-  // Sets the tenants' settings for all nodes. A node that has an older version is told with the
+  // Sets the tenants' settings for all nodes. A node with an older version gets them with the
   // answer to its next report.
   void SetTenants(ClusterTenants tenants) { tenants_ = std::move(tenants); }
-  // Returns a version that every node takes for later than what it knows, also where those settings
-  // were lost here, as far as nodes have reported.
+  // Returns a version that every node takes for later than its own, even if the settings were lost
+  // here, as far as nodes have reported theirs.
   uint64_t NextTenantsVersion() const;
 
-  // New durations, from the settings. REQUIRES: positive.
+  // Sets the durations, from the settings. REQUIRES: positive.
   void SetTimeouts(absl::Duration node_timeout, absl::Duration forget_after);
 
   CoordinatorView snapshot() const;
   Epoch epoch() const { return epoch_; }
-  // CHECKs the invariants of all tables; a pass over every entry.
+  // CHECKs the invariants of all tables; visits every entry.
   void Audit() const;
 
  private:
   absl::StatusOr<Node*> FindOrInsert(const Report& report);
-  // OK: the report is of the epoch that speaks for the node, from now on at the latest.
+  // Returns OK if the report's epoch speaks for the node, from now on at the latest.
   absl::Status CheckEpoch(Node* node, const Report& report);
   absl::Status RefuseTwin(Node* node, const Report& report);
-  // Nothing is believed of the node any more.
+  // Drops everything known of the node.
   void Lose(Node* node);
-  // Applies what is new of a report that continues the node's stream.
+  // Applies the new deltas of a report that continues the node's stream.
   void Follow(Node* node, const Report& report);
 
-  const Clock* const clock_;  // Not owned.
+  const Clock* const clock_;  // Borrowed.
   const Epoch epoch_;
   const absl::Time started_;
   CoordinatorOptions options_;

@@ -88,7 +88,7 @@ grpc::Status CoordinatorAdminService::SetSetting(grpc::ServerContext*,
   if (!stored.ok()) return convert::ToGrpc(stored);
   {
     absl::MutexLock lock(&coordinator_->mu);
-    // Asked for again under the lock: of two changes the later one stays in force.
+    // Read again under the lock, so that of two changes the later one stays in force.
     const CoordinatorSettings now = settings_->current();
     coordinator_->coordinator.SetTimeouts(now.node_timeout, now.forget_after);
   }
@@ -103,7 +103,7 @@ uint64_t CoordinatorAdminService::NextTenantsVersion() {
 
 void CoordinatorAdminService::TellTenants() {
   absl::MutexLock lock(&coordinator_->mu);
-  // Asked for under the lock: of two changes the later one stays in force.
+  // Read under the lock, so that of two changes the later one stays in force.
   coordinator_->coordinator.SetTenants(settings_->tenants());
 }
 

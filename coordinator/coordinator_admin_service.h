@@ -1,5 +1,5 @@
-// CoordinatorAdminService is what `kvtier` asks of the coordinator, on a Unix socket that is
-// the operators' alone.
+// CoordinatorAdminService answers `kvtier`'s requests to the coordinator, on a Unix socket for
+// operators only.
 #ifndef KVTIER_COORDINATOR_COORDINATOR_ADMIN_SERVICE_H_
 #define KVTIER_COORDINATOR_COORDINATOR_ADMIN_SERVICE_H_
 
@@ -12,7 +12,7 @@
 
 namespace kvtier {
 
-// Thread-safe. Owns neither `coordinator` nor `settings`.
+// CoordinatorAdminService is thread-safe. Owns neither `coordinator` nor `settings`.
 class CoordinatorAdminService final : public v1::CoordinatorAdmin::Service {
  public:
   CoordinatorAdminService(GuardedCoordinator* coordinator, SettingsStore* settings,
@@ -21,26 +21,27 @@ class CoordinatorAdminService final : public v1::CoordinatorAdmin::Service {
 
   grpc::Status Status(grpc::ServerContext* context, const v1::CoordinatorStatusRequest* request,
                       v1::CoordinatorStatusResponse* response) override;
-  // By block key only: the coordinator has no tenant's secret to derive one.
+  // Looks up by block key only: the coordinator has no tenant's secret to derive one.
   grpc::Status Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
                       v1::LookupResponse* response) override;
   grpc::Status ListTenants(grpc::ServerContext* context, const v1::ListTenantsRequest* request,
                            v1::ListTenantsResponse* response) override;
-  // Durable before it is answered; each node is told with the answer to its next report.
+  // Stores the settings durably before it answers; each node gets them with the answer to its next
+  // report.
   grpc::Status SetTenant(grpc::ServerContext* context, const v1::SetTenantRequest* request,
                          v1::SetTenantResponse* response) override;
   grpc::Status DropTenant(grpc::ServerContext* context, const v1::DropTenantRequest* request,
                           v1::DropTenantResponse* response) override;
   grpc::Status GetSettings(grpc::ServerContext* context, const v1::GetSettingsRequest* request,
                            v1::GetSettingsResponse* response) override;
-  // Durable before it is answered, and in force from then on.
+  // Stores the setting durably before it answers; it is in force from then on.
   grpc::Status SetSetting(grpc::ServerContext* context, const v1::SetSettingRequest* request,
                           v1::SetSettingResponse* response) override;
 
  private:
-  // Returns the version that a change of the tenants' settings gets.
+  // Returns the version for a change of the tenants' settings.
   uint64_t NextTenantsVersion();
-  // Tells the nodes what is stored now.
+  // Sends the nodes the stored settings.
   void TellTenants();
 
   GuardedCoordinator* const coordinator_;

@@ -1,4 +1,4 @@
-// kvtier-coordinator: which node holds which prefix. Wires by hand, top to bottom.
+// Runs kvtier-coordinator, which knows which node holds which prefix. Wires by hand, top to bottom.
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -49,15 +49,15 @@ constexpr char kBuild[] = "kvtier-coordinator 0.1.0";
 constexpr absl::Duration kStopTimeout = absl::Seconds(5);
 constexpr timespec kTickInterval = {.tv_sec = 1};
 
-// Decisions are serial, so more threads would only wait; an agent has one report and a few
-// Locates under way.
+// Decisions are serial, so more threads would only wait. An agent has one report and a few Locates
+// in flight.
 constexpr int kMaxRpcThreads = 16;
 constexpr RpcDoor::Limits kRemoteLimits = {
     .connections = 4096, .calls = 64, .intake_bytes = size_t{64} << 20, .threads = kMaxRpcThreads};
 constexpr RpcDoor::Limits kAdminLimits = {
     .connections = 64, .calls = 16, .intake_bytes = size_t{16} << 20, .threads = kMaxRpcThreads};
-// What the coordinator may grow by: its directory, full (docs/design/coordinator.md), and all
-// else. Beyond it connections are hung up on.
+// Memory by which the coordinator may grow: its full directory (docs/design/coordinator.md), and
+// everything else. Beyond it connections are closed.
 constexpr uint64_t kMaxDirectoryBytes = uint64_t{1} << 30;
 constexpr uint64_t kMaxOtherGrowth = uint64_t{512} << 20;
 constexpr uint32_t kRoot = 0;
@@ -144,7 +144,8 @@ absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
 
 int main(int argc, char** argv) {
   kvtier::TurnOffLockChecks();
-  // Before any thread starts, so that all inherit it and only sigtimedwait() sees these.
+  // Blocked before any thread starts, so that all threads inherit it and only sigtimedwait() sees
+  // these signals.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);

@@ -1,6 +1,6 @@
-// CoordinatorRemoteAdminService is the face of CoordinatorAdmin for whoever reaches the TCP port:
-// what can be read without naming a block. It answers all else with the path of the socket that
-// does it, until callers over TCP can prove who they are.
+// CoordinatorRemoteAdminService is the part of CoordinatorAdmin that the TCP port offers: requests
+// that read and name no block. It answers all others with the path of the socket that serves them,
+// until callers over TCP can prove who they are.
 #ifndef KVTIER_COORDINATOR_COORDINATOR_REMOTE_ADMIN_SERVICE_H_
 #define KVTIER_COORDINATOR_COORDINATOR_REMOTE_ADMIN_SERVICE_H_
 
@@ -12,8 +12,9 @@
 
 namespace kvtier {
 
-// Thread-safe. REQUIRES: `admin` outlives the server. An RPC that is not named here is answered
-// with UNIMPLEMENTED; tests/integration/doors_test.cc wants each to be placed.
+// CoordinatorRemoteAdminService is thread-safe. REQUIRES: `admin` outlives the server. An RPC that
+// is not named here is answered with UNIMPLEMENTED; tests/integration/doors_test.cc requires a
+// place for each.
 class CoordinatorRemoteAdminService final : public v1::CoordinatorAdmin::Service {
  public:
   CoordinatorRemoteAdminService(CoordinatorAdminService* admin, std::string admin_socket)

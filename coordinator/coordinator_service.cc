@@ -8,8 +8,8 @@ namespace {
 static_assert(kMaxHoldersPerReply <= convert::kMaxHoldersPerBlock);
 static_assert(CoordinatorOptions{}.max_nodes <= convert::kMaxNodesPerReply);
 
-// Nobody waits for the answer any more. A report that is applied although its agent
-// has given up on it is only a duplicate later; not applying it is cheaper.
+// Returns the status for a caller that no longer waits. A report that is applied although its agent
+// has given up on it is only a duplicate later, but not applying it is cheaper.
 grpc::Status GivenUp() {
   return grpc::Status(grpc::StatusCode::CANCELLED, "the caller gave up before its turn");
 }

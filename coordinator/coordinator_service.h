@@ -1,5 +1,5 @@
-// CoordinatorService is the wire side of Report and Locate: it validates, asks the
-// Coordinator under its lock, and answers.
+// CoordinatorService is the wire side of Report and Locate: it validates, calls the Coordinator
+// under its lock, and answers.
 #ifndef KVTIER_COORDINATOR_COORDINATOR_SERVICE_H_
 #define KVTIER_COORDINATOR_COORDINATOR_SERVICE_H_
 
@@ -11,7 +11,8 @@
 
 namespace kvtier {
 
-// Thread-safe. Does not own `coordinator`. `build` names the program to agents.
+// CoordinatorService is thread-safe. Does not own `coordinator`. `build` names the program to
+// agents.
 class CoordinatorService final : public v1::Coordinator::Service {
  public:
   CoordinatorService(GuardedCoordinator* coordinator, std::string build)

@@ -7,7 +7,7 @@
 namespace kvtier {
 namespace {
 
-// The place of `node` in `entries`, or their number.
+// Returns the place of `node` in `entries`, or their number.
 size_t PlaceOf(NodeIndex node, std::span<const NodeCopies> entries) {
   const auto found = std::find_if(entries.begin(), entries.end(),
                                   [node](NodeCopies copies) { return copies.node() == node; });
@@ -34,7 +34,7 @@ void Directory::Retire(NodeIndex node) {
   enrolled_.reset(static_cast<size_t>(node));
   blocks_[static_cast<size_t>(node)] = 0;
   retired_.push_back({.node = node, .swept_at = sweeps_ + kShards});
-  // One step here bounds those that wait to kShards, whoever else sweeps.
+  // One sweep here bounds the retired indices to kShards, however rarely others sweep.
   Sweep();
 }
 

@@ -1,13 +1,13 @@
-// Directory is the flat table BlockKey -> who holds it. A key names its whole
-// prefix, so the longest prefix is a run of probes, never a walk of a tree. It
-// knows node indices only: who they are and whether they live is NodeTable's.
+// Directory is the flat table from BlockKey to the nodes that hold it. A key names its whole
+// prefix, so the longest prefix is found by a run of probes, without walking a tree. It knows node
+// indices only; NodeTable knows which nodes they are and whether they live.
 //
-// Forgetting a node takes one step whatever it held: its index is retired, entries
-// of a retired index count for nothing, and Sweep() drops them shard by shard
-// before the index is used again. So no report stalls the others.
+// Forgetting a node takes one step, whatever it held: its index is retired, entries of a retired
+// index are ignored, and Sweep() drops them shard by shard before the index is used again. So no
+// report stalls the others.
 //
-// Thread-compatible. Invariants, checked by Audit(): keys() <= max_keys; no key
-// without holders; blocks(n) is the number of keys that an enrolled n holds.
+// Thread-compatible. Invariants, checked by Audit(): keys() <= max_keys; no key without holders;
+// blocks(n) is the number of keys that an enrolled n holds.
 #ifndef KVTIER_COORDINATOR_DIRECTORY_H_
 #define KVTIER_COORDINATOR_DIRECTORY_H_
 
@@ -27,7 +27,7 @@
 
 namespace kvtier {
 
-// The holders of one block, copied out of the directory.
+// Holders of one block, copied out of the directory.
 struct HolderSet {
   std::array<NodeCopies, kMaxHoldersPerKey> entries;
   uint8_t size = 0;
@@ -36,44 +36,45 @@ struct HolderSet {
 
 class Directory {
  public:
-  // What was refused because something is full (law 6). Each is a hit undercounted.
+  // Adds that were refused because something is full (law 6). Each is a hit that the directory does
+  // not know.
   struct Refusals {
-    uint64_t keys = 0;     // Adds of a new key into a full directory.
-    uint64_t holders = 0;  // Adds of a further holder to a key that has 16.
+    uint64_t keys = 0;     // Number of adds of a new key to a full directory.
+    uint64_t holders = 0;  // Number of adds of a further holder to a key that has 16.
   };
 
-  // REQUIRES: max_keys > 0.
+  // Makes an empty directory. REQUIRES: max_keys > 0.
   explicit Directory(size_t max_keys) : max_keys_(max_keys) {}
 
-  // A fresh index that holds nothing. REQUIRES: fewer than kMaxEnrolled are in use.
+  // Returns a fresh index that holds nothing. REQUIRES: fewer than kMaxEnrolled are in use.
   NodeIndex Enrol();
-  // Forgets all that `node` holds. REQUIRES: enrolled.
+  // Forgets everything that `node` holds. REQUIRES: enrolled.
   void Retire(NodeIndex node);
   // Half of all indices, so that as many retired ones may wait for their sweep.
   static constexpr size_t kMaxEnrolled = kMaxNodeIndices / 2;
 
-  // `node` holds `key` in `tier`; idempotent. REQUIRES: enrolled; host or disk.
-  // A full directory refuses and counts: the node's copy stays unknown here.
+  // Records that `node` holds `key` in `tier`; idempotent. A full directory refuses and counts it:
+  // the node's copy stays unknown here. REQUIRES: enrolled; host or disk.
   void Add(const BlockKey& key, NodeIndex node, Tier tier);
-  // The opposite; what is not known is ignored. REQUIRES: as Add.
+  // Undoes Add(); ignores an unknown copy. REQUIRES: as Add.
   void Remove(const BlockKey& key, NodeIndex node, Tier tier);
 
-  // The holders of `key`; entries of retired indices are left out.
+  // Returns the holders of `key`, without entries of retired indices.
   HolderSet Find(const BlockKey& key) const;
-  // The nodes with `usable` true that hold `key`.
+  // Returns the nodes that hold `key` and for which `usable` is true.
   HolderSet FindUsable(const BlockKey& key, absl::FunctionRef<bool(NodeIndex)> usable) const;
 
-  // Drops the entries of retired indices from one shard of kShards; nothing to do
-  // when none waits. Called now and then; see Retire.
+  // Drops the entries of retired indices from one of kShards shards; does nothing if no index is
+  // retired. Called now and then; see Retire.
   void Sweep();
 
-  size_t keys() const { return keys_; }  // Counts what waits for its sweep.
+  size_t keys() const { return keys_; }  // Includes keys that wait for their sweep.
   size_t blocks(NodeIndex node) const { return blocks_[static_cast<size_t>(node)]; }
   const Refusals& refusals() const { return refusals_; }
-  // CHECKs the invariants above; a pass over every entry.
+  // CHECKs the invariants above; visits every entry.
   void Audit() const;
 
-  // Many, so that neither the sweep nor the growth of one shard is felt: 8,192 keys
+  // There are many shards, so that neither the sweep nor the growth of one is noticed: 8,192 keys
   // each when the directory holds 8 million.
   static constexpr int kShardBits = 10;
   static constexpr size_t kShards = size_t{1} << kShardBits;
@@ -83,10 +84,10 @@ class Directory {
   using Shard = absl::flat_hash_map<BlockKey, HolderList>;
   struct Retired {
     NodeIndex node;
-    uint64_t swept_at;  // sweeps_ at which no shard can name it any more.
+    uint64_t swept_at;  // Value of sweeps_ at which no shard can name it any more.
   };
 
-  // Keys are HMACs: their top bits are as good as a hash.
+  // Keys are HMACs, so their top bits are as good as a hash.
   static size_t ShardOf(const BlockKey& key) { return key.hi >> (64 - kShardBits); }
   bool enrolled(NodeIndex node) const { return enrolled_[static_cast<size_t>(node)]; }
   // Drops entries of retired indices from one list.
@@ -99,9 +100,9 @@ class Directory {
   std::vector<uint32_t> blocks_ = std::vector<uint32_t>(kMaxNodeIndices);
   std::bitset<kMaxNodeIndices> enrolled_;
   size_t ever_enrolled_ = 0;     // Indices below it have been used.
-  std::vector<NodeIndex> free_;  // Swept.
+  std::vector<NodeIndex> free_;  // Indices that are swept.
   std::deque<Retired> retired_;  // Oldest first.
-  uint64_t sweeps_ = 0;          // Shards swept so far; the next is sweeps_ % kShards.
+  uint64_t sweeps_ = 0;          // Number of shards swept so far; the next is sweeps_ % kShards.
   Refusals refusals_;
 };
 

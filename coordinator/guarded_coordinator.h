@@ -1,5 +1,5 @@
-// GuardedCoordinator is the Coordinator and the one mutex its services share. The
-// lock is held for decisions only, never across I/O.
+// GuardedCoordinator is the Coordinator and the one mutex that its services share. The lock is held
+// for decisions only, never across I/O.
 #ifndef KVTIER_COORDINATOR_GUARDED_COORDINATOR_H_
 #define KVTIER_COORDINATOR_GUARDED_COORDINATOR_H_
 

@@ -1,5 +1,5 @@
-// HolderList is who holds one block, in 8 bytes: most blocks have one to three
-// holders and keep them inside; a list of up to 16 lies in a HolderPool.
+// HolderList is the list of nodes that hold one block, in 8 bytes. Most blocks have one to three
+// holders, which fit inside; a list of up to 16 is stored in a HolderPool.
 #ifndef KVTIER_COORDINATOR_HOLDER_LIST_H_
 #define KVTIER_COORDINATOR_HOLDER_LIST_H_
 
@@ -14,13 +14,13 @@
 
 namespace kvtier {
 
-// A node in the directory: small, reused, unknown outside the coordinator.
+// Index of a node in the directory: small, reused, unknown outside the coordinator.
 enum class NodeIndex : uint16_t {};
 
 inline constexpr size_t kNodeIndexBits = 14;
 inline constexpr size_t kMaxNodeIndices = size_t{1} << kNodeIndexBits;
 
-// One node and the tiers of it that hold the block, in 16 bits.
+// NodeCopies is one node and its tiers that hold the block, in 16 bits.
 class NodeCopies {
  public:
   NodeCopies() = default;
@@ -40,16 +40,16 @@ class NodeCopies {
 
  private:
   static constexpr int kTierBits = 2;
-  // Host and disk only: nobody is told of GPU slots.
+  // Maps host and disk only: GPU slots are not reported.
   static constexpr uint16_t Bit(Tier tier) { return tier == Tier::kHost ? 1 : 2; }
   uint16_t bits_ = 0;
 };
 static_assert(sizeof(NodeCopies) == 2);
 
-// More holders than this of one block are not worth knowing: an asker needs one.
+// Maximum number of holders of one block; an asker needs only one.
 inline constexpr size_t kMaxHoldersPerKey = 16;
 
-// Room for the lists that outgrow their 8 bytes. Thread-compatible.
+// HolderPool stores the lists that outgrow their 8 bytes. Thread-compatible.
 class HolderPool {
  public:
   using Chunk = std::array<NodeCopies, kMaxHoldersPerKey>;
@@ -60,19 +60,19 @@ class HolderPool {
   size_t used() const { return chunks_.size() - free_.size(); }
 
  private:
-  std::deque<Chunk> chunks_;    // Never moves what it holds: growth has no pause.
+  std::deque<Chunk> chunks_;    // Never moves its content, so growth does not pause.
   std::vector<uint32_t> free_;  // LIFO: warmest first.
 };
 
-// Thread-compatible. Every call names the pool the list was filled from. The owner
-// calls Clear() before it drops a list: a destructor would cost the pool's address.
-// Invariants: at most one entry a node; each entry has a tier.
+// HolderList lists the holders. Thread-compatible. Every call gets the pool from which the list was
+// filled. The owner calls Clear() before it drops a list, because a destructor would need a stored
+// pointer to the pool. Invariants: at most one entry a node; each entry has a tier.
 class HolderList {
  public:
   std::span<NodeCopies> View(HolderPool& pool);
   std::span<const NodeCopies> View(const HolderPool& pool) const;
   size_t size() const { return size_; }
-  // REQUIRES: size() < kMaxHoldersPerKey and no entry of copies.node() is in.
+  // Appends an entry. REQUIRES: size() < kMaxHoldersPerKey and there is no entry of copies.node().
   void Append(NodeCopies copies, HolderPool& pool);
   // Removes View()[place] and moves the last entry there.
   void RemoveAt(size_t place, HolderPool& pool);
@@ -83,7 +83,7 @@ class HolderList {
   bool inside() const { return size_ <= kInline; }
   uint32_t chunk() const { return uint32_t{inline_[0].bits()} << 16 | inline_[1].bits(); }
   void set_chunk(uint32_t chunk);
-  // The holders while inside(), else the chunk's number in two halves.
+  // Holders while inside(), else the chunk's number in two halves.
   std::array<NodeCopies, kInline> inline_;
   uint16_t size_ = 0;
 };

@@ -12,15 +12,15 @@ namespace {
 
 constexpr size_t kMaxRun = 65535;
 
-// How many blocks from some position on a holder has: in host memory, in any tier.
+// Number of consecutive blocks that a holder has from some position on: in host memory, in any
+// tier.
 struct Reach {
   uint16_t host = 0;
   uint16_t any = 0;
 };
 using Reaches = std::array<Reach, kMaxHoldersPerKey>;  // Parallel to HolderSet::entries.
 
-// One pass from the run's end: a holder reaches one block farther than it does
-// from the next block.
+// Goes from the end of the run: a holder reaches one block farther than from the next block.
 std::vector<Reaches> MeasureReach(std::span<const HolderSet> run) {
   size_t indices = 0;
   for (const HolderSet& holders : run) {
@@ -29,7 +29,7 @@ std::vector<Reaches> MeasureReach(std::span<const HolderSet> run) {
     }
   }
   struct Latest {
-    size_t position = 0;  // Of the block `reach` was measured from.
+    size_t position = 0;  // Position of the block from which `reach` was measured.
     Reach reach;
   };
   std::vector<Latest> latest(indices);
@@ -48,7 +48,8 @@ std::vector<Reaches> MeasureReach(std::span<const HolderSet> run) {
   return reaches;
 }
 
-// splitmix64's finaliser, a bijection: equal only for equal pairs but by chance.
+// Mixes with splitmix64's finaliser, a bijection: different pairs give equal numbers only by
+// chance.
 uint64_t Mix(uint64_t asker, NodeIndex node) {
   uint64_t z = asker + (static_cast<uint64_t>(node) + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -58,7 +59,7 @@ uint64_t Mix(uint64_t asker, NodeIndex node) {
 
 struct Candidate {
   RankedHolder holder;
-  bool leads = false;  // First for the block before.
+  bool leads = false;  // Whether it is first for the previous block.
   uint16_t reach = 0;
   uint64_t lot = 0;
   auto Rank() const {  // The smallest is the best.

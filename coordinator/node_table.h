@@ -1,5 +1,5 @@
-// NodeTable knows the nodes: who they are, which incarnation speaks, when it was
-// last heard and how far its stream has been followed.
+// NodeTable knows the nodes: their ids, which incarnation speaks, when its last report came and how
+// far its stream has been followed.
 #ifndef KVTIER_COORDINATOR_NODE_TABLE_H_
 #define KVTIER_COORDINATOR_NODE_TABLE_H_
 
@@ -18,26 +18,28 @@
 
 namespace kvtier {
 
-// How a node stands, for Locate and for people.
+// State of a node, for Locate and for operators.
 enum class NodeState {
-  kLive,     // Heard lately, its stream followed without a gap: hints are given.
-  kSyncing,  // Heard lately, its snapshot not complete.
-  kSilent,   // Not heard for longer than the node timeout.
+  kLive,     // Reported lately, its stream followed without a gap: hints name it.
+  kSyncing,  // Reported lately, its snapshot not complete.
+  kSilent,   // Sent no report for longer than the node timeout.
 };
-const char* NodeStateName(NodeState state);  // "live", "syncing" or "silent".
+const char* NodeStateName(NodeState state);  // Returns "live", "syncing" or "silent".
 
 // How far the node's stream has been followed.
 enum class Stream {
-  kLost,      // Nothing is believed of the node until a snapshot begins.
-  kSnapshot,  // A snapshot is coming.
-  kWhole,     // What the directory says of the node is all it holds.
+  kLost,      // Nothing of the node is trusted until a snapshot begins.
+  kSnapshot,  // A snapshot is in progress.
+  kWhole,     // The directory has everything that the node holds.
 };
 
-// Another agent that says to be a node: one whose epoch a later one has succeeded reports on.
+// Another agent with a node's name: an agent that still reports although a later epoch has
+// succeeded its own.
 struct Twin {
-  std::string address;  // Of its latest report, as the time.
+  std::string address;  // Address in its latest report.
   absl::Time last_heard;
-  uint64_t refused = 0;  // Reports in a row, none kTwinRemembered after the one before it.
+  // Number of reports in a row, none more than kTwinRemembered after the previous one.
+  uint64_t refused = 0;
   absl::Time last_logged = absl::InfinitePast();
 };
 
@@ -45,39 +47,40 @@ struct Node {
   NodeId id;
   Epoch epoch;
   std::string address;
-  NodeIndex index{};  // In the directory; changes whenever the node is forgotten there.
+  NodeIndex index{};  // Index in the directory; changes whenever the node is forgotten there.
   absl::Time last_heard;
-  uint64_t next_sequence = 0;  // The first delta not seen.
+  uint64_t next_sequence = 0;  // First delta not seen.
   Stream stream = Stream::kLost;
   std::vector<TierUsage> tiers;
-  // Epochs before this one, latest first, Coordinator::kRememberedEpochs at most. Who still
-  // speaks for one is another agent of the same name.
+  // Earlier epochs, latest first, at most Coordinator::kRememberedEpochs. An agent that still
+  // reports with one of them is another agent of the same name.
   std::vector<Epoch> succeeded;
   std::optional<Twin> twin;
 
   NodeState StateAt(absl::Time now, absl::Duration node_timeout) const;
 };
 
-// Thread-compatible. Pointers to nodes hold until Remove().
+// NodeTable maps ids and indices to nodes. Thread-compatible. Pointers to nodes are valid until
+// Remove().
 class NodeTable {
  public:
-  // REQUIRES: max_nodes <= Directory::kMaxEnrolled.
+  // Makes an empty table. REQUIRES: max_nodes <= Directory::kMaxEnrolled.
   explicit NodeTable(size_t max_nodes) : max_nodes_(max_nodes), by_index_(kMaxNodeIndices) {}
 
   Node* Find(const NodeId& id);
-  // Null for an index that no node has now.
+  // Returns null for an index that no node has now.
   const Node* At(NodeIndex index) const { return by_index_[static_cast<size_t>(index)]; }
-  // REQUIRES: !full(); no node has node.id or node.index.
+  // Adds a node. REQUIRES: !full(); no node has node.id or node.index.
   Node* Insert(Node node);
-  // REQUIRES: no node has `index`.
+  // Changes the node's index. REQUIRES: no node has `index`.
   void Reindex(Node* node, NodeIndex index);
   void Remove(const NodeId& id);
 
-  // Ordered by id.
+  // Returns the nodes, ordered by id.
   std::vector<const Node*> All() const;
   size_t size() const { return by_id_.size(); }
   bool full() const { return by_id_.size() >= max_nodes_; }
-  // CHECKs that both ways to a node agree.
+  // CHECKs that both maps agree.
   void Audit() const;
 
  private:

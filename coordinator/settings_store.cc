@@ -18,13 +18,13 @@
 namespace kvtier {
 namespace {
 
-// Keys are "setting/<name>", so that other durable nouns can live beside them.
+// Prefix of the keys "setting/<name>"; other kinds of rows use other prefixes.
 constexpr absl::string_view kKeyPrefix = "setting/";
-// The key of the settings of all tenants: form:4 cluster_version:8 | PutTenantSettings() | sum.
+// Key of the settings of all tenants: form:4 cluster_version:8 | PutTenantSettings() | sum.
 constexpr absl::string_view kTenantsKey = "tenants";
-constexpr size_t kMaxShownBytes = 64;  // Of the world's text in an error.
+constexpr size_t kMaxShownBytes = 64;  // Maximum bytes of outside text in an error.
 
-// A few keys of a few bytes: small buffers, few files.
+// The store has a few keys of a few bytes: small buffers, few files.
 constexpr size_t kWriteBufferBytes = size_t{1} << 20;
 constexpr int kMaxOpenFiles = 64;
 constexpr size_t kMaxInfoLogBytes = size_t{1} << 20;
@@ -55,12 +55,12 @@ absl::Status CheckRange(absl::string_view name, absl::Duration value, absl::Dura
                    absl::ToInt64Milliseconds(lowest), " to ", absl::ToInt64Milliseconds(highest)));
 }
 
-// `settings` with one of them changed, not yet validated.
+// Returns `settings` with one of them changed, not yet validated.
 absl::StatusOr<CoordinatorSettings> With(CoordinatorSettings settings, absl::string_view name,
                                          absl::string_view value) {
   for (const Known& known : kKnown) {
     if (known.name != name) continue;
-    uint32_t milliseconds = 0;  // 32 bits: 49 days, more than any limit.
+    uint32_t milliseconds = 0;  // 32 bits hold 49 days, more than any limit.
     if (!absl::SimpleAtoi(value, &milliseconds)) {
       return absl::InvalidArgumentError(absl::StrCat("setting ", name, " is ", Shown(value),
                                                      "; must be a whole number of milliseconds"));
@@ -89,7 +89,7 @@ rocksdb::Options RocksOptions() {
   return options;
 }
 
-// What is stored, over the defaults.
+// Returns the stored settings over the defaults.
 absl::StatusOr<CoordinatorSettings> Load(rocksdb::DB& db, CoordinatorSettings settings) {
   const std::unique_ptr<rocksdb::Iterator> entry(db.NewIterator(rocksdb::ReadOptions()));
   const rocksdb::Slice prefix(kKeyPrefix.data(), kKeyPrefix.size());
@@ -97,7 +97,7 @@ absl::StatusOr<CoordinatorSettings> Load(rocksdb::DB& db, CoordinatorSettings se
     const std::string name = entry->key().ToString().substr(kKeyPrefix.size());
     absl::StatusOr<CoordinatorSettings> changed = With(settings, name, entry->value().ToString());
     if (absl::IsNotFound(changed.status())) {
-      // Of a newer version, before a roll-back: kept for its return.
+      // The setting belongs to a newer version, before a roll-back: it is kept for its return.
       Log(LogLevel::kWarning, absl::StrCat("settings: ", changed.status().message(), "; ignored"));
       continue;
     }

@@ -1,6 +1,6 @@
-// SettingsStore keeps what operators set and a restart must not lose, in an embedded
-// RocksDB: durations of the coordinator's own, and settings of tenants for all nodes. The directory
-// of blocks is not here: that is soft state; nor is any tenant's secret.
+// SettingsStore keeps operators' settings across restarts, in an embedded RocksDB: durations of the
+// coordinator itself, and settings of tenants for all nodes. It does not keep the directory of
+// blocks, which is soft state, nor any tenant's secret.
 #ifndef KVTIER_COORDINATOR_SETTINGS_STORE_H_
 #define KVTIER_COORDINATOR_SETTINGS_STORE_H_
 
@@ -21,7 +21,7 @@ class DB;
 
 namespace kvtier {
 
-// What the coordinator can be told while it runs. Names on the wire carry the unit:
+// Settings that can be changed while the coordinator runs. Names on the wire have the unit:
 // "node_timeout_ms", "forget_after_ms".
 struct CoordinatorSettings {
   // Silence after which a node's blocks are not located; 100 ms to 1 h.
@@ -29,30 +29,31 @@ struct CoordinatorSettings {
   // Silence after which a node is forgotten; node_timeout to 7 days.
   absl::Duration forget_after = absl::Minutes(5);
 
-  // Errors: kInvalidArgument, naming the setting and the value.
+  // Returns kInvalidArgument, naming the setting and the value, if a field is out of range.
   absl::Status Validate() const;
 };
 
-// Thread-safe. Survives kill -9: a Set() that returned OK is there after the restart.
+// SettingsStore stores settings. Thread-safe. Survives kill -9: after a Set() that returned OK, the
+// value is there after the restart.
 class SettingsStore {
  public:
   struct Options {
     std::string directory;         // Made if missing; one process at a time.
-    CoordinatorSettings defaults;  // Of what was never set.
+    CoordinatorSettings defaults;  // Values of settings that were never set.
   };
-  // Errors: kUnavailable, the directory cannot be opened or another process has it;
-  // kDataLoss, what it holds is damaged or out of range.
+  // Opens the store. Errors: kUnavailable, the directory cannot be opened or another process has
+  // it; kDataLoss, its content is damaged or out of range.
   static absl::StatusOr<std::unique_ptr<SettingsStore>> Open(const Options& options);
   ~SettingsStore();
 
-  // Returns once the value is on the disk. Errors: kInvalidArgument, no such name or
-  // a value out of range (the text says what is known); kAborted, another Set() is
-  // being written (retry); kUnavailable, the disk refused: nothing has changed.
+  // Sets a value; returns once it is on the disk. Errors: kInvalidArgument, no such name or a value
+  // out of range (the text lists the names); kAborted, another Set() is being written (retry);
+  // kUnavailable, the disk refused: nothing has changed.
   absl::Status Set(const std::string& name, const std::string& value) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Change the settings of one tenant, and return all of them as they are from then on, with
-  // `version`. Errors: as Set(), and of ChangeTenant() TenantChange::In()'s and kResourceExhausted,
-  // kMaxTenantSettings; of DropTenant() kNotFound.
+  // Change the settings of one tenant, and return the new settings of all tenants, with `version`.
+  // Errors: as Set(); of ChangeTenant() also TenantChange::In()'s, and kResourceExhausted,
+  // kMaxTenantSettings are reached; of DropTenant() also kNotFound.
   absl::StatusOr<ClusterTenants> ChangeTenant(const TenantChange& change, uint64_t version)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::StatusOr<ClusterTenants> DropTenant(const std::string& name, uint64_t version)
@@ -60,15 +61,15 @@ class SettingsStore {
   ClusterTenants tenants() const ABSL_LOCKS_EXCLUDED(mu_);
 
   CoordinatorSettings current() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Every setting by name, set or not.
+  // Returns every setting by name, set or not.
   std::map<std::string, std::string> All() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   SettingsStore(std::unique_ptr<rocksdb::DB> db, const CoordinatorSettings& settings,
                 ClusterTenants tenants);
-  // Begins a change of the tenants' settings: nobody else writes until StoreTenants().
+  // Begins a change of the tenants' settings: no other call writes until StoreTenants().
   absl::StatusOr<ClusterTenants> BeginTenants() ABSL_LOCKS_EXCLUDED(mu_);
-  // Ends it, with settings or with the error that keeps them as they are.
+  // Ends the change, with settings, or with an error that leaves them unchanged.
   absl::StatusOr<ClusterTenants> StoreTenants(absl::StatusOr<ClusterTenants> tenants)
       ABSL_LOCKS_EXCLUDED(mu_);
 

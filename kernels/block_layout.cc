@@ -37,7 +37,7 @@ BlockMove MoveBetween(const KvShape& shape, uint64_t row_bytes, const BlockLayou
   size_t count = 0;
   for (const CopyAxis& axis : axes) {
     if (axis.count == 1) continue;
-    // A stretch that this axis goes on with: the run, or the last axis.
+    // Merges with a stretch that this axis continues: the run, or the last axis.
     const bool to_run = count == 0;
     const CopyAxis inner = to_run ? CopyAxis{1, run_bytes, run_bytes} : left[count - 1];
     if (axis.source_stride == inner.count * inner.source_stride &&

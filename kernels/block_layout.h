@@ -1,6 +1,6 @@
-// How the bytes of a block lie in a pool, and what copies them into another pool, or
-// into another block of the same one: as the runs and axes of CopySegments. Rows are
-// opaque bytes, so any element type will do.
+// Says how the bytes of a block lie in a pool, and plans the copy of a block into another pool, or
+// into another block of the same pool, as runs and axes of CopySegments. Rows are opaque bytes, so
+// any element type works.
 //
 // Pure functions; host only.
 #ifndef KVTIER_KERNELS_BLOCK_LAYOUT_H_
@@ -14,23 +14,24 @@
 
 namespace kvtier::kernels {
 
-// Bytes from one index of an axis to the next; a row, that is a token and head of K or
-// of V, is always contiguous. A pool with a tensor for each layer has the distance of
-// two tensors as `layer`, where all are as far apart; else each layer is a move of its own.
+// Strides in bytes from one index of an axis to the next. A row, one token and head of K or of V,
+// is always contiguous. In a pool with a tensor for each layer, `layer` is the distance between two
+// tensors if all distances are equal; otherwise each layer is a move of its own.
 struct BlockLayout {
   uint64_t layer = 0;
-  uint64_t axis = 0;  // K to V.
+  uint64_t axis = 0;  // Between K and V.
   uint64_t token = 0;
   uint64_t head = 0;
 };
 
-// Blocks that are contiguous, axes outermost first. `row_bytes`: head_dim elements.
+// Return layouts of contiguous blocks, axes outermost first. `row_bytes`: size of head_dim
+// elements.
 BlockLayout TokenMajorLayout(const KvShape& shape, uint64_t row_bytes);  // layer axis token head
 BlockLayout HeadMajorLayout(const KvShape& shape, uint64_t row_bytes);   // layer axis head token
 BlockLayout FusedLayout(const KvShape& shape, uint64_t row_bytes);       // layer token head axis
 
-// A copy of blocks between two layouts: `segment` lacks its addresses, `outer` goes into
-// the launch. All moves of one launch are between the same layouts.
+// Copy of blocks between two layouts. `segment` lacks its addresses; `outer` goes into the launch.
+// All moves of one launch are between the same layouts.
 struct BlockMove {
   StridedSegment segment{};
   OuterAxes outer{};
@@ -43,9 +44,9 @@ struct BlockMove {
   }
 };
 
-// The first shape.tokens tokens of a block: all, or as many as a copy on write keeps.
-// What is contiguous on both sides becomes one run, neighbouring runs lie next to each
-// other where they are written.
+// Plans the copy of the first shape.tokens tokens of a block: all tokens, or those that a copy on
+// write keeps. Bytes that are contiguous on both sides become one run, and neighbouring runs are
+// adjacent where they are written.
 //
 // REQUIRES: no field of the shape is 0.
 BlockMove MoveBetween(const KvShape& shape, uint64_t row_bytes, const BlockLayout& from,

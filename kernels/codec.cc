@@ -60,7 +60,8 @@ bool Is(Codec codec, const KvShape& shape, const CodecBlock& block) {
   return std::memcmp(block.source, &header, sizeof(header)) == 0;
 }
 
-// What the source is; bytes: of the encoding, 0 if it is none that the launch takes.
+// Returns what the source is. `bytes` is the encoding's size, or 0 if the source is no encoding
+// that the launch takes.
 CodecOutcome Recognise(Codec codec, const KvShape& shape, const CodecBlock& block) {
   if (block.destination_bytes < RawBytes(shape)) return {};
   for (const Codec is : {Codec::kRaw, codec}) {

@@ -1,6 +1,6 @@
-// A launch of blocks is at most: what becomes of each block, as far as that can be told
-// (Begin); its planes; what is left to move (Move). An encoder does the planes before it moves,
-// for they may tell that a block must stay raw.
+// Runs up to three steps for a launch of blocks: decide on each block, as far as possible (Begin);
+// convert its planes; move the rest (Move). An encoder converts the planes before it moves, because
+// they may show that a block must stay raw.
 #include <cuda_runtime.h>
 
 #include "kernels/codec.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kHeaderWords = kEncodedHeaderBytes / sizeof(uint4);
 
-// A codec and the header of its encodings. The two of a launch: its own, and kRaw.
+// A codec and the header of its encodings. A launch has two: its own codec, and kRaw.
 struct Format {
   Codec codec;
   EncodedHeader header;
@@ -21,7 +21,7 @@ struct Format {
 
 Format FormatOf(Codec codec, const KvShape& shape) { return {codec, HeaderOf(codec, shape)}; }
 
-// What a launch is about, for its kernels.
+// Arguments of a launch for its kernels.
 struct CodecList {
   const CodecBlock* blocks;
   CodecOutcome* outcomes;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads) BeginDecodeKernel(CodecList list) {
   }
 }
 
-// Writes the headers of an encoder, and copies the blocks that stay raw. `sharing` thread blocks
+// Writes the headers of an encoder and copies the blocks that stay raw. `sharing` thread blocks
 // work on each block.
 template <bool kEncode>
 __global__ void __launch_bounds__(kThreads) MoveKernel(CodecList list, uint32_t sharing) {
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kThreads) MoveKernel(CodecList list, uint32_t 
   }
 }
 
-// The codec of a block that was not converted is kRaw, as the reference says.
+// Sets the codec of each block that was not converted to kRaw, as the reference does.
 __global__ void __launch_bounds__(kThreads) ClearRefusedKernel(CodecList list) {
   for (uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < list.count;
        i += gridDim.x * kThreads) {

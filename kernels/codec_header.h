@@ -1,4 +1,4 @@
-// The first 64 bytes of an encoding (codec_layout.h has the fields).
+// Defines the first 64 bytes of an encoding (codec_layout.h has the fields).
 #ifndef KVTIER_KERNELS_CODEC_HEADER_H_
 #define KVTIER_KERNELS_CODEC_HEADER_H_
 

@@ -5,7 +5,7 @@
 namespace kvtier::kernels {
 namespace {
 
-// Where run `index` lies, counted from the innermost axis.
+// Offsets of run `index`, counted from the innermost axis.
 struct RunOffsets {
   uint64_t source = 0;
   uint64_t destination = 0;
@@ -27,7 +27,7 @@ RunOffsets OffsetsOf(uint64_t index, const StridedSegment& segment, const OuterA
 PayloadSum CopyOne(const StridedSegment& segment, const CopySegmentsLaunch& launch) {
   const uint64_t runs = RunsOf(segment, launch.outer);
   const uint64_t bytes = runs * segment.run_bytes;
-  if (bytes == 0) return {};  // Its pointers may be null.
+  if (bytes == 0) return {};  // The pointers of an empty run may be null.
   const bool summed = launch.sum.sums != nullptr && launch.sum.Takes(bytes);
   PayloadSummer summer;
   for (uint64_t run = 0; run < runs; ++run) {

@@ -9,13 +9,13 @@
 namespace kvtier::kernels {
 namespace {
 
-// Where a word comes from and goes to.
+// Source and destination of a word.
 struct Offsets {
   uint64_t source;
   uint64_t destination;
 };
 
-// Divisions are of 32 bits, here and below: those of 64 are calls.
+// Divisions here and below have 32 bits, as those of 64 bits are function calls on the device.
 __device__ Offsets OffsetsOf(uint32_t run, uint32_t within, const StridedSegment& segment,
                              const OuterAxes& outer) {
   Offsets at = {within, within};
@@ -36,7 +36,8 @@ __device__ Offsets OffsetsOf(uint32_t run, uint32_t within, const StridedSegment
   return at;
 }
 
-// Each byte is used once, so the streaming forms keep it out of the caches' way.
+// WideSegment moves 16 bytes at a time. Each byte is used once, so the streaming loads and stores
+// keep it from displacing others in the caches.
 class WideSegment {
  public:
   using Place = Offsets;
@@ -48,7 +49,7 @@ class WideSegment {
         run_words_(static_cast<uint32_t>(segment.run_bytes / kWordBytes)) {}
 
   __device__ uint32_t bytes() const { return bytes_; }
-  // Looks for a run once, and again only where the next word is of another.
+  // Looks up a run once, and again only if the next word is in another run.
   __device__ void PlacesOf(uint32_t word, Place (&places)[kWordsHeld]) const {
     uint32_t run = word / run_words_;
     uint32_t within = word - run * run_words_;
@@ -88,7 +89,7 @@ class WideSegment {
   const uint32_t run_words_;
 };
 
-// Byte by byte; a word may go over the end of its run.
+// NarrowSegment moves byte by byte; a word may cross the end of its run.
 class NarrowSegment {
  public:
   struct Place {
@@ -144,7 +145,7 @@ class NarrowSegment {
     const uint32_t run = byte / run_bytes;
     return {run, byte - run * run_bytes};
   }
-  // To the next byte, which may be the first one of the next run.
+  // Moves on to the next byte, which may be the first byte of the next run.
   __device__ void Advance(Place& at, Offsets& offsets) const {
     ++at.within;
     ++offsets.source;
@@ -163,26 +164,27 @@ __device__ uint32_t BytesOf(const StridedSegment& segment, const OuterAxes& oute
   return static_cast<uint32_t>(RunsOf(segment, outer) * segment.run_bytes);
 }
 
-// Threads of a thread block, which has nearly a whole multiprocessor.
+// Threads of a thread block, which occupies nearly a whole multiprocessor.
 constexpr uint32_t kCopyThreads = 512;
 constexpr uint32_t kCopyWarps = kCopyThreads / kWarpLanes;
 // Bytes of one segment that a warp moves at once.
 constexpr uint32_t kUnitBytes = kPiecesHeld * kXxh3PieceBytes;
-// Descriptors that a thread block has at once: one a thread.
+// Number of descriptors that a thread block holds at once: one for each thread.
 constexpr uint32_t kTileSegments = kCopyThreads;
 constexpr uint32_t kDescriptorWords = sizeof(StridedSegment) / sizeof(uint64_t);
 static_assert(sizeof(StridedSegment) % sizeof(uint64_t) == 0);
-// Segments that a group of thread blocks has of its own, at least, where there are as many groups
-// as can be: then the group with one more takes an eighth longer at most.
+// Minimum number of segments of a group of thread blocks when there are as many groups as possible:
+// a group with one segment more then takes at most an eighth longer.
 constexpr uint32_t kLeastOfGroup = 8;
 
-// In shared memory: descriptors, which may lie in host memory and so are brought all at once, their
-// bytes, and where the units of each end among those of the tile.
+// Tile of descriptors in shared memory, their bytes, and the end of each one's units in the tile.
+// Descriptors may be in host memory, so they are all loaded at once.
 struct DescriptorTile {
   uint64_t* words;
   uint32_t* bytes;
-  uint32_t* ends;    // kWarpLanes more than descriptors, for whoever looks on from the last.
-  uint32_t* totals;  // Units of the descriptors of each warp.
+  // Has kWarpLanes extra entries, for a warp that reads on from the last descriptor.
+  uint32_t* ends;
+  uint32_t* totals;  // Number of units of each warp's descriptors.
 
   __device__ const StridedSegment& segment(uint32_t i) const {
     return reinterpret_cast<const StridedSegment*>(words)[i];
@@ -198,11 +200,11 @@ __device__ DescriptorTile SharedTile() {
   return {words, bytes, ends, totals};
 }
 
-// Brings `count` descriptors, at most kTileSegments, and returns how many units they have. For
-// whole thread blocks.
+// Loads `count` descriptors, at most kTileSegments, and returns how many units they have. All
+// threads of the thread block must call it.
 __device__ uint32_t Bring(const StridedSegment* segments, uint32_t count, const OuterAxes& outer,
                           const DescriptorTile& tile) {
-  __syncthreads();  // Nobody looks at the last tile any more.
+  __syncthreads();  // No thread reads the previous tile any more.
   const auto* const from = reinterpret_cast<const uint64_t*>(segments);
   for (uint32_t i = threadIdx.x; i < count * kDescriptorWords; i += kCopyThreads) {
     tile.words[i] = from[i];
@@ -234,7 +236,8 @@ __device__ uint32_t Bring(const StridedSegment* segments, uint32_t count, const 
   return all;
 }
 
-// The segment that has the unit, from `at` on. REQUIRES: some has. For whole warps.
+// Returns the segment that has the unit, searching from `at` on. REQUIRES: there is one. All lanes
+// of the warp must call it.
 __device__ uint32_t SegmentOf(uint32_t unit, uint32_t at, const DescriptorTile& tile) {
   while (true) {
     const bool ended = tile.ends[at + LaneOfWarp()] <= unit;
@@ -244,9 +247,9 @@ __device__ uint32_t SegmentOf(uint32_t unit, uint32_t at, const DescriptorTile& 
   }
 }
 
-// Returns whether this thread block is the launch's last to call this; it then sees all that the
-// others wrote before their calls. REQUIRES: `arrived` is 0 before the launch, whose last thread
-// block makes it 0 again; all threads of the block call.
+// Returns whether this thread block is the launch's last to call this; the last one sees everything
+// that the others wrote before their calls. REQUIRES: `arrived` is 0 before the launch (the last
+// thread block resets it to 0); all threads of the block call it.
 __device__ bool ArrivesLast(uint32_t* arrived) {
   __shared__ bool last;
   __threadfence();
@@ -271,8 +274,9 @@ struct SegmentLengths {
   }
 };
 
-// Thread blocks in groups of `sharing`. Each group has a range of the segments, and goes over it
-// tile by tile; its warps take the units of a tile in turn, whatever segments they are of.
+// Copies the segments. Thread blocks form groups of `sharing`. Each group has a range of the
+// segments and goes over it tile by tile; its warps take the units of a tile in turn, in whichever
+// segment they are.
 template <bool kSummed>
 __global__ void __launch_bounds__(kCopyThreads, 1)
     CopySegmentsKernel(const StridedSegment* segments, uint32_t count, OuterAxes outer,
@@ -281,7 +285,7 @@ __global__ void __launch_bounds__(kCopyThreads, 1)
   const uint32_t groups = gridDim.x / sharing;
   const uint32_t group = blockIdx.x / sharing;
   const uint32_t least = count / groups;
-  const uint32_t more = count - least * groups;  // Groups with one more.
+  const uint32_t more = count - least * groups;  // Number of groups that have one more segment.
   uint32_t next = group * least + (group < more ? group : more);
   const uint32_t end = next + least + (group < more ? 1 : 0);
   const uint32_t warp = (blockIdx.x - group * sharing) * kCopyWarps + threadIdx.x / kWarpLanes;
@@ -322,7 +326,7 @@ int CopySegmentsOnDevice(const CopySegmentsLaunch& launch) {
   const uint64_t sharing = std::clamp<uint64_t>(
       uint64_t{launch.thread_blocks} * kLeastOfGroup / launch.count, 1, launch.thread_blocks);
   const auto shared_by = static_cast<uint32_t>(sharing);
-  // Whole groups only: a rest of thread blocks would have no segments.
+  // Uses whole groups only: remaining thread blocks would have no segments.
   const Grid grid = {.thread_blocks = launch.thread_blocks / shared_by * shared_by,
                      .stream = launch.stream,
                      .threads = kCopyThreads};

@@ -1,5 +1,5 @@
-// How device forms start kernels. Tests compile them for the host, too, against
-// headers that stand in for CUDA's; so nothing here is written <<<...>>>.
+// Starts the kernels of device forms. Tests also compile them for the host, against headers that
+// stand in for CUDA's, so nothing here uses <<<...>>>.
 #ifndef KVTIER_KERNELS_DEVICE_LAUNCH_CUH_
 #define KVTIER_KERNELS_DEVICE_LAUNCH_CUH_
 
@@ -12,17 +12,18 @@ namespace kvtier::kernels {
 
 inline constexpr uint32_t kWarpLanes = 32;
 inline constexpr uint32_t kAllLanes = 0xffffffff;
-inline constexpr uint32_t kThreads = 256;  // A thread block's, unless a kernel says otherwise.
+// Threads of a thread block, unless a kernel says otherwise.
+inline constexpr uint32_t kThreads = 256;
 inline constexpr uint32_t kWarps = kThreads / kWarpLanes;
 
-// This lane in its warp, and this warp among all of the launch.
+// Return the lane's number in its warp, and the warp's number in the launch.
 __device__ inline uint32_t LaneOfWarp() { return threadIdx.x % kWarpLanes; }
 __device__ inline uint32_t WarpOfLaunch() { return blockIdx.x * kWarps + threadIdx.x / kWarpLanes; }
 __device__ inline uint32_t WarpsOfLaunch() { return gridDim.x * kWarps; }
 
-// Who goes over the units of all blocks, which are as many in each, and takes every
-// `takers`th: those of number `first`, `first + takers` and so on, counted through all
-// blocks. Without 64-bit divisions, which are calls.
+// UnitWalk visits units of all blocks, with an equal number in each. It takes every `takers`th
+// unit, namely those numbered `first`, `first + takers` and so on through all blocks. It avoids
+// 64-bit divisions, which are function calls on the device.
 class UnitWalk {
  public:
   __device__ UnitWalk(uint32_t units_of_block, uint32_t first, uint32_t takers)
@@ -56,7 +57,7 @@ struct Grid {
   uint32_t threads = kThreads;
 };
 
-// Enqueues; returns the cudaError_t.
+// Enqueues the kernel; returns the cudaError_t.
 template <typename... Parameters>
 int Launch(Grid grid, void (*kernel)(Parameters...),
            std::type_identity_t<Parameters>... arguments) {
@@ -65,7 +66,7 @@ int Launch(Grid grid, void (*kernel)(Parameters...),
   config.blockDim = {grid.threads, 1, 1};
   config.stream = static_cast<cudaStream_t>(grid.stream);
   const cudaError_t refused = cudaLaunchKernelEx(&config, kernel, arguments...);
-  // Reads and clears, so that a refused launch is not reported by a later call.
+  // Reads and clears the last error, so that a later call does not report a refused launch.
   const cudaError_t pending = cudaGetLastError();
   return static_cast<int>(refused == cudaSuccess ? pending : refused);
 }

@@ -1,6 +1,6 @@
-// A tile in the registers of one lane: what device forms of the codecs load, compare
-// and store (tile.h is the host's). Accesses are 16 bytes wide, or 8 where a tile's
-// codes are of 4 bits.
+// DeviceTile is a tile in the registers of one lane, which the device forms of the codecs load,
+// compare and store (tile.h has the host's). Accesses are 16 bytes wide, or 8 where a tile's codes
+// have 4 bits.
 #ifndef KVTIER_KERNELS_DEVICE_TILE_CUH_
 #define KVTIER_KERNELS_DEVICE_TILE_CUH_
 
@@ -18,7 +18,7 @@ namespace kvtier::kernels {
 inline constexpr uint32_t kTilePairs = kCodecTile / 2;
 inline constexpr uint32_t kRawTileBytes = kCodecTile * sizeof(uint16_t);
 
-// 16 values of 16 bits, the first of two in the low half.
+// 16 values of 16 bits; of each pair the first is in the low half.
 struct DeviceTile {
   uint32_t pairs[kTilePairs];
 
@@ -30,7 +30,7 @@ struct DeviceTile {
 __device__ inline DeviceTile TileOf(uint4 low, uint4 high) {
   return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
 }
-// Stays in the L1 cache for a second look.
+// Loads a tile; it stays in the L1 cache for a second load.
 __device__ inline DeviceTile LoadTile(const std::byte* from) {
   const auto* const words = reinterpret_cast<const uint4*>(from);
   return TileOf(words[0], words[1]);
@@ -79,7 +79,7 @@ struct DeviceNibbles {
   __device__ static constexpr uint32_t Shift(uint32_t i) { return i % 4 * 8 + i / 8 * 4; }
 };
 
-// MagnitudeOf both elements of a pair.
+// Returns MagnitudeOf both elements of a pair.
 __device__ inline uint32_t MagnitudesOf(uint32_t pair) { return pair & 0x7fff7fff; }
 __device__ inline uint32_t LargerOfPair(uint32_t magnitudes) {
   const uint32_t low = magnitudes & 0xffff;
@@ -93,21 +93,22 @@ __device__ inline uint32_t LargestMagnitude(const DeviceTile& tile) {
   return LargerOfPair(largest);
 }
 
-// How a warp lays a plane's rows over its lanes: whole rows side by side where they fit, `tiles`
-// lanes each, else all lanes go over one row.
+// Distribution of a plane's rows over the lanes of a warp: whole rows side by side where they fit,
+// `tiles` lanes each; otherwise all lanes share one row.
 struct RowLanes {
-  uint32_t tiles = 0;  // In a row.
-  uint32_t rows = 0;   // In the plane.
+  uint32_t tiles = 0;  // Number of tiles in a row.
+  uint32_t rows = 0;   // Number of rows in the plane.
 
   KVTIER_HOST_DEVICE constexpr bool fit() const { return tiles <= kWarpLanes; }
   KVTIER_HOST_DEVICE constexpr uint32_t at_once() const { return fit() ? kWarpLanes / tiles : 1; }
 };
 
-// The largest of each row's magnitudes, for the lanes of that row. Lanes that belong to no row
-// bring 0. For whole warps.
+// Returns the largest of a row's magnitudes to the lanes of that row. Lanes that belong to no row
+// pass 0. All lanes of the warp must call it.
 __device__ inline uint32_t LargestOfRow(uint32_t largest, uint32_t tiles) {
   const uint32_t row = LaneOfWarp() / tiles;
-  const uint32_t end = (row + 1) * tiles;  // No lane reads beyond: a maximum twice is one.
+  // No lane reads beyond: counting a maximum twice does not change it.
+  const uint32_t end = (row + 1) * tiles;
   for (uint32_t by = 1; by < tiles; by *= 2) {
     const uint32_t other = __shfl_down_sync(kAllLanes, largest, by);
     if (LaneOfWarp() + by < end && largest < other) largest = other;
@@ -115,7 +116,7 @@ __device__ inline uint32_t LargestOfRow(uint32_t largest, uint32_t tiles) {
   return __shfl_sync(kAllLanes, largest, row * tiles % kWarpLanes);
 }
 
-// The largest magnitude of a row that has more tiles than a warp has lanes.
+// Returns the largest magnitude of a row that has more tiles than a warp has lanes.
 __device__ inline uint32_t LargestOfLongRow(const std::byte* raw, uint32_t tiles) {
   uint32_t largest = 0;
 #pragma unroll 4

@@ -1,8 +1,8 @@
-// What all launches share. No header here needs CUDA's.
+// Holds what all launches share. No header here needs CUDA's headers.
 #ifndef KVTIER_KERNELS_LAUNCH_H_
 #define KVTIER_KERNELS_LAUNCH_H_
 
-// On functions that the host form and the device form of a launch both call.
+// Marks functions that the host form and the device form of a launch both call.
 #ifdef __CUDACC__
 #define KVTIER_HOST_DEVICE __host__ __device__
 #else
@@ -11,7 +11,7 @@
 
 namespace kvtier::kernels {
 
-// cudaErrorInvalidValue by its number, so that callers need no CUDA header.
+// Number of cudaErrorInvalidValue, so that callers need no CUDA header.
 inline constexpr int kInvalidLaunch = 1;
 
 }  // namespace kvtier::kernels

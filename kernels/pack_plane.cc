@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kTileBytes = sizeof(Bf16Tile);
 
-// The exponents that did not fit, in the order of the elements.
+// Escapes are the exponents that did not fit, in the order of the elements.
 template <typename Byte>
 struct Escapes {
   Byte* next = nullptr;

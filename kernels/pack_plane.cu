@@ -1,6 +1,6 @@
-// A thread block takes a plane: its escapes are in the order of the elements, so its
-// threads have to count together. First the bases of all rows, then the tiles in order,
-// which by then are in the cache.
+// Packs planes on the device. A thread block takes a plane: escapes are in the order of the
+// elements, so the threads have to count together. It first finds the bases of all rows, then packs
+// the tiles in order, which are in the cache by then.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -16,18 +16,18 @@ namespace {
 
 constexpr uint32_t kSignBytes = kCodecTile;
 constexpr uint32_t kDeltaBytes = kCodecTile / 2;
-// Tiles that a thread loads before it works on the first.
+// Number of tiles that a thread loads before it works on the first.
 constexpr uint32_t kTilesHeld = 2;
 
-// What is the same for all planes of a launch.
+// Values that are the same for all planes of a launch.
 struct PackWork {
   RowLanes rows;
-  uint32_t tiles = 0;  // Of the plane.
+  uint32_t tiles = 0;  // Number of tiles in the plane.
   uint32_t planes = 0;
   uint32_t raw_plane_bytes = 0;
   uint32_t signs = 0;
   uint32_t deltas = 0;
-  uint32_t deltas_end = 0;  // Where padding begins.
+  uint32_t deltas_end = 0;  // Start of the padding.
   uint32_t escapes = 0;
   uint32_t most_escapes = 0;
   uint32_t plane_bytes = 0;
@@ -48,16 +48,16 @@ PackWork PackWorkOf(const KvShape& shape) {
       .plane_bytes = static_cast<uint32_t>(plane.bytes)};
 }
 
-// A thread's escapes among those of its thread block, in the order of the threads.
+// Rank of a thread's escapes among those of its thread block, in the order of the threads.
 struct Rank {
   uint32_t before = 0;
   uint32_t all = 0;
 };
 
-// For whole thread blocks.
+// Ranks `count` escapes of each thread. All threads of the thread block must call it.
 __device__ Rank RankOf(uint32_t count) {
   __shared__ uint32_t totals[kWarps];
-  // Usually there are none. This is also the barrier after the last call's reads.
+  // Usually there are no escapes. This is also the barrier after the reads of the previous call.
   if (__syncthreads_or(count != 0) == 0) return {};
   uint32_t up_to = count;
 #pragma unroll
@@ -77,7 +77,7 @@ __device__ Rank RankOf(uint32_t count) {
   return rank;
 }
 
-// Writes the base of every row. Returns false where a lane saw one that is not finite.
+// Writes the base of every row. Returns false in a lane that saw an element that is not finite.
 __device__ bool StoreBases(const PackWork& work, const std::byte* raw, std::byte* encoded) {
   bool finite = true;
   const uint32_t warp = threadIdx.x / kWarpLanes;
@@ -118,7 +118,7 @@ __device__ bool StoreBases(const PackWork& work, const std::byte* raw, std::byte
   return finite;
 }
 
-// Returns false, to all threads, if there are more escapes than have room.
+// Packs the tiles. Returns false, to all threads, if there are more escapes than room for them.
 __device__ bool StoreTiles(const PackWork& work, const std::byte* raw, std::byte* encoded) {
   std::byte* const escapes = encoded + work.escapes + sizeof(uint32_t);
   uint32_t escaped = 0;
@@ -136,7 +136,7 @@ __device__ bool StoreTiles(const PackWork& work, const std::byte* raw, std::byte
 #pragma unroll
     for (uint32_t k = 0; k < kTilesHeld; ++k) {
       const uint32_t tile = first + k * kThreads;
-      uint32_t which = 0;  // A bit for each element that is escaped.
+      uint32_t which = 0;  // Has a bit for each escaped element.
       if (tile < work.tiles) {
         DeviceCodes signs;
         DeviceNibbles deltas;
@@ -180,7 +180,7 @@ __device__ void Pad(const PackWork& work, std::byte* encoded) {
   if (work.deltas_end + i < work.escapes) encoded[work.deltas_end + i] = std::byte{0};
 }
 
-// Returns false, to all threads, if the escapes do not add up.
+// Unpacks the tiles. Returns false, to all threads, if the escapes do not add up.
 __device__ bool LoadTiles(const PackWork& work, const std::byte* encoded, std::byte* raw) {
   const uint32_t count = *reinterpret_cast<const uint32_t*>(encoded + work.escapes);
   if (count > work.most_escapes) return false;

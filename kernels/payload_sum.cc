@@ -39,7 +39,7 @@ void PayloadSummer::AddPiece() {
 void PayloadSummer::Append(const std::byte* bytes, uint64_t count) {
   bytes_ += count;
   while (count > 0) {
-    // Only now is it known not to be the last piece.
+    // Added only now, when it is known not to be the last piece.
     if (held_ == kXxh3PieceBytes) AddPiece();
     const uint64_t taken = std::min(count, kXxh3PieceBytes - held_);
     std::memcpy(piece_.data() + held_, bytes, taken);

@@ -1,5 +1,5 @@
-// The device half of payload sums: warps move a payload piece by piece and leave what
-// each adds to the state, then eight threads a payload carry the state through.
+// Holds the device half of payload sums: warps move a payload piece by piece and store what each
+// piece adds to the state; then eight threads for each payload carry the state through the pieces.
 #ifndef KVTIER_KERNELS_PIECE_SUM_CUH_
 #define KVTIER_KERNELS_PIECE_SUM_CUH_
 
@@ -13,20 +13,20 @@
 
 namespace kvtier::kernels {
 
-// Loads and stores are 16-byte words. A piece is two rounds of a warp: lane l has word
-// l, which is half a quarter stripe, and word l + 32.
+// Loads and stores are 16-byte words. A piece takes a warp two rounds: lane l has word l, which is
+// a quarter of a stripe, and word l + 32.
 inline constexpr uint32_t kPieceRounds = 2;
 inline constexpr uint32_t kWordBytes = 16;
 inline constexpr uint32_t kPieceWords = kXxh3PieceBytes / kWordBytes;
 inline constexpr uint32_t kStripeWords = kXxh3StripeBytes / kWordBytes;
-// Pieces that a warp has in flight: 2 KiB, 64 bytes a lane.
+// Number of pieces that a warp has in flight: 2 KiB, 64 bytes a lane.
 inline constexpr uint32_t kPiecesHeld = 2;
 inline constexpr uint32_t kWordsHeld = kPiecesHeld * kPieceRounds;
 
 __constant__ uint64_t kDeviceSecret[kXxh3SecretWords] = KVTIER_XXH3_SECRET;
 __constant__ uint64_t kDeviceStart[kXxh3Lanes] = KVTIER_XXH3_START;
 
-// A lane's two 64-bit words of XXH3, and what they add to two lanes of its state.
+// Two 64-bit words of XXH3 in a lane, or what they add to two lanes of the state.
 struct WordPair {
   uint64_t even = 0;
   uint64_t odd = 0;
@@ -36,8 +36,8 @@ __device__ inline WordPair PairOf(uint4 word) {
   return {word.x | uint64_t{word.y} << 32, word.z | uint64_t{word.w} << 32};
 }
 
-// The secret words of a lane for its words of a piece, by round. Lanes differ in them, and constant
-// memory answers one address at a time: so they are brought once.
+// Secret words of a lane for its words of a piece, by round. They differ between lanes, and
+// constant memory serves one address at a time, so they are loaded once.
 struct LaneSecrets {
   WordPair of[kPieceRounds];
 };
@@ -58,7 +58,8 @@ __device__ inline void AddWords(WordPair words, WordPair secret, WordPair& sums)
   sums.odd += words.even + Xxh3Product(words.odd, secret.odd);
 }
 
-// The sum over all lanes that have the same two lanes of the state. For whole warps.
+// Returns the sum over all lanes of the warp that have the same two lanes of the state. All lanes
+// of the warp must call it.
 __device__ inline WordPair SumOverStripes(WordPair sums) {
 #pragma unroll
   for (uint32_t other = kStripeWords; other < kWarpLanes; other *= 2) {
@@ -68,7 +69,7 @@ __device__ inline WordPair SumOverStripes(WordPair sums) {
   return sums;
 }
 
-// Of SumOverStripes; 64 bytes by four lanes.
+// Stores the result of SumOverStripes: 64 bytes, by four lanes.
 __device__ inline void StoreSums(WordPair sums, LaneSums* piece) {
   const uint32_t lane = LaneOfWarp();
   if (lane < kStripeWords) {
@@ -76,14 +77,14 @@ __device__ inline void StoreSums(WordPair sums, LaneSums* piece) {
   }
 }
 
-// A payload is anything with
+// A payload is a type with
 //   bytes()                its length, below 4 GiB
-//   Place                  where a 16-byte word of it comes from and goes to
-//   PlacesOf(word, places) those of its words `word`, `word` + 32 and so on
+//   Place                  source and destination of one 16-byte word
+//   PlacesOf(word, places) places of the words `word`, `word` + 32 and so on
 //   Load(place, count)     the word; bytes from `count` on, where it is cut, are zero
 //   Store(place, value, count)
 //   ByteAt(offset)         a single byte
-// Adds the last 64 bytes, wherever they begin.
+// AddLastStripe adds the last 64 bytes of the payload, wherever they begin.
 template <typename Payload>
 __device__ void AddLastStripe(const Payload& payload, WordPair& sums) {
   const uint32_t lane = LaneOfWarp() % kStripeWords;
@@ -101,8 +102,9 @@ __device__ void AddLastStripe(const Payload& payload, WordPair& sums) {
   AddWords(words, {Xxh3Secret(kDeviceSecret, secret), Xxh3Secret(kDeviceSecret, secret + 8)}, sums);
 }
 
-// Moves kPiecesHeld pieces of the payload, from `first` on, as far as there are. With kSummed, and
-// where `pieces` is not null, it leaves there the LaneSums of each. For whole warps.
+// Moves kPiecesHeld pieces of the payload from `first` on, or as many as there are. With kSummed,
+// and if `pieces` is not null, it stores the LaneSums of each piece there. All lanes of the warp
+// must call it.
 template <bool kSummed, typename Payload>
 __device__ void MoveHeld(const Payload& payload, uint32_t first, const LaneSecrets& secrets,
                          LaneSums* pieces) {
@@ -112,7 +114,7 @@ __device__ void MoveHeld(const Payload& payload, uint32_t first, const LaneSecre
   payload.PlacesOf(from, places);
   uint4 held[kWordsHeld];
   uint32_t counts[kWordsHeld];
-  // All loads before all stores.
+  // All loads come before all stores.
 #pragma unroll
   for (uint32_t i = 0; i < kWordsHeld; ++i) {
     const uint32_t begin = (from + i * kWarpLanes) * kWordBytes;
@@ -126,7 +128,7 @@ __device__ void MoveHeld(const Payload& payload, uint32_t first, const LaneSecre
     if (counts[i] > 0) payload.Store(places[i], held[i], counts[i]);
   }
   if constexpr (kSummed) {
-    if (pieces == nullptr) return;  // All lanes alike, here and below.
+    if (pieces == nullptr) return;  // All lanes agree, here and below.
     const auto piece_count = static_cast<uint32_t>(PiecesOf(bytes));
 #pragma unroll
     for (uint32_t j = 0; j < kPiecesHeld; ++j) {
@@ -156,10 +158,10 @@ __device__ void MoveHeld(const Payload& payload, uint32_t first, const LaneSecre
   }
 }
 
-// Pieces of a payload whose sums are loaded while the state goes through as many before them.
+// Number of pieces whose sums are loaded while the state is carried through as many earlier ones.
 inline constexpr uint32_t kSumsAhead = 16;
 
-// Loads them from the L2 cache, as other thread blocks wrote them.
+// Loads sums from the L2 cache, because other thread blocks wrote them.
 __device__ inline void LoadSums(const LaneSums* pieces, uint32_t lane,
                                 uint64_t (&sums)[kSumsAhead]) {
 #pragma unroll
@@ -173,8 +175,8 @@ __device__ inline uint64_t StirAll(uint64_t state, const uint64_t (&sums)[kSumsA
   return state;
 }
 
-// Carries a lane of the state through `count` pieces of a payload, all but the last. Two sets of
-// sums take turns: to move one to the other would wait for what is being loaded.
+// Carries a lane of the state through `count` pieces of a payload, which are all but the last. Two
+// sets of sums alternate: moving one to the other would wait for the loads in progress.
 __device__ inline uint64_t CarryLane(const LaneSums* pieces, uint32_t count, uint32_t lane,
                                      uint64_t stir) {
   uint64_t state = kDeviceStart[lane];
@@ -195,9 +197,9 @@ __device__ inline uint64_t CarryLane(const LaneSums* pieces, uint32_t count, uin
   return state;
 }
 
-// Carries the state of each of `count` payloads through its pieces: eight threads a payload, four
-// payloads a warp. `Lengths` has BytesOf(i): bytes that were summed, 0 for none. For whole thread
-// blocks of `kBlockThreads`.
+// Carries the state of each of `count` payloads through its pieces, with eight threads for each
+// payload and four payloads for each warp. Lengths::BytesOf(i) returns the number of bytes that
+// were summed, 0 for none. All threads of a thread block of `kBlockThreads` must call it.
 template <uint32_t kBlockThreads, typename Lengths>
 __device__ void FinishSums(const Lengths& lengths, const SumRequest& request, uint32_t count) {
   constexpr uint32_t kAtOnce = kWarpLanes / kXxh3Lanes;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kTileBytes = sizeof(Bf16Tile);
 
-// Raises each magnitude of `largest` to that of its element.
+// Raises each magnitude of `largest` to that of its element, if that is larger.
 void Raise(const Bf16Tile& elements, Bf16Tile& largest) {
   for (uint32_t i = 0; i < kCodecTile; ++i) {
     const uint16_t magnitude = MagnitudeOf(elements[i]);
@@ -35,7 +35,7 @@ void DecodeTile(const std::byte* codes, const FloatTile& steps, std::byte* raw) 
   Store(elements, raw);
 }
 
-// The steps of kCodecTile channels from their stored form.
+// Loads the steps of kCodecTile channels from their stored form.
 FloatTile LoadSteps(const std::byte* scales) {
   const auto stored = Load<Bf16Tile>(scales);
   FloatTile steps;
@@ -43,14 +43,14 @@ FloatTile LoadSteps(const std::byte* scales) {
   return steps;
 }
 
-// One step for a whole tile.
+// Loads one step for a whole tile.
 FloatTile LoadStep(const std::byte* scale) {
   FloatTile steps;
   steps.fill(FloatFromBf16(Load<uint16_t>(scale)));
   return steps;
 }
 
-// A plane whose rows have a step each: `rows` of `tiles` tiles.
+// Plane whose rows have a step each: `rows` rows of `tiles` tiles.
 struct RowSteps {
   uint64_t rows = 0;
   uint64_t tiles = 0;
@@ -88,7 +88,8 @@ void DecodeRows(RowSteps plane, const std::byte* scales, const std::byte* codes,
   }
 }
 
-// A plane whose channels have a step each, kCodecTile of them side by side: a token has `tiles`.
+// Plane whose channels have a step each, kCodecTile channels side by side: a token has `tiles`
+// tiles.
 struct ChannelSteps {
   uint64_t tokens = 0;
   uint64_t tiles = 0;
@@ -137,7 +138,7 @@ template <typename Quantizer>
 bool Encode(const PlaneFormat& format, const std::byte* raw, std::byte* encoded) {
   const KvShape& shape = format.shape;
   std::byte* const codes = encoded + ScaleBytes(format.codec, shape, format.axis);
-  std::memset(codes - RoundUpTo16(1), 0, RoundUpTo16(1));  // What the scales may leave.
+  std::memset(codes - RoundUpTo16(1), 0, RoundUpTo16(1));  // The scales may end before this point.
   if (StepsByChannel(format.codec, format.axis)) {
     return EncodeChannels<Quantizer>(ChannelStepsOf(shape), raw, encoded, codes);
   }

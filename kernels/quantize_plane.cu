@@ -1,5 +1,5 @@
-// A warp takes a unit of a plane at a time, a few KiB, and needs nobody else. Each lane
-// works on whole tiles.
+// Quantises planes on the device. A warp takes one unit of a plane at a time, a few KiB, and does
+// not depend on other warps. Each lane works on whole tiles.
 #include <cuda_runtime.h>
 
 #include <cstddef>
@@ -13,20 +13,20 @@
 namespace kvtier::kernels {
 namespace {
 
-// Tiles that a lane loads before it works on the first: 128 bytes, 4 KiB a warp.
+// Number of tiles that a lane loads before it works on the first: 128 bytes, 4 KiB a warp.
 inline constexpr uint32_t kTilesHeld = 4;
 
-// What is the same for all planes of one axis.
+// Values that are the same for all planes of one axis.
 struct AxisWork {
   bool by_channel = false;
-  RowLanes rows;         // Unless by_channel.
-  uint32_t columns = 0;  // If by_channel: the tiles of one token.
-  uint32_t tiles = 0;    // In the plane.
+  RowLanes rows;         // Used unless by_channel.
+  uint32_t columns = 0;  // Number of tiles of one token; used if by_channel.
+  uint32_t tiles = 0;    // Number of tiles in the plane.
   uint32_t encode_units = 0;
   uint32_t decode_units = 0;
-  uint32_t offset = 0;      // The plane's place in an encoded layer.
-  uint32_t scales_end = 0;  // Where the padding of the plane's scales begins.
-  uint32_t codes = 0;       // Where the plane's codes begin.
+  uint32_t offset = 0;      // Offset of the plane in an encoded layer.
+  uint32_t scales_end = 0;  // Start of the padding after the plane's scales.
+  uint32_t codes = 0;       // Start of the plane's codes.
 };
 
 struct QuantizeWork {
@@ -34,7 +34,7 @@ struct QuantizeWork {
   uint32_t axis_count = 0;
   uint32_t layers = 0;
   uint32_t raw_plane_bytes = 0;
-  uint32_t layer_bytes = 0;  // Encoded.
+  uint32_t layer_bytes = 0;  // Size of an encoded layer.
 };
 
 template <bool kEncode>
@@ -42,7 +42,7 @@ __device__ uint32_t UnitsOf(const AxisWork& axis) {
   return kEncode ? axis.encode_units : axis.decode_units;
 }
 
-// REQUIRES: codec quantises, IsEncodable(shape).
+// Makes the work of a launch. REQUIRES: the codec quantises, IsEncodable(shape).
 QuantizeWork QuantizeWorkOf(Codec codec, const KvShape& shape) {
   QuantizeWork work;
   work.axis_count = shape.axes;
@@ -74,7 +74,7 @@ QuantizeWork QuantizeWorkOf(Codec codec, const KvShape& shape) {
   return work;
 }
 
-// `step_at(i)` is the step of element i.
+// Encodes one tile. `step_at(i)` is the step of element i.
 template <typename Quantizer, typename StepAt>
 __device__ void EncodeTile(const DeviceTile& tile, StepAt step_at, std::byte* to) {
   DeviceCodes codes;
@@ -100,7 +100,8 @@ template <typename Quantizer>
 struct PlaneCoder {
   const AxisWork axis;
 
-  // Returns false where a lane saw a value that is not finite. For whole warps, as all.
+  // Encodes one unit. Returns false in a lane that saw a value that is not finite. All lanes of the
+  // warp must call this, and the methods below.
   __device__ bool Encode(uint32_t unit, const std::byte* raw, std::byte* encoded) const {
     if (unit == 0) Pad(encoded);
     if (axis.by_channel) return EncodeColumns(unit, raw, encoded);
@@ -117,7 +118,7 @@ struct PlaneCoder {
   }
 
  private:
-  // Fills up the scales to the next multiple of 16 bytes.
+  // Pads the scales to the next multiple of 16 bytes.
   __device__ void Pad(std::byte* encoded) const {
     const uint32_t at = axis.scales_end + LaneOfWarp();
     if (at < axis.codes) encoded[at] = std::byte{0};
@@ -168,10 +169,11 @@ struct PlaneCoder {
     return largest < kFirstNotFinite;
   }
 
-  // A lane goes down its column, a tile of every token, twice; the second time out of the cache.
+  // Encodes columns. A lane goes down its column, one tile of every token, twice; the second pass
+  // reads from the cache.
   __device__ bool EncodeColumns(uint32_t unit, const std::byte* raw, std::byte* encoded) const {
     const uint32_t column = unit * kWarpLanes + LaneOfWarp();
-    if (column >= axis.columns) return true;  // Nothing below is for whole warps.
+    if (column >= axis.columns) return true;  // Nothing below needs the whole warp.
     DeviceTile largest = {};
 #pragma unroll 4
     for (uint32_t i = column; i < axis.tiles; i += axis.columns) {
@@ -254,7 +256,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     const uint32_t layer = walk.unit() / layer_units;
     const uint32_t unit = walk.unit() - layer * layer_units;
     const uint32_t axis = unit < first_units ? 0 : 1;
-    // Chosen, not indexed: what is indexed lies in memory.
+    // Selects instead of indexing, because an indexed array would be in memory.
     const PlaneCoder<Quantizer> plane = {axis == 0 ? work.axes[0] : work.axes[1]};
     const uint64_t raw = uint64_t{layer * work.axis_count + axis} * work.raw_plane_bytes;
     const uint64_t encoded =

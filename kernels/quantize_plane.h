@@ -1,5 +1,5 @@
-// One plane of the codecs that quantise, on the host (codec_layout.h has the format).
-// Called by codec.cc only.
+// Converts one plane with a quantising codec on the host (codec_layout.h has the format). Only
+// codec.cc calls it.
 #ifndef KVTIER_KERNELS_QUANTIZE_PLANE_H_
 #define KVTIER_KERNELS_QUANTIZE_PLANE_H_
 
@@ -10,17 +10,17 @@
 
 namespace kvtier::kernels {
 
-// Which plane of a launch: what decides its format.
+// Properties of a plane that determine its format.
 struct PlaneFormat {
-  Codec codec = Codec::kRaw;  // One that quantises.
-  KvShape shape{};            // IsEncodable.
+  Codec codec = Codec::kRaw;  // A quantising codec.
+  KvShape shape{};            // IsEncodable() is true.
   uint32_t axis = 0;
 };
 
-// Writes PlaneBytes(...) to `encoded`, or returns false: a value is not finite.
+// Writes PlaneBytes(...) to `encoded`. Returns false if a value is not finite.
 bool QuantizePlane(const PlaneFormat& format, const std::byte* raw, std::byte* encoded);
 
-// Reads PlaneBytes(...) of any content, writes RawPlaneBytes(shape).
+// Reads PlaneBytes(...) of any content and writes RawPlaneBytes(shape).
 void DequantizePlane(const PlaneFormat& format, const std::byte* encoded, std::byte* raw);
 
 }  // namespace kvtier::kernels

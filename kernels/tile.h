@@ -1,5 +1,5 @@
-// A tile is kCodecTile elements in a row, the unit of the host's inner loops: their
-// constant length is what compilers vectorise. Loads and stores are of any alignment.
+// A tile is kCodecTile consecutive elements, the unit of the host's inner loops: compilers
+// vectorise loops of this constant length. Loads and stores work at any alignment.
 #ifndef KVTIER_KERNELS_TILE_H_
 #define KVTIER_KERNELS_TILE_H_
 
@@ -19,7 +19,7 @@ using Bf16Tile = std::array<uint16_t, kCodecTile>;
 using CodeTile = std::array<uint8_t, kCodecTile>;
 using FloatTile = std::array<float, kCodecTile>;
 
-// Works for single values too.
+// Load and Store also work for single values.
 template <typename T>
 inline T Load(const std::byte* from) {
   T value;
@@ -31,14 +31,14 @@ inline void Store(const T& value, std::byte* to) {
   std::memcpy(to, &value, sizeof(value));
 }
 
-// A tile of codes of 4 bits, packed as codec_layout.h says: arithmetic on whole words, for
-// compilers do not vectorise half a tile.
+// Tile of codes of 4 bits, packed as codec_layout.h says. It uses arithmetic on whole words,
+// because compilers do not vectorise half a tile.
 inline constexpr uint64_t kNibbleBytes = kCodecTile / 2;
 inline constexpr uint64_t kLowNibbles = 0x0f0f0f0f0f0f0f0f;
-// Codes of 8 elements each.
+// Two halves of a tile, with codes of 8 elements each.
 using CodeHalves = std::array<uint64_t, 2>;
 
-// REQUIRES: every code is below 16.
+// Packs the codes. REQUIRES: every code is below 16.
 inline void StoreNibbles(const CodeTile& codes, std::byte* to) {
   const auto halves = std::bit_cast<CodeHalves>(codes);
   Store(halves[0] | halves[1] << 4, to);

@@ -1,12 +1,12 @@
-// The arithmetic of XXH3 on inputs of more than 240 bytes, as of xxHash 0.8: what one
-// 64-bit word adds to the state, how the state is stirred after a piece, and what
-// becomes of it in the end. Host and device forms of sums share it.
+// Holds the arithmetic of XXH3 on inputs of more than 240 bytes, as of xxHash 0.8: what one 64-bit
+// word adds to the state, how the state is stirred after a piece, and how the sum is made from the
+// final state. Host and device forms of sums share it.
 //
-// An input is pieces of 16 stripes of 8 words. Word i of stripe n adds itself to lane
-// i ^ 1, and the product of the halves of itself xor secret word n + i to lane i. All of
-// a piece is added before the state is stirred. The last piece, 1 to 1024 bytes, gives
-// its stripes that end before its last byte, then the input's last 64 bytes under
-// secret of their own, and is not followed by a stir.
+// An input is pieces of 16 stripes of 8 words. Word i of stripe n is added to lane i ^ 1. It is
+// also xored with secret word n + i, and the product of the two halves of that is added to lane i.
+// All of a piece is added before the state is stirred. The last piece has 1 to 1024 bytes: its
+// stripes that end before its last byte are added, then the input's last 64 bytes with a secret of
+// their own, and no stir follows.
 #ifndef KVTIER_KERNELS_XXH3_LANES_H_
 #define KVTIER_KERNELS_XXH3_LANES_H_
 
@@ -20,7 +20,7 @@ inline constexpr uint32_t kXxh3Lanes = 8;
 inline constexpr uint64_t kXxh3StripeBytes = 64;
 inline constexpr uint64_t kXxh3PieceBytes = 1024;
 
-// Places in the secret, in bytes.
+// Offsets in the secret, in bytes.
 inline constexpr uint32_t kXxh3StirSecret = 128;
 inline constexpr uint32_t kXxh3LastSecret = 121;
 inline constexpr uint32_t kXxh3LowSecret = 11;
@@ -30,8 +30,8 @@ inline constexpr uint32_t kXxh3Prime32A = 0x9e3779b1;
 inline constexpr uint64_t kXxh3Prime64A = 0x9e3779b185ebca87;
 inline constexpr uint64_t kXxh3Prime64B = 0xc2b2ae3d27d4eb4f;
 
-// Initialisers, for a device has no table of the host's: the state at the start, and
-// the secret as little-endian words.
+// Initialisers of the state at the start, and of the secret as little-endian words. They are macros
+// because device code cannot read a table of the host's.
 #define KVTIER_XXH3_START                                                          \
   {0xc2b2ae3d,         0x9e3779b185ebca87, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9, \
    0x85ebca77c2b2ae63, 0x85ebca77,         0x27d4eb2f165667c5, 0x9e3779b1}
@@ -50,7 +50,7 @@ KVTIER_HOST_DEVICE inline uint64_t Xxh3Secret(const uint64_t* secret, uint32_t b
   return shift == 0 ? word : word >> shift | secret[byte / 8 + 1] << (64 - shift);
 }
 
-// What `word` adds to its own lane.
+// Returns the product that `word` adds to its own lane.
 KVTIER_HOST_DEVICE inline uint64_t Xxh3Product(uint64_t word, uint64_t secret) {
   const uint64_t mixed = word ^ secret;
   return (mixed & 0xffffffff) * (mixed >> 32);
@@ -66,7 +66,7 @@ KVTIER_HOST_DEVICE inline uint64_t Xxh3Fold(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-// Half of the sum. `at`: kXxh3LowSecret or kXxh3HighSecret.
+// Returns half of the sum. `at`: kXxh3LowSecret or kXxh3HighSecret.
 KVTIER_HOST_DEVICE inline uint64_t Xxh3Merge(const uint64_t* state, const uint64_t* secret,
                                              uint32_t at, uint64_t start) {
   uint64_t sum = start;

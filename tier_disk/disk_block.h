@@ -1,6 +1,6 @@
-// What a disk remembers of a block besides its bytes, and where its record lies. The
-// payload's sum, or the proof that stands for it where payloads are sealed, is in the
-// record itself: whoever reads the block gets it there.
+// Defines what a disk remembers of a block besides its bytes, and where its record lies. The
+// payload's sum, or the proof in its place where payloads are sealed, is in the record itself: a
+// reader gets it there.
 #ifndef KVTIER_TIER_DISK_DISK_BLOCK_H_
 #define KVTIER_TIER_DISK_DISK_BLOCK_H_
 
@@ -14,8 +14,8 @@
 
 namespace kvtier {
 
-// Says under which tenant's key a record is sealed (record_cipher.h), and tells nobody
-// whose that is. Zero: under none, the payload lies in the clear.
+// Number of the tenant key that seals a record (record_cipher.h). It does not reveal the tenant.
+// Zero: none, the payload is in the clear.
 enum class KeyId : uint64_t {};
 
 struct DiskBlock {
@@ -37,16 +37,16 @@ inline DiskBlock DiskBlockOf(const BlockMeta& meta, TenantTag owner, KeyId key_i
           .key_id = key_id};
 }
 
-// Where one record lies. The generation tells this use of the segment from the
-// earlier ones: two places are the same bytes only if all three fields agree.
+// Place of one record. The generation tells this use of the segment from earlier ones: two places
+// hold the same bytes only if all three fields agree.
 struct RecordPlace {
   SegmentId segment{};
   uint64_t generation = 0;
-  uint64_t offset = 0;  // Of the record's header in the segment.
+  uint64_t offset = 0;  // Offset of the record's header in the segment.
   friend bool operator==(const RecordPlace&, const RecordPlace&) = default;
 };
 
-// A block on the disk: what index and manifest know of it.
+// Entry of a block in the index and the manifest of its disk.
 struct DiskEntry {
   DiskBlock block;
   RecordPlace place;

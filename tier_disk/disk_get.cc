@@ -1,4 +1,4 @@
-// DiskTier::Get: read, prove that the record was not reclaimed under the read, verify.
+// Implements DiskTier::Get: read, prove that the record was not reclaimed during the read, verify.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -14,7 +14,7 @@
 namespace kvtier {
 namespace {
 
-// A record moves only when its segment is reclaimed; twice under one read is rare.
+// A record moves only when its segment is reclaimed; two moves during one read are rare.
 constexpr int kMaxReadsPerGet = 3;
 
 absl::Status NotHere(const BlockKey& key) {
@@ -29,7 +29,7 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
   std::optional<RecordCipher> cipher;
   if (entry.block.key_id != KeyId{}) {
     absl::StatusOr<RecordCipher> found = keys->CipherToOpen(entry.block.key_id);
-    if (!found.ok()) {  // Its tenant was erased a moment ago.
+    if (!found.ok()) {  // Its tenant was erased just now.
       co_await DropDamaged(key, entry.place);
       co_return NotHere(key);
     }
@@ -40,7 +40,7 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
   const DiskAddress address{.segment = entry.place.segment, .offset = entry.place.offset};
   const absl::Status read = co_await disk->Read(io_class, address, buffers);
   if (!read.ok() && !absl::IsResourceExhausted(read)) ++stats.io_errors;
-  // First of all: a record that left meanwhile proves nothing about the disk.
+  // Checked first: a record that left meanwhile proves nothing about the disk.
   if (!index.IsAt(key, entry.place)) co_return NotHere(key);
   if (!read.ok()) co_return read;
 
@@ -50,7 +50,7 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
     const std::span<std::byte> payload = slot.first(entry.block.length);
     verdict =
         cipher ? OpenRecord(entry, *cipher, page, payload) : VerifyRecord(entry, page, payload);
-    // The record's padding proves nothing of itself, so it is not handed on.
+    // The record's padding is not proven, so it is not returned.
     std::ranges::fill(slot.subspan(entry.block.length), std::byte{0});
   };
   Task<void> verified = workers->Run(std::move(verify));
@@ -60,7 +60,7 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
     co_return verdict;
   }
   ++stats.verify_failures;
-  // The 1st, 2nd, 4th, 8th ...: a rotten disk must not bury the log as well.
+  // Logs the 1st, 2nd, 4th, 8th ...: a rotten disk must not flood the log.
   if (std::has_single_bit(stats.verify_failures)) {
     Log(LogLevel::kWarning, absl::StrCat("disk: dropped a damaged record, ", stats.verify_failures,
                                          " so far: ", verdict.status().message()));
@@ -76,7 +76,7 @@ Task<void> DiskTier::State::DropDamaged(const BlockKey& key, const RecordPlace& 
   KVT_KILL_POINT("damaged.unpublished");
   ManifestBatch batch;
   batch.erases.push_back(key);
-  // Should it fail, the entry is back after a restart and fails its verification again.
+  // If this fails, the entry is back after a restart and fails its verification again.
   (co_await commits.Commit(std::move(batch))).IgnoreError();
   KVT_KILL_POINT("damaged.committed");
 }
@@ -87,7 +87,7 @@ Task<absl::StatusOr<BlockMeta>> DiskTier::State::ReadNewest(IoClass io_class, Bl
     const std::optional<DiskEntry> entry = index.Find(key);
     if (!entry.has_value()) break;
     const DiskBlock& block = entry->block;
-    // Of any length: it was deleted and put again since the slot was reserved.
+    // The length may differ: the block was deleted and put again since the slot was reserved.
     if (slot.size() != SlotBytes(block.length)) break;
     const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(io_class, *entry, slot);
     if (sum.ok()) {

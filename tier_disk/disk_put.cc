@@ -1,4 +1,4 @@
-// DiskTier::Put: data, then manifest, then index (law 2).
+// Implements DiskTier::Put: data, then manifest, then index (law 2).
 #include <algorithm>
 #include <array>
 #include <coroutine>
@@ -17,8 +17,8 @@
 namespace kvtier {
 namespace {
 
-// How often one put makes room before it is declined: other puts may take the room
-// that a reclaim freed.
+// Maximum number of times that one put makes room before it is declined: other puts may take the
+// room that a reclaim freed.
 constexpr int kMaxReclaimsPerPut = 4;
 
 }  // namespace
@@ -50,8 +50,8 @@ Task<absl::Status> DiskTier::State::WriteSealed(const DiskEntry& entry, const Re
                                                 std::span<const std::byte> slot) {
   PageBuffer sealed(entry.block.length);
   absl::StatusOr<RecordHeader> header;
-  // Copied before it is looked at: others may write the slot, and what is proven here must
-  // be what is sealed.
+  // Copied before it is verified: others may write the slot, and the verified bytes must be the
+  // sealed bytes.
   ByteWorkers::Work seal = [&] {
     const std::span<const std::byte> payload = slot.first(entry.block.length);
     std::copy(payload.begin(), payload.end(), sealed.bytes().begin());
@@ -103,11 +103,11 @@ Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<cons
   if (durable.ok() && !Opens(entry.block)) {
     ManifestBatch batch;
     batch.erases.push_back(meta.key);
-    // Should it fail, the row is dropped at the next start for want of a key.
+    // If this fails, the row is dropped at the next start because its key is missing.
     (co_await commits.Commit(std::move(batch))).IgnoreError();
     durable = absl::AbortedError(absl::StrCat("tenant '", tenant, "' was erased meanwhile"));
   }
-  // The record's room is lost until its segment is reclaimed, if the write failed.
+  // If the write failed, the record's room is lost until its segment is reclaimed.
   if (durable.ok()) Publish(entry);
   KVT_KILL_POINT("put.published");
   EndWrite(*place);

@@ -1,6 +1,6 @@
-// DiskTier's reclaim: frees one segment. Survivors are copied first, then the rest
-// is unpublished, then one manifest batch erases it and moves the segment's
-// generation on; only after that may the segment be written again.
+// Implements DiskTier's reclaim, which frees one segment. It copies survivors first, then
+// unpublishes the rest, then commits one manifest batch that erases the rest and raises the
+// segment's generation. Only after that may the segment be written again.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -17,13 +17,13 @@
 namespace kvtier {
 namespace {
 
-// Free segments that the background keeps ready beside the reserve. A disk of few
+// Maximum number of free segments that the background keeps ready beside the reserve. A disk of few
 // segments cannot spare them.
 constexpr size_t kMaxFreeAhead = 2;
 constexpr size_t kSegmentsPerFreeAhead = 32;
-// What survivors are copied at while nobody waits for the room: a segment of 128 MiB,
-// half of it kept, takes a quarter of a second. Foreground reads go first in any case
-// (IoClass::kReclaim); this bounds what is taken from offload.
+// Rate at which survivors are copied while nobody waits for the room: a segment of 128 MiB, half of
+// it kept, takes a quarter of a second. Foreground reads go first in any case (IoClass::kReclaim);
+// this bounds what is taken from offload.
 constexpr double kReclaimBytesPerSecond = 256 << 20;
 
 }  // namespace
@@ -53,13 +53,14 @@ std::optional<ReclaimChoice> DiskTier::State::Choose(uint64_t budget_bytes) {
 }
 
 Task<absl::Status> DiskTier::State::MakeRoom(uint64_t record_bytes) {
-  // The re-appended records leave room in a fresh segment for the record that waits.
+  // Leaves room, in a fresh segment with the re-appended records, for the record that waits.
   const uint64_t segment_bytes = log->segment_bytes();
   const uint64_t budget = std::min(segment_bytes / 2, segment_bytes - record_bytes);
   std::optional<ReclaimChoice> choice;
   while (reclaiming == nullptr) {
     choice = Choose(budget);
-    // Of those that can be reclaimed now too much must stay: there will be others.
+    // Too much must stay of the segments that can be reclaimed now, but others will become
+    // reclaimable.
     if (choice || shares.is_lone() || !log->AwaitsWrites()) break;
     if (write_ended == nullptr) write_ended = std::make_shared<Event>(executor);
     const std::shared_ptr<Event> ended = write_ended;
@@ -100,7 +101,7 @@ Task<absl::Status> DiskTier::State::ReclaimOne(std::optional<ReclaimChoice> choi
 Task<DiskTier::State::Copied> DiskTier::State::CopySurvivors(SegmentId victim,
                                                              std::vector<BlockKey> keys) {
   Copied copied;
-  std::optional<PageBuffer> buffer;  // For the largest record so far: its pages are dear.
+  std::optional<PageBuffer> buffer;  // Fits the largest record so far, as its pages are expensive.
   const absl::Time started = executor->Now();
   for (const BlockKey& key : keys) {
     const std::optional<DiskEntry> entry = index.Find(key);
@@ -112,7 +113,8 @@ Task<DiskTier::State::Copied> DiskTier::State::CopySurvivors(SegmentId victim,
       copied.is_full = true;
       break;
     }
-    // Any other failure is this block's own: it stays, and goes with its segment.
+    // Any other failure concerns this block only: it is not copied, and is dropped with its
+    // segment.
     copied.bytes += RecordBytes(entry->block.length);
     if (!shares.is_lone()) log->SetAside(index.live_bytes(victim));
     if (hurried) continue;
@@ -144,7 +146,7 @@ Task<absl::Status> DiskTier::State::CopyWhatStays(const ReclaimChoice& choice,
                                                   uint64_t budget_bytes) {
   const SegmentId victim = choice.victim;
   if (choice.payers) log->SetAside(index.live_bytes(victim));
-  // More than once: blocks may be touched while copies are under way.
+  // Repeated, because blocks may be touched while copies are in flight.
   absl::flat_hash_set<BlockKey> tried;
   while (true) {
     const ReclaimPlan plan = PlanFor(choice, budget_bytes);
@@ -172,7 +174,7 @@ Task<absl::Status> DiskTier::State::Reclaim(ReclaimChoice choice, uint64_t budge
   if (!choice.trim.empty()) {
     Evict(choice.trim);
     ManifestBatch trimmed{.erases = std::move(choice.trim)};
-    // Should it fail, they are back after a restart.
+    // If this fails, the blocks are back after a restart.
     (co_await commits.Commit(std::move(trimmed))).IgnoreError();
   }
   if (const absl::Status stays = co_await CopyWhatStays(choice, budget_bytes); !stays.ok()) {
@@ -180,11 +182,11 @@ Task<absl::Status> DiskTier::State::Reclaim(ReclaimChoice choice, uint64_t budge
     co_return stays;
   }
   log->SetAside(0);
-  // From the last plan to here nothing waits, so no child can appear in between.
+  // Nothing waits between the last plan and this line, so no child can appear in between.
   ManifestBatch batch{.erases = PlanFor(choice, 0).drop};
   KVT_KILL_POINT("reclaim.before_drop");
   Evict(batch.erases);
-  // A record that was to stay and could not be copied goes with its segment.
+  // Drops records that were to stay and could not be copied, with their segment.
   const ReclaimPlan rest = PlanReclaim(index, order, {.victim = victim});
   Evict(rest.drop);
   batch.erases.insert(batch.erases.end(), rest.drop.begin(), rest.drop.end());
@@ -200,7 +202,7 @@ Task<absl::Status> DiskTier::State::Reclaim(ReclaimChoice choice, uint64_t budge
     log->Free(victim, generation);
     KVT_KILL_POINT("reclaim.freed");
   } else {
-    log->PutBack(victim);  // Empty now; its entries are erased or stale after the next try.
+    log->PutBack(victim);  // It is empty now; its entries are erased, or stale after the next try.
   }
   co_return committed;
 }
@@ -211,12 +213,12 @@ Task<absl::StatusOr<RecordHeader>> DiskTier::State::HeaderForCopy(DiskEntry* ent
   if (entry->block.key_id == KeyId{}) co_return HeaderOf(*entry, sum);
   const absl::StatusOr<RecordCipher> cipher = keys->CipherToSealAgain(entry->block.key_id);
   if (!cipher.ok()) co_return cipher.status();
-  entry->block.key_id = cipher->key_id();  // Another one after a rotation.
+  entry->block.key_id = cipher->key_id();  // Differs after a rotation.
   if (!index.Fits(entry->block)) {
     co_return absl::UnavailableError("blocks of too many different shapes");
   }
   absl::StatusOr<RecordHeader> header;
-  // It was opened a moment ago, in a buffer that nobody else writes: no sum to look at.
+  // It was opened just now, in a buffer that nobody else writes, so no sum needs checking.
   ByteWorkers::Work seal = [&] { header = SealRecord(*entry, *cipher, nullptr, slot); };
   Task<void> sealed = workers->Run(std::move(seal));
   co_await sealed;
@@ -228,7 +230,7 @@ Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key, std::span<std:
   KVT_KILL_POINT("reclaim.before_read");
   const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(IoClass::kReclaim, from, slot);
   KVT_KILL_POINT("reclaim.after_read");
-  // Gone or damaged, and dropped as such: nothing is left to keep.
+  // The block is gone, or was damaged and dropped: there is nothing to keep.
   if (absl::IsNotFound(sum.status()) || absl::IsDataLoss(sum.status())) co_return absl::OkStatus();
   if (!sum.ok()) co_return sum.status();
   const std::optional<RecordPlace> place =
@@ -240,7 +242,7 @@ Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key, std::span<std:
   KVT_KILL_POINT("reclaim.before_write");
   if (moved.ok()) moved = co_await WriteData(IoClass::kReclaim, *header, slot);
   KVT_KILL_POINT("reclaim.after_write");
-  // An entry of a block that was erased while it was copied must not come back.
+  // The entry of a block that was erased while it was copied must not come back.
   if (moved.ok() && index.IsAt(key, from.place)) {
     ManifestBatch batch;
     batch.puts.push_back(to);

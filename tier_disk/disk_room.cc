@@ -1,4 +1,5 @@
-// DiskTier's room and its tenants: what each may have, and has (log/room_shares.h).
+// Implements DiskTier's division of its room between tenants: what each may have, and has
+// (log/room_shares.h).
 #include <algorithm>
 #include <utility>
 
@@ -8,8 +9,8 @@
 namespace kvtier {
 namespace {
 
-// A tenant at its maximum gives up one in so many bytes of it at a time, so that the search for
-// what it gives up is not for each record.
+// A tenant at its maximum gives up this fraction of it at a time, so that not every record needs a
+// search for blocks to give up.
 constexpr uint64_t kMaximumPerTrim = 32;
 
 }  // namespace
@@ -39,7 +40,7 @@ Task<absl::Status> DiskTier::State::DropForMaximum(TenantTag owner) {
   }
   stats.evictions += drop.size();
   ManifestBatch batch{.erases = std::move(drop)};
-  // Should it fail, they are back after a restart.
+  // If this fails, the blocks are back after a restart.
   (co_await commits.Commit(std::move(batch))).IgnoreError();
   if (BeyondMaximum(owner) == 0) co_return absl::OkStatus();
   co_return absl::ResourceExhaustedError(

@@ -1,6 +1,5 @@
-// DiskTier's scrub: one record at a time, read behind all other I/O and verified as a
-// get verifies it. Reads that meet a reclaim or an erase are repeated or forgotten;
-// nothing waits for the scrub.
+// Implements DiskTier's scrub: one record at a time, read after all other I/O and verified as by a
+// get. Reads that meet a reclaim or an erase are repeated or dropped; nothing waits for the scrub.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -16,20 +15,21 @@
 namespace kvtier {
 namespace {
 
-// A record moves only when its segment is reclaimed; twice under one read is rare.
+// A record moves only when its segment is reclaimed; two moves during one read are rare.
 constexpr int kMaxReadsPerRecord = 3;
 
-// A segment that is another one after every start: opening draws new generations.
+// Returns a segment that differs after every start, as opening draws new generations.
 uint32_t FirstSegment(const SegmentLog& log, uint32_t segments) {
   uint64_t newest = 0;
   for (uint32_t i = 0; i < segments; ++i) {
     newest = std::max(newest, log.generation(SegmentId{i}));
   }
-  // Fibonacci hashing: consecutive generations lie far from each other.
+  // Fibonacci hashing: consecutive generations are far from each other.
   return static_cast<uint32_t>((newest * 0x9e3779b97f4a7c15U >> 32) % segments);
 }
 
-// Each damaged record was logged as any other; a clean pass is no news.
+// Logs a pass with damage or errors. Each damaged record was logged before, as by a get; a clean
+// pass is not logged.
 void LogIfBad(const ScrubPass& pass) {
   const ScrubCounts& counts = pass.counts;
   if (counts.damaged == 0 && counts.errors == 0) return;
@@ -47,8 +47,7 @@ Task<Scrub::Outcome> DiskTier::State::ScrubRecord(DiskEntry entry, std::span<std
     if (absl::IsDataLoss(sum.status())) co_return Scrub::Outcome::kDamaged;
     if (absl::IsResourceExhausted(sum.status())) co_return Scrub::Outcome::kBusy;
     if (!absl::IsNotFound(sum.status())) co_return Scrub::Outcome::kUnreadable;
-    // It left its place under the read. A new record of the same key and another length
-    // is another record.
+    // It moved during the read. A new record of the same key and another length is another record.
     const std::optional<DiskEntry> now_at = index.Find(entry.block.key);
     if (!now_at || now_at->block.length != entry.block.length) break;
     entry = *now_at;
@@ -64,7 +63,7 @@ Task<void> DiskTier::RunScrub(uint64_t bytes_per_second) {
                                .first_segment = FirstSegment(*state.log, segments),
                                .bytes_per_second = bytes_per_second};
   state.scrub.emplace(options, state.executor->Now());
-  std::optional<PageBuffer> buffer;  // For the largest record of the pass so far.
+  std::optional<PageBuffer> buffer;  // Fits the largest record of the pass so far.
   while (!state.scrub_stopped) {
     const auto wake = std::make_shared<Event>(state.executor);
     state.scrub_wake = wake;

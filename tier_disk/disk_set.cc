@@ -50,7 +50,7 @@ DiskSet::~DiskSet() {
 Task<void> DiskSet::OpenOne(Disk* disk) {
   disk->recovery = co_await disk->tier->Open();
   if (--opening_ == 0) all_ended_opening_->Set();
-  if (!open_) co_return;  // Open() is still there to take it in.
+  if (!open_) co_return;  // Open() has not ended yet and counts it.
   if (!disk->recovery.ok()) {
     Log(LogLevel::kError,
         absl::StrCat("disk ", disk->id.ToHex(), ": ", disk->recovery.status().ToString()));
@@ -64,7 +64,7 @@ Task<void> DiskSet::OpenOne(Disk* disk) {
 uint64_t DiskSet::ForgetDuplicates(Disk* disk) {
   for (const BlockKey& key : disk->tier->Keys()) {
     for (const auto& other : disks_) {
-      // Not open: it forgets on its own turn. An empty index has nothing.
+      // A disk that is not open forgets duplicates when it opens; its index is empty until then.
       if (other.get() != disk && other->Has(key)) {
         Forget(disk, key);
         break;
@@ -96,7 +96,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> DiskSet::Open(absl::Time deadline) {
     result.total.dropped_misfit += found.dropped_misfit;
     result.total.dropped_keyless += found.dropped_keyless;
     disk->serving = disk->watched->health().healthy();
-    disk->announced = disk->serving;  // By Keys().
+    disk->announced = disk->serving;  // Announced by Keys().
     StartErasing(disk.get());
   }
   if (!any) co_return disks_.front()->recovery.status();
@@ -159,7 +159,7 @@ Task<absl::Status> DiskSet::Put(BlockMeta meta, std::span<const std::byte> slot,
       absl::StrCat("none of ", disks_.size(), " disks is in service for a put"));
   const std::vector<size_t> order = placement_.Order(meta.key);
   for (const size_t place : order) {
-    // Anew each time: another put of the block may have ended meanwhile.
+    // Checked each time: another put of the block may have ended meanwhile.
     if (Contains(meta.key)) co_return absl::OkStatus();
     if (erasing_.contains(tenant)) {
       co_return absl::AbortedError(absl::StrCat("tenant '", tenant, "' is being erased"));
@@ -167,8 +167,8 @@ Task<absl::Status> DiskSet::Put(BlockMeta meta, std::span<const std::byte> slot,
     Disk* const disk = disks_[place].get();
     if (!disk->serving) continue;
     status = co_await PutOn(disk, meta, slot, tenant);
-    // kAborted: the tenant was erased meanwhile. Elsewhere it would get a new key for what
-    // was to be forgotten.
+    // kAborted: the tenant was erased meanwhile. On another disk it would get a new key for a block
+    // that was to be erased.
     if (status.ok() || absl::IsAborted(status)) break;
   }
   co_return status;
@@ -226,7 +226,7 @@ Task<absl::Status> DiskSet::Erase(BlockKey key) {
     if (!disk->serving) {
       Forget(disk, key);
     } else if (!disk->forgotten.contains(key)) {
-      // Also where the block is not: a put of it may be under way.
+      // Erases on disks without the block, too: a put of it may be in flight.
       const absl::Status erased = co_await EraseOn(disk, key);
       result.Update(erased);
     }
@@ -236,8 +236,8 @@ Task<absl::Status> DiskSet::Erase(BlockKey key) {
 
 Task<absl::Status> DiskSet::EraseOn(Disk* disk, BlockKey key) {
   disk->forgotten.erase(key);
-  // Gone from the tier's index before anything else can look, unless a put of it is
-  // under way there; that one may end, and be forgotten, before the erase.
+  // The block has left the tier's index before any other code runs, unless a put of it is in flight
+  // there. That put may end, and be forgotten, before the erase.
   const absl::Status erased = co_await disk->tier->Erase(key);
   if (!disk->tier->Contains(key)) disk->forgotten.erase(key);
   co_return erased;
@@ -258,25 +258,25 @@ void DiskSet::StartErasing(Disk* disk) {
 Task<void> DiskSet::EraseForgotten(Disk* disk) {
   while (disk->serving && !disk->forgotten.empty()) {
     const BlockKey key = *disk->forgotten.begin();
-    // Should the manifest fail, the copy is back after a restart: a duplicate then.
+    // If the manifest fails, the copy is back after a restart, as a duplicate.
     (co_await EraseOn(disk, key)).IgnoreError();
   }
   disk->erasing = false;
 }
 
-// Coming and going.
+// Disks that join and leave.
 
 void DiskSet::TierChanged(size_t member, Change change, const BlockKey& key, TenantTag owner) {
   Disk* const disk = disks_[member].get();
   if (change == Change::kDropped) disk->forgotten.erase(key);
-  // A copy that Settle() will give up is not told of, nor one that was never told.
+  // A copy that Settle() will give up is not announced, and its removal is not either.
   const bool counts = change == Change::kAdded ? disk->serving : disk->announced;
   if (counts && !IsElsewhere(disk, key)) observer_(change, key, owner);
 }
 
 void DiskSet::HealthChanged(Disk* disk) {
   if (!disk->watched->health().healthy()) {
-    disk->serving = false;  // From now on; the announcements take their time.
+    disk->serving = false;  // Takes effect now; withdrawing the announcements takes time.
     Log(LogLevel::kWarning, absl::StrCat("disk ", disk->id.ToHex(),
                                          " out of service: ", disk->watched->health().Describe()));
   }
@@ -291,8 +291,8 @@ void DiskSet::StartFollowing(Disk* disk) {
 
 Task<void> DiskSet::Follow(Disk* disk) {
   while (true) {
-    // Never inside the I/O that decided the disk's health, nor between a quarantine
-    // and the readmission after it, without a turn for others.
+    // Never runs inside the I/O that decided the disk's health, and lets other tasks run between a
+    // quarantine and the readmission after it.
     co_await SleepUntil(executor_, executor_->Now());
     const bool fit = disk->watched->health().healthy() && disk->recovery.ok();
     if (disk->announced && !disk->serving) {
@@ -312,7 +312,7 @@ Task<void> DiskSet::Withdraw(Disk* disk) {
   for (const BlockKey& key : keys) {
     if (IsElsewhere(disk, key)) continue;  // Put there meanwhile.
     const std::optional<TenantTag> owner = disk->tier->OwnerOf(key);
-    if (!owner.has_value()) continue;  // It was told of when it left.
+    if (!owner.has_value()) continue;  // It was announced when it left.
     observer_(Change::kDropped, key, *owner);
     if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
   }
@@ -328,7 +328,7 @@ Task<void> DiskSet::Admit(Disk* disk) {
       absl::StrCat("disk ", disk->id.ToHex(), " in service: ", disk->visible(), " blocks"));
   size_t told = 0;
   for (const BlockKey& key : keys) {
-    if (!disk->serving) break;  // What was told is withdrawn next.
+    if (!disk->serving) break;  // The loop withdraws the announcements next.
     if (!disk->Has(key)) continue;
     observer_(Change::kAdded, key, *disk->tier->OwnerOf(key));
     if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());

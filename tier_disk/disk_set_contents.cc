@@ -1,4 +1,4 @@
-// What a DiskSet holds, and where: it asks its disks and changes nothing but recency.
+// Implements the queries of a DiskSet's content: it asks the disks and changes nothing but recency.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

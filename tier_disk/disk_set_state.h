@@ -1,6 +1,5 @@
-// What DiskSet keeps of one disk, for its files: disk_set.cc, disk_set_contents.cc,
-// disk_set_tenants.cc.
-// Private to tier_disk.
+// Holds DiskSet's state of one disk, shared by its files: disk_set.cc, disk_set_contents.cc,
+// disk_set_tenants.cc. Private to tier_disk.
 #ifndef KVTIER_TIER_DISK_DISK_SET_STATE_H_
 #define KVTIER_TIER_DISK_DISK_SET_STATE_H_
 
@@ -15,7 +14,7 @@ struct DiskSet::Disk {
   explicit Disk(const Member& member) : id(member.id), tier(member.tier), watched(member.disk) {}
 
   bool Has(const BlockKey& key) const { return !forgotten.contains(key) && tier->Contains(key); }
-  // Blocks here that are not forgotten.
+  // Returns how many blocks here are not forgotten.
   size_t visible() const {
     const auto there = [&](const BlockKey& key) { return tier->Contains(key); };
     return tier->block_count() - std::count_if(forgotten.begin(), forgotten.end(), there);
@@ -25,14 +24,15 @@ struct DiskSet::Disk {
   DiskTier* const tier;
   WatchedDisk* const watched;
   absl::StatusOr<DiskTier::Recovery> recovery = absl::DeadlineExceededError("not open yet");
-  bool serving = false;    // Its blocks are found.
-  bool announced = false;  // Its blocks, or some of them, were told of.
-  bool following = false;  // Follow() runs.
-  bool erasing = false;    // EraseForgotten() runs.
-  // Copies that exist and are not to be seen: erased, or elsewhere, while the disk was
-  // out of service. All are in the tier's index, which bounds them, or just leave it.
+  bool serving = false;    // Whether its blocks can be found.
+  bool announced = false;  // Whether its blocks, or some of them, were announced.
+  bool following = false;  // Whether Follow() runs.
+  bool erasing = false;    // Whether EraseForgotten() runs.
+  // Copies that exist and must not be seen: they were erased, or put on another disk, while this
+  // disk was out of service. All of them are in the tier's index, which bounds them, or are just
+  // leaving it.
   absl::btree_set<BlockKey> forgotten;
-  Calls calls;  // In flight.
+  Calls calls;  // Calls in flight.
 };
 
 }  // namespace kvtier

@@ -1,5 +1,5 @@
-// DiskSet's tenants: what each may have of all disks; one that is to be forgotten is forgotten by
-// every disk.
+// Implements DiskSet's tenants: the share of each on all disks, and erasing a tenant from every
+// disk.
 #include <utility>
 
 #include "absl/container/btree_map.h"
@@ -33,7 +33,7 @@ Task<DiskSet::TenantErasure> DiskSet::EraseTenant(std::string tenant) {
   }
   for (size_t i = 0; i < disks_.size(); ++i) {
     Disk* const disk = disks_[i].get();
-    if (!disk->serving) {  // It might never answer.
+    if (!disk->serving) {  // A disk out of service might never answer.
       erasure.status.Update(absl::UnavailableError(
           absl::StrCat("disk ", disk->id.ToHex(), " is out of service: it still has the key of '",
                        tenant, "'; call again when it is back")));

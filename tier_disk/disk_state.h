@@ -1,4 +1,4 @@
-// DiskTier's state, shared by its flows: disk_put.cc, disk_get.cc, disk_reclaim.cc,
+// Holds DiskTier's state, shared by its flows: disk_put.cc, disk_get.cc, disk_reclaim.cc,
 // disk_room.cc, disk_scrub.cc, disk_tenants.cc. Private to tier_disk.
 #ifndef KVTIER_TIER_DISK_DISK_STATE_H_
 #define KVTIER_TIER_DISK_DISK_STATE_H_
@@ -52,119 +52,121 @@ struct DiskTier::State {
   ByteWorkers* const workers;
   Disk* const disk;
   Manifest* const manifest;
-  TenantKeys* const keys;  // Null: payloads lie in the clear.
+  TenantKeys* const keys;  // Null: payloads are in the clear.
   Observer observer;
 
   GroupCommit commits;
   RecordIndex index;
-  ReclaimOrder order;  // Its clock is the executor's.
+  ReclaimOrder order;  // Uses the executor's clock.
   RoomShares shares;
-  absl::flat_hash_map<TenantTag, uint64_t> arriving;  // Bytes of records of puts in flight.
-  std::optional<SegmentLog> log;                      // From Open() on.
+  absl::flat_hash_map<TenantTag, uint64_t> arriving;  // Record bytes of puts in flight.
+  std::optional<SegmentLog> log;                      // Set by Open().
   PagePool header_pages;
   absl::flat_hash_map<BlockKey, std::shared_ptr<SharedOutcome>> putting;
   std::shared_ptr<SharedOutcome> reclaiming;  // Null: no reclaim runs.
-  bool hurried = false;                       // Somebody waits for the one that runs.
-  std::shared_ptr<Event> write_ended;         // Null: nobody waits for the end of a write.
+  bool hurried = false;                       // Whether a put waits for the running reclaim.
+  std::shared_ptr<Event> write_ended;         // Null: no reclaim waits for a write to end.
   Reclaimed reclaimed;
-  // Tenants whose salt is being made durable, and those whose key is being destroyed.
+  // Tenants whose salt is being made durable, and tenants whose key is being destroyed.
   absl::flat_hash_map<std::string, std::shared_ptr<SharedOutcome>> salting;
   absl::flat_hash_set<std::string> erasing;
-  // Their erasure failed: whether the salt's row is still there is not known. Bounded as keys.
+  // Tenants whose erasure failed, so it is unknown whether the salt's row is still there. Bounded
+  // like keys.
   absl::flat_hash_set<std::string> half_erased;
   size_t gets_in_flight = 0;
-  std::optional<Scrub> scrub;         // From RunScrub() on.
-  std::shared_ptr<Event> scrub_wake;  // What RunScrub() waits for.
+  std::optional<Scrub> scrub;         // Set by RunScrub().
+  std::shared_ptr<Event> scrub_wake;  // Event that RunScrub() waits for.
   bool scrub_stopped = false;
   TierStats stats;
-  TaskScope background;  // Last: its tasks go first.
+  TaskScope background;  // Last member, so that its tasks are destroyed first.
 
-  // The two ways a block becomes readable here and stops being so; whoever listens is
-  // told (law 2: after all else, and before all else).
+  // Make a block readable here, or end that, and tell the observer: after everything else, or
+  // before everything else (law 2).
   void Publish(const DiskEntry& entry);
   void Unpublish(const BlockKey& key);
 
-  // Why the tier would not even begin to put this block; OK: it would.
+  // Returns why the tier would not begin to put this block; OK: it would.
   absl::Status Accepts(const DiskBlock& block) const;
   Task<absl::Status> PutNew(const BlockMeta& meta, std::span<const std::byte> slot,
                             const std::string& tenant);
-  // Room for one record, reclaiming when there is none. Errors: kResourceExhausted;
-  // the manifest's. The caller ends the write (SegmentLog::EndWrite).
+  // Reserves room for one record, and reclaims if there is none. The caller ends the write
+  // (SegmentLog::EndWrite). Errors: kResourceExhausted; the manifest's.
   Task<absl::StatusOr<RecordPlace>> ReservePlace(uint64_t record_bytes);
   // Writes the record, then its manifest entry; publishes nothing.
   Task<absl::Status> WriteRecord(const DiskEntry& entry, const RecordHeader& header,
                                  std::span<const std::byte> slot);
-  // The same with a payload that is sealed first, in a buffer of its own.
+  // Does as WriteRecord(), with a payload that is sealed first, in a buffer of its own.
   Task<absl::Status> WriteSealed(const DiskEntry& entry, const RecordCipher& cipher,
                                  const PayloadSum& sum, std::span<const std::byte> slot);
-  // The record alone.
+  // Writes the record only.
   Task<absl::Status> WriteData(IoClass io_class, const RecordHeader& header,
                                std::span<const std::byte> slot);
-  // The cipher for a new record of the tenant, who gets a salt if it has none. Errors: as
-  // Put(). REQUIRES: there are keys.
+  // Returns the cipher for a new record of the tenant; makes a salt if the tenant has none. Errors:
+  // as Put(). REQUIRES: there are keys.
   Task<absl::StatusOr<RecordCipher>> CipherToPut(std::string tenant);
   Task<absl::Status> MakeSalt(std::string tenant);
-  // False: the tenant's key was destroyed while the record was written.
+  // Returns false if the tenant's key was destroyed while the record was written.
   bool Opens(const DiskBlock& block) const {
     return block.key_id == KeyId{} || keys->Opens(block.key_id);
   }
-  // The header for what is in `slot`, which is sealed in place for `entry` if that has a key.
-  // Errors: kNotFound, the key is gone; RecordCipher::Seal()'s.
+  // Returns the header for the payload in `slot`; seals it in place for `entry` if the entry has a
+  // key. Errors: kNotFound, the key is gone; RecordCipher::Seal()'s.
   Task<absl::StatusOr<RecordHeader>> HeaderForCopy(DiskEntry* entry, const PayloadSum& sum,
                                                    std::span<std::byte> slot);
-  // Unpublishes all blocks under these keys, then forgets them; returns how many.
+  // Unpublishes all blocks under these keys, then erases them; returns how many.
   Task<uint64_t> DropSealedUnder(std::vector<KeyId> key_ids);
-  // Reads and verifies one record. Errors: kNotFound, it was reclaimed meanwhile;
-  // kDataLoss, already dropped; the disk's.
+  // Reads and verifies one record. Errors: kNotFound, it was reclaimed meanwhile; kDataLoss,
+  // damaged and already dropped; the disk's.
   Task<absl::StatusOr<PayloadSum>> ReadRecord(IoClass io_class, DiskEntry entry,
                                               std::span<std::byte> slot);
-  // Reads the block where it lies now, again when it moved under the read.
+  // Reads the block at its present place; reads again if it moved during the read.
   Task<absl::StatusOr<BlockMeta>> ReadNewest(IoClass io_class, BlockKey key,
                                              std::span<std::byte> slot);
-  // Unpublishes a record whose bytes were not its own, then forgets it.
+  // Unpublishes a record whose bytes are damaged, then erases it.
   Task<void> DropDamaged(const BlockKey& key, const RecordPlace& place);
-  // Frees one segment so that a record of `record_bytes` fits, or joins the reclaim
-  // that runs. Errors: kResourceExhausted, no segment can be freed now; the manifest's.
+  // Frees one segment so that a record of `record_bytes` fits, or joins the running reclaim.
+  // Errors: kResourceExhausted, no segment can be freed now; the manifest's.
   Task<absl::Status> MakeRoom(uint64_t record_bytes);
-  // Starts reclaiming in the background when few segments are left, so that puts find
-  // room without waiting.
+  // Starts reclaiming in the background when few segments are free, so that puts find room without
+  // waiting.
   void ReclaimAhead();
   Task<void> ReclaimUntilAhead();
-  // Puts beside the reserve.
+  // Returns how many free segments puts should find, beside the reserve.
   size_t free_segments_wanted() const;
   // Returns what to reclaim now: ChooseVictim().
   std::optional<ReclaimChoice> Choose(uint64_t budget_bytes);
   // Carries the choice out. Errors: kResourceExhausted, there is none; the manifest's.
   Task<absl::Status> ReclaimOne(std::optional<ReclaimChoice> choice, uint64_t budget_bytes);
   Task<absl::Status> Reclaim(ReclaimChoice choice, uint64_t budget_bytes);
-  // Ends the write of a record, for which puts may wait whose segment could be reclaimed then.
+  // Ends the write of a record. A reclaim may wait for it, because the segment can be reclaimed
+  // then.
   void EndWrite(const RecordPlace& place);
   ReclaimPlan PlanFor(const ReclaimChoice& choice, uint64_t budget_bytes) const;
   // Unpublishes blocks to make room; their rows remain to be erased.
   void Evict(const std::vector<BlockKey>& keys);
-  // Copies what is worth it, and what may not be taken from its tenant. Errors:
-  // kResourceExhausted, there was no room for all of the latter.
+  // Copies the blocks that are worth it and those that must not be taken from their tenants.
+  // Errors: kResourceExhausted, there was no room for all of the latter.
   Task<absl::Status> CopyWhatStays(const ReclaimChoice& choice, uint64_t budget_bytes);
   struct Copied {
-    uint64_t bytes = 0;    // Of records.
-    bool is_full = false;  // There was no room for more.
+    uint64_t bytes = 0;    // Bytes of the copied records.
+    bool is_full = false;  // Whether room for more ran out.
   };
-  // Copies these blocks one after the other, as slowly as may be.
+  // Copies these blocks one after another, as slowly as permitted.
   Task<Copied> CopySurvivors(SegmentId victim, std::vector<BlockKey> keys);
-  // Returns the bytes by which what the tenant has, and what is being put, exceed its maximum.
+  // Returns the bytes by which the tenant's blocks and puts in flight exceed its maximum.
   uint64_t BeyondMaximum(TenantTag owner) const;
   // Drops blocks of the tenant until it is within its maximum. Errors: kResourceExhausted, too
   // little could be dropped.
   Task<absl::Status> DropForMaximum(TenantTag owner);
-  // Bytes of all segments but the reserve.
+  // Returns the bytes of all segments but the reserve.
   uint64_t usable_bytes() const {
     return (std::max<uint64_t>(disk->segment_count(), kMinSegments) - kReserveSegments) *
            disk->segment_bytes();
   }
-  // Copies one block's record to the open segment; the index then points there.
-  // `slot` holds SlotBytes(length) bytes.
+  // Copies one block's record to the open segment; the index then points there. `slot` holds
+  // SlotBytes(length) bytes.
   Task<absl::Status> Reappend(const BlockKey& key, std::span<std::byte> slot);
-  // Verifies one record where it lies now. `slot` holds SlotBytes(length) bytes.
+  // Verifies one record at its present place. `slot` holds SlotBytes(length) bytes.
   Task<Scrub::Outcome> ScrubRecord(DiskEntry entry, std::span<std::byte> slot);
 };
 

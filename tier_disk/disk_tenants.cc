@@ -1,5 +1,5 @@
-// DiskTier's tenants: a salt for each new one, and the destruction of one that is to be
-// forgotten (docs/design/disk_encryption.md, "Erasure").
+// Implements DiskTier's tenants: a salt for each new one, and the destruction of a tenant's key
+// (docs/design/disk_encryption.md, "Erasure").
 #include <algorithm>
 #include <utility>
 
@@ -11,7 +11,7 @@
 namespace kvtier {
 namespace {
 
-// Blocks forgotten in one batch, and in one turn of the executor.
+// Number of blocks erased in one batch, and in one turn of the executor.
 constexpr size_t kDroppedPerBatch = 256;
 
 }  // namespace
@@ -45,7 +45,7 @@ Task<absl::Status> DiskTier::State::MakeSalt(std::string tenant) {
   const TenantSalt salt = DrawTenantSalt(tenant);
   ManifestBatch batch;
   batch.salts.push_back(salt);
-  // Durable first: a record whose salt is lost is lost.
+  // Made durable first: without its salt a record is lost.
   outcome->status = co_await commits.Commit(std::move(batch));
   if (outcome->status.ok()) outcome->status = keys->Add(salt);
   salting.erase(tenant);
@@ -61,7 +61,7 @@ Task<absl::StatusOr<uint64_t>> DiskTier::EraseTenant(std::string tenant) {
         "tenant '", tenant, "': payloads are not sealed, so there is no key to destroy"));
   }
   KVT_CO_RETURN_IF_ERROR(ValidateTenantName(tenant));
-  // From here on nothing new is sealed for the tenant.
+  // Nothing new is sealed for the tenant from here on.
   if (!state.erasing.insert(tenant).second) {
     co_return absl::AbortedError(absl::StrCat("tenant '", tenant, "' is being erased already"));
   }
@@ -70,10 +70,10 @@ Task<absl::StatusOr<uint64_t>> DiskTier::EraseTenant(std::string tenant) {
     co_await outcome->done.WaitUntil(absl::InfiniteFuture());
   }
   const absl::Status erased = co_await state.manifest->EraseSalt(tenant);
-  // Also after an error: whether the row is there is unknown then, and nothing may be
+  // Continues after an error, too: it is then unknown whether the row is there, and nothing may be
   // sealed with a salt that might not come back.
   std::vector<KeyId> key_ids = state.keys->IdsOf(tenant);
-  state.keys->Destroy(tenant).IgnoreError();  // Unknown: an earlier call was cut short.
+  state.keys->Destroy(tenant).IgnoreError();  // kNotFound if an earlier call was cut short.
   const uint64_t dropped = co_await state.DropSealedUnder(std::move(key_ids));
   state.erasing.erase(tenant);
   if (erased.ok()) {
@@ -102,18 +102,19 @@ Task<uint64_t> DiskTier::State::DropSealedUnder(std::vector<KeyId> key_ids) {
   };
   std::vector<BlockKey> keys_here = index.Keys();
   std::erase_if(keys_here, [&](const BlockKey& key) { return !theirs(key); });
-  // In the order of the log parents come before their children; they go after them.
+  // Reversed, because in the log parents come before their children, and must be removed after
+  // them.
   std::reverse(keys_here.begin(), keys_here.end());
   uint64_t dropped = 0;
   for (size_t next = 0; next < keys_here.size();) {
     ManifestBatch batch;
     for (; next < keys_here.size() && batch.erases.size() < kDroppedPerBatch; ++next) {
-      if (!theirs(keys_here[next])) continue;  // A get found that it has no key.
+      if (!theirs(keys_here[next])) continue;  // A get found meanwhile that it has no key.
       Unpublish(keys_here[next]);
       batch.erases.push_back(keys_here[next]);
     }
     dropped += batch.erases.size();
-    // Should it fail, the rows are dropped at the next start for want of a key.
+    // If this fails, the rows are dropped at the next start because their key is missing.
     (co_await commits.Commit(std::move(batch))).IgnoreError();
   }
   co_return dropped;

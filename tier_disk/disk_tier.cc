@@ -45,7 +45,7 @@ Task<absl::StatusOr<DiskTier::Recovery>> DiskTier::Open() {
   KVT_CHECK(state.keys == nullptr || state.keys->size() == 0);
   for (const TenantSalt& salt : image->salts) {
     if (state.keys == nullptr) continue;
-    // Its blocks are misses then.
+    // Its blocks are then misses.
     if (const absl::Status added = state.keys->Add(salt); !added.ok()) {
       Log(LogLevel::kError, absl::StrCat("disk: ", added.message()));
     }
@@ -55,8 +55,8 @@ Task<absl::StatusOr<DiskTier::Recovery>> DiskTier::Open() {
   };
   RecoveredDisk found = Recover(*std::move(image), segments, state.disk->segment_bytes(), readable);
   KVT_KILL_POINT("open.before_repair");
-  // Before the first append: no record on the disk may carry a generation that is
-  // about to be written under.
+  // Committed before the first append: no record on the disk may have a generation that is about to
+  // be written again.
   KVT_CO_RETURN_IF_ERROR(co_await state.commits.Commit(std::move(found.repair)));
   KVT_KILL_POINT("open.repaired");
 

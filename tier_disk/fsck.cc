@@ -35,7 +35,7 @@ absl::Status OpenError(absl::string_view what, const std::string& path, int erro
   return error == ENOENT ? absl::NotFoundError(text) : absl::UnavailableError(text);
 }
 
-// A descriptor that closes itself.
+// File closes its descriptor in its destructor.
 class File {
  public:
   explicit File(int descriptor = -1) : descriptor_(descriptor) {}
@@ -67,7 +67,7 @@ absl::StatusOr<size_t> ReadAt(const File& file, uint64_t offset, std::span<std::
   return done;
 }
 
-// The lock of a running agent, taken without making or changing the file.
+// Takes the lock of a running agent, without making or changing the file.
 absl::StatusOr<File> LockDirectory(const std::string& directory) {
   const std::string path = directory + "/LOCK";
   File lock(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -78,7 +78,7 @@ absl::StatusOr<File> LockDirectory(const std::string& directory) {
       absl::StrCat("disk directory ", directory, " is in use by an agent; stop it first"));
 }
 
-// One look at one directory.
+// DiskCheck checks one directory once.
 class DiskCheck {
  public:
   explicit DiskCheck(const FsckOptions& options) : options_(options) {
@@ -96,7 +96,7 @@ class DiskCheck {
   void Find(std::string finding) {
     if (report_.findings.size() < kMaxFindings) report_.findings.push_back(std::move(finding));
   }
-  // The segment's file, open, and kept so for its neighbours' sake.
+  // Returns the segment's file, open; keeps it open for the next records of the segment.
   const File& Segment(SegmentId segment);
   void ReadRecord(const DiskEntry& entry, std::span<std::byte> buffer);
   absl::Status Verify(const DiskEntry& entry, std::span<std::byte> buffer);
@@ -105,8 +105,8 @@ class DiskCheck {
   const FsckOptions& options_;
   DiskLayout layout_;
   FsckReport report_;
-  std::optional<TenantKeys> keys_;         // None: nothing sealed can be opened.
-  std::map<uint32_t, std::string> paths_;  // Of the segment files that are there.
+  std::optional<TenantKeys> keys_;         // Null: sealed payloads cannot be opened.
+  std::map<uint32_t, std::string> paths_;  // Paths of the segment files that are there.
   std::vector<DiskEntry> live_;            // By segment and offset.
   std::vector<std::string> rows_to_erase_;
   std::optional<SegmentId> open_segment_;
@@ -148,7 +148,7 @@ absl::Status DiskCheck::CheckSecret() {
     return absl::FailedPreconditionError(
         absl::StrCat("disk ", options_.directory, ": wrong secret: ", master.status().message()));
   }
-  OpeningId opening;  // Nothing is sealed, so it is never used.
+  OpeningId opening;  // Never used, because nothing is sealed.
   FillRandom(opening.bytes);
   keys_.emplace(options_.secret, disk->identity, opening);
   return absl::OkStatus();
@@ -225,7 +225,7 @@ const File& DiskCheck::Segment(SegmentId segment) {
   segment_ = File();
   const auto path = paths_.find(static_cast<uint32_t>(segment));
   if (path == paths_.end()) return segment_;
-  // O_DIRECT: what the device has, and not what the page cache remembers.
+  // O_DIRECT reads from the device and not from the page cache.
   segment_ = File(open(path->second.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
   if (segment_.descriptor() < 0 && errno == EINVAL) {
     segment_ = File(open(path->second.c_str(), O_RDONLY | O_CLOEXEC));

@@ -10,7 +10,7 @@
 namespace kvtier {
 namespace {
 
-// One round of splitmix64 (Steele, Lea and Flood, 2014) over what was mixed before.
+// Mixes a word into `before` with one round of splitmix64 (Steele, Lea and Flood, 2014).
 uint64_t Mix(uint64_t before, uint64_t word) {
   uint64_t z = (before ^ word) + 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -18,7 +18,7 @@ uint64_t Mix(uint64_t before, uint64_t word) {
   return z ^ (z >> 31);
 }
 
-// Eight bytes of an id, the first the highest: the same number on every machine.
+// Returns eight bytes of an id, the first byte highest: the same number on every machine.
 uint64_t WordAt(const DiskId& id, size_t first) {
   uint64_t word = 0;
   for (size_t i = 0; i < sizeof(word); ++i) word = word << 8 | id.bytes[first + i];
@@ -40,7 +40,7 @@ double Placement::Lot(const DiskShare& disk, const BlockKey& key) const {
   for (const uint64_t word : {WordAt(disk.id, 0), WordAt(disk.id, 8), key.hi, key.lo}) {
     mixed = Mix(mixed, word);
   }
-  // 53 bits and a half: never 0 nor 1, so the logarithm is finite and below zero.
+  // 53 bits and a half: never 0 or 1, so the logarithm is finite and negative.
   const double uniform = (static_cast<double>(mixed >> 11) + 0.5) * 0x1p-53;
   return -static_cast<double>(disk.capacity_bytes) / std::log(uniform);
 }

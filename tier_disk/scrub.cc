@@ -24,7 +24,7 @@ void Scrub::Begin(bool asked, uint64_t bytes_per_second, absl::Time now) {
                            .asked = asked,
                            .began = now,
                            .segments = options_.segments};
-  // A segment that was half read begins anew, so that the pass is whole.
+  // A half-read segment begins anew, so that the pass is complete.
   listed_ = false;
 }
 
@@ -42,7 +42,8 @@ std::optional<DiskEntry> Scrub::Next(const RecordIndex& index, absl::Time now) {
     }
     while (next_key_ < keys_.size()) {
       const std::optional<DiskEntry> entry = index.Find(keys_[next_key_++]);
-      // Erased since, or moved: the pass meets it there, or the reclaim verified it.
+      // It was erased or moved since: the pass meets it at its new place, or the reclaim verified
+      // it.
       if (!entry || entry->place.segment != SegmentId{segment_}) continue;
       pacer_.Spend(RecordBytes(entry->block.length), now);
       reading_ = pass.number;

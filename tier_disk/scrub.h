@@ -1,12 +1,12 @@
-// Scrub decides which record of a disk is verified next, and when: segment by segment,
-// by offset, each pass once around the disk. Passes come by themselves at a slow rate,
-// and one can be asked for. It also counts what was found. docs/design/disk_scrub.md.
+// Scrub decides which record of a disk is verified next, and when. It goes segment by segment, by
+// offset; each pass goes once around the disk. Regular passes run at a slow rate, and a pass can be
+// requested. Scrub also counts the results. docs/design/disk_scrub.md.
 //
-// A pass looks at every record that was on the disk when it began and is when its turn
-// comes. One that a reclaim moved meanwhile was verified by that, from the bytes it
-// copied; one written since may or may not be looked at.
+// A pass covers every record that was on the disk when the pass began and still is when its turn
+// comes. A reclaim verifies the records that it moves meanwhile, from the bytes it copies. A record
+// written since the pass began may or may not be covered.
 //
-// Pure: no I/O and no clock. Executor thread only. The flow is disk_scrub.cc.
+// Pure: no I/O and no clock. Executor thread only. disk_scrub.cc has the flow.
 #ifndef KVTIER_TIER_DISK_SCRUB_H_
 #define KVTIER_TIER_DISK_SCRUB_H_
 
@@ -23,31 +23,31 @@
 
 namespace kvtier {
 
-// Of the passes that come by themselves: 2 TB in under six days, and a thousandth of
-// what an NVMe reads.
+// Rate of regular passes: 2 TB in under six days, and a thousandth of what an NVMe reads.
 inline constexpr uint64_t kScrubBytesPerSecond = uint64_t{4} << 20;
-// Of a pass that somebody waits for, if they do not say: 2 TB in two hours.
+// Default rate of a requested pass: 2 TB in two hours.
 inline constexpr uint64_t kVerifyBytesPerSecond = uint64_t{256} << 20;
-// A start's own reads go first: the first pass begins this long after it.
+// Time from the start to the first pass, because the start's own reads go first.
 inline constexpr absl::Duration kFirstScrubAfter = absl::Minutes(1);
-// From the end of a pass to the next one that comes by itself.
+// Time from the end of a pass to the next regular one.
 inline constexpr absl::Duration kScrubRest = absl::Hours(24);
-// When the disk had no room for the read in its queue.
+// Time until a retry when the disk's queue had no room for the read.
 inline constexpr absl::Duration kScrubRetryAfter = absl::Milliseconds(100);
 
 struct ScrubCounts {
-  uint64_t records = 0;  // Read and verified, whatever came of it; unreadable ones too.
-  uint64_t bytes = 0;    // Of those, headers included.
-  uint64_t damaged = 0;  // Bytes that were not the block's own: dropped.
-  uint64_t errors = 0;   // The disk could not read it: the record stays.
+  // Number of records verified, whatever the result; includes unreadable ones.
+  uint64_t records = 0;
+  uint64_t bytes = 0;    // Bytes of those, headers included.
+  uint64_t damaged = 0;  // Number of records whose bytes were damaged; they were dropped.
+  uint64_t errors = 0;   // Number of records that the disk could not read; they stay.
   friend bool operator==(const ScrubCounts&, const ScrubCounts&) = default;
 };
 
 struct ScrubPass {
-  uint64_t number = 0;  // From 1 on, 0: there was none yet.
-  bool asked = false;   // Somebody asked for it.
+  uint64_t number = 0;  // Counted from 1; 0: there was none yet.
+  bool asked = false;   // Whether the pass was requested.
   absl::Time began = absl::InfinitePast();
-  absl::Time ended = absl::InfiniteFuture();  // InfiniteFuture: under way.
+  absl::Time ended = absl::InfiniteFuture();  // InfiniteFuture: running.
   uint32_t segments_done = 0;
   uint32_t segments = 0;
   ScrubCounts counts;
@@ -55,41 +55,41 @@ struct ScrubPass {
 };
 
 struct ScrubReport {
-  ScrubPass pass;       // The one under way, or the last.
-  uint64_t passes = 0;  // That came to their end, since the start.
-  ScrubCounts total;    // Of all passes since the start, broken off ones too.
+  ScrubPass pass;       // Running pass, or the last one.
+  uint64_t passes = 0;  // Number of passes completed since the start.
+  ScrubCounts total;    // Sum of all passes since the start, including ones that were broken off.
 };
 
 class Scrub {
  public:
   struct Options {
     uint32_t segments = 0;
-    // Where the first pass begins. A node that restarts more often than a pass takes
-    // would else never see the disk's end: draw another at each start.
+    // Segment where the first pass begins. Draw another one at each start: a node that restarts
+    // more often than a pass takes would otherwise never reach the disk's end.
     uint32_t first_segment = 0;
-    uint64_t bytes_per_second = 0;  // Of passes that come by themselves; 0: none do.
+    uint64_t bytes_per_second = 0;  // Rate of regular passes; 0: there are none.
   };
   enum class Outcome : uint8_t {
     kVerified,
     kDamaged,
     kUnreadable,
     kGone,  // No longer on the disk.
-    kBusy,  // Not read: the disk's queue was full. It comes again.
+    kBusy,  // The disk's queue was full, so it was not read; tried again later.
   };
 
-  // REQUIRES: first_segment < segments.
+  // Makes a scrub without a pass. REQUIRES: first_segment < segments.
   Scrub(const Options& options, absl::Time now);
 
-  // Begins a pass now, from where the last one stood; one that came by itself is broken
-  // off. False: a pass that was asked for is under way. REQUIRES: the rate is not 0.
+  // Begins a requested pass now, from where the last one stood; breaks off a regular pass. Returns
+  // false if a requested pass is running. REQUIRES: the rate is not 0.
   bool Ask(uint64_t bytes_per_second, absl::Time now);
-  // When Next() is to be called; InfiniteFuture: not before Ask().
+  // Returns when Next() is to be called; InfiniteFuture: not before Ask().
   absl::Time due() const;
-  // Begins a pass if none is under way. The record to read now, nullopt when the pass
-  // has ended by that. REQUIRES: due() <= now; Done() was called for the one before.
+  // Returns the record to read now; nullopt: the pass has ended. Begins a pass if none is running.
+  // REQUIRES: due() <= now; Done() was called for the previous record.
   std::optional<DiskEntry> Next(const RecordIndex& index, absl::Time now);
-  // What became of the record that Next() gave. A pass that was asked for meanwhile does
-  // not count it: it will come to it.
+  // Records the result for the record that Next() gave. A pass requested meanwhile does not count
+  // it, because it will reach that record itself.
   void Done(const DiskEntry& entry, Outcome outcome, absl::Time now);
 
   const ScrubReport& report() const { return report_; }
@@ -101,11 +101,11 @@ class Scrub {
   ScrubPacer pacer_;
   ScrubReport report_;
   absl::Time next_pass_;
-  uint32_t segment_;            // The one being read, or the next.
-  bool listed_ = false;         // `keys_` is of `segment_`.
-  std::vector<BlockKey> keys_;  // Of the segment as it was when its turn came, by offset.
+  uint32_t segment_;            // Segment being read, or the next one.
+  bool listed_ = false;         // Whether `keys_` lists `segment_`.
+  std::vector<BlockKey> keys_;  // Keys of the segment when its turn came, by offset.
   size_t next_key_ = 0;
-  uint64_t reading_ = 0;  // The pass that Next() gave the last record for.
+  uint64_t reading_ = 0;  // Pass for which Next() gave the last record.
 };
 
 }  // namespace kvtier

@@ -12,8 +12,8 @@ namespace kvtier {
 
 namespace {
 
-// A driver allocates a large handle as fast as a small one; what grows and shrinks
-// should be small beside a GPU.
+// Size of one handle. A driver allocates a large handle as fast as a small one, but the unit in
+// which the pool grows and shrinks should be small beside a GPU.
 constexpr uint64_t kHandleBytes = uint64_t{1} << 30;
 
 RegionShape ShapeFor(uint64_t pool_bytes, uint64_t max_bytes) {

@@ -8,7 +8,7 @@
 namespace kvtier {
 namespace {
 
-// The longest that something which the device did not foresee, as its loss, stays unseen.
+// Maximum time for which an event that the device did not predict, such as its loss, stays unseen.
 constexpr absl::Duration kMaxPollInterval = absl::Milliseconds(1);
 
 // Keeps the first error of a copy, unless a later one says that it was abandoned.
@@ -62,7 +62,7 @@ Task<void> LaneRunner::Between(absl::AnyInvocable<void()> change) {
 void LaneRunner::Enqueue(const ScheduledBatch& what, std::vector<Waiting> batches) {
   for (Waiting& batch : batches) {
     const ScheduledBatch scheduled = {what.direction, what.urgency, ++next_number_};
-    KVT_CHECK(schedule_.Add(scheduled).ok());  // HandOver() has counted.
+    KVT_CHECK(schedule_.Add(scheduled).ok());  // HandOver() has checked for room.
     waiting_[scheduled.batch] = std::move(batch);
   }
   Pump();
@@ -73,7 +73,8 @@ void LaneRunner::Pump() {
   while (const size_t count = device_->Poll(ended)) {
     for (size_t i = 0; i < count; ++i) Ended(ended[i]);
   }
-  // What one direction begins may let the other's background go, or hold it back.
+  // A batch submitted in one direction may hold back the other direction's background, or let it
+  // go.
   while (SubmitNext(CopyDirection::kHostToDevice) || SubmitNext(CopyDirection::kDeviceToHost)) {
   }
   for (auto& running : running_) {
@@ -84,7 +85,7 @@ void LaneRunner::Pump() {
 
 void LaneRunner::TellHandedOver(Running& running) {
   auto& told = running.waited.batch.before.handed_over;
-  // The write is the last of a batch's operations.
+  // The write is the last of the batch's operations.
   if (told == nullptr || !running.status.ok() || !device_->HandedOver(running.last)) {
     return;
   }
@@ -111,7 +112,7 @@ bool LaneRunner::SubmitNext(CopyDirection direction) {
   if (!next) return false;
   Waiting waiting = std::move(waiting_.extract(next->batch).mapped());
   Ticket last;
-  // Nothing of a copy goes on behind its failure: a mark would say that all went well.
+  // No batch of a copy is submitted after its failure: a mark would say that all went well.
   absl::Status status = waiting.ending->failure;
   if (status.ok()) status = Submit(direction, waiting, &last);
   waiting.ending->failure.Update(status);
@@ -159,7 +160,7 @@ void LaneRunner::Finish(const ScheduledBatch& scheduled, const std::shared_ptr<E
 
 void LaneRunner::PumpAgain() {
   if (timer_) lanes_->Cancel(*std::exchange(timer_, std::nullopt));
-  // What waits outside waits for what runs.
+  // Batches that wait in the schedule wait for running ones.
   if (running_[0].empty() && running_[1].empty()) return;
   const absl::Time now = lanes_->Now();
   timer_ = lanes_->PostAt(std::clamp(device_->next_poll(), now, now + kMaxPollInterval), [this] {

@@ -1,7 +1,7 @@
-// LaneRunner is how flows copy: it submits their batches to the device as LaneSchedule
-// says, a few at a time so that what is urgent waits for little, polls, and resumes who
-// waits. Calls into the device, which may take as long as a driver likes, are made on an
-// executor of their own.
+// LaneRunner copies on behalf of flows. It submits their batches to the device in the order that
+// LaneSchedule gives, only a few at a time so that an urgent batch waits for little, polls the
+// device, and resumes the flows that wait. It calls the device, and thereby a driver that may take
+// any time, on an executor of its own.
 #ifndef KVTIER_TIER_GPU_LANE_RUNNER_H_
 #define KVTIER_TIER_GPU_LANE_RUNNER_H_
 
@@ -30,23 +30,27 @@ namespace kvtier {
 
 class LaneRunner {
  public:
-  // The lane waits for `word` to be `value`, or writes it. A null word: neither.
+  // Word that the lane waits for until it reaches `value`, or that the lane sets to `value`. Null:
+  // the lane does neither.
   struct Mark {
     SignalWord* word = nullptr;
     uint64_t value = 0;
-    std::shared_ptr<const SignalPage> page;  // The word's page, kept while the device uses it.
-    // In `before`: called once on `lanes` when the write is handed over (Device::HandedOver());
-    // never, if the batch is not submitted or fails before. May be null.
+    // Page of the word; keeps it alive while the device uses it.
+    std::shared_ptr<const SignalPage> page;
+    // Called once, on `lanes`, when the write of a `before` mark has been handed over
+    // (Device::HandedOver()). Not called if the batch is not submitted or fails earlier. May be
+    // null.
     std::function<void()> handed_over{};
   };
   struct Batch {
-    Mark after;  // Ahead of the first byte.
-    // One of the two; neither: the marks only. The batch of blocks is of the copy's
-    // direction and region.
-    std::vector<CopySegment> segments;  // kMaxCopySegments at most.
+    Mark after;  // Awaited before the first byte is copied.
+    // Segments or blocks, not both. With neither, the batch consists of its marks. `blocks` has the
+    // direction and region of the copy.
+    std::vector<CopySegment> segments;  // At most kMaxCopySegments.
     std::optional<BlockBatch> blocks;
-    std::shared_ptr<const void> keep;  // Owner of what `blocks` points to, until it has ended.
-    Mark before;                       // Behind the last byte.
+    // Owner of the memory to which `blocks` points, kept until the batch has ended.
+    std::shared_ptr<const void> keep;
+    Mark before;  // Written after the last byte is copied.
   };
   struct Copy {
     CopyDirection direction{};
@@ -55,77 +59,81 @@ class LaneRunner {
     std::vector<Batch> batches;  // Run in this order.
   };
 
-  // None is owned. Flows run on `flows`; the device is used on `lanes` (they may be the
-  // same), where others may use its compute lane: what ends there is polled and dropped.
+  // Owns none of these. Flows run on `flows`. The device is called on `lanes`, which may be the
+  // same executor. Others may use the device's compute lane there: the runner polls its ended
+  // operations and drops them.
   LaneRunner(Device* device, Executor* flows, Executor* lanes)
       : device_(device), flows_(flows), lanes_(lanes) {}
-  // REQUIRES: `lanes` runs nothing of this any more.
+  // REQUIRES: nothing of this runner is queued or running on `lanes`.
   ~LaneRunner() = default;
   LaneRunner(const LaneRunner&) = delete;
   LaneRunner& operator=(const LaneRunner&) = delete;
 
-  // Ends when every byte has arrived. Batches of one direction and urgency run in the order
-  // of the calls; what is more than kMaxQueuedBatches of them waits its turn, however long
-  // the copy. (What may wait is bounded by what it keeps: device slots and host memory.) No
-  // deadline: who has one waits for an event beside it. REQUIRES: the host
-  // memory, and what the region holds there, stay until the copy has ended, and destroying
-  // the task does not end it. Errors: the device's; IsAbandoned(), if any batch is: then both
-  // stay, for as long as the process lives. On an error the destination is undefined, and
-  // what of the copy was not submitted is not: no mark behind the failure is written.
-  // Executor `flows` only.
+  // Copies, and ends when every byte has arrived. Batches of one direction and urgency run in the
+  // order of the calls. At most kMaxQueuedBatches of them are queued in the schedule; the rest wait
+  // here, however long the copy is. (The device slots and host memory that waiting copies hold
+  // bound their number.) There is no deadline: a caller with one also waits for an event of its
+  // own.
+  // REQUIRES: the host memory, and the content of the region that is copied, stay until the copy
+  // has ended. Destroying the task does not end the copy. Executor `flows` only.
+  // Errors: the device's. IsAbandoned() if any batch was abandoned: then host memory and region
+  // must stay as long as the process lives. On an error the content of the destination is
+  // undefined, and batches that were not yet submitted are dropped: no mark after the failure is
+  // written.
   Task<absl::Status> Run(Copy copy);
 
-  // Sees what has ended. Copies are seen without it; the compute lane goes on only while
+  // Polls the device. Running copies are polled without it; the compute lane advances only while
   // somebody polls. Executor `lanes` only.
   void Poll() { Pump(); }
 
-  // Runs `change` where the device is used, between two looks at it, and ends when it has
-  // returned: a region is changed so while copies of other parts of it run. Destroying the
-  // task does not stop it. Executor `flows` only.
+  // Runs `change` on `lanes`, between two polls of the device, and ends when it has returned. A
+  // region is changed in this way while copies of its other parts run. Destroying the task does not
+  // stop it. Executor `flows` only.
   Task<void> Between(absl::AnyInvocable<void()> change);
 
  private:
-  // The end of one Copy; touched on `flows`, but for `failure`.
+  // Progress of one Copy to its end; used on `flows`, except for `failure`.
   struct Ending {
     Ending(Executor* executor, size_t batches) : left(batches), done(executor) {}
     size_t left;
-    absl::Status status;  // The first error, or that the copy was abandoned.
+    absl::Status status;  // First error, or the error of an abandoned batch.
     Event done;
-    absl::Status failure;  // The same, as `lanes` knows it.
+    absl::Status failure;  // Same as `status`, as `lanes` knows it.
   };
   struct Waiting {
     Batch batch;
     DeviceRegion* region;
     std::shared_ptr<Ending> ending;
   };
-  // Copies of one direction and urgency; touched on `flows`.
+  // Copies of one direction and urgency; used on `flows`.
   struct Line {
     struct Queued {
       Copy copy;
-      size_t handed_over = 0;  // Number of its batches.
+      size_t handed_over = 0;  // Number of its batches that were handed over.
       std::shared_ptr<Ending> ending;
     };
     std::deque<Queued> copies;
-    size_t unfinished = 0;  // Batches that were handed over and have not ended.
+    size_t unfinished = 0;  // Number of batches that were handed over and have not ended.
   };
   struct Running {
     ScheduledBatch scheduled;
-    Ticket last;     // The last of the batch's operations.
-    Waiting waited;  // Keeps the pages of its marks.
+    Ticket last;     // Last operation of the batch.
+    Waiting waited;  // Kept because it keeps the pages of the marks.
     absl::Status status;
   };
   Line& line(CopyDirection direction, CopyUrgency urgency) {
     return lines_[static_cast<size_t>(direction)][static_cast<size_t>(urgency)];
   }
-  // Hands over to `lanes` what there is room for.
+  // Hands batches over to `lanes`, as many as there is room for.
   void HandOver(CopyDirection direction, CopyUrgency urgency);
   void Enqueue(const ScheduledBatch& what, std::vector<Waiting> batches);
-  // Submits what there is room for, ends what has ended, and comes again.
+  // Submits the batches that there is room for, finishes those that have ended, and schedules its
+  // next run.
   void Pump();
-  // False: nothing is to be submitted in that direction now.
+  // Submits one batch. Returns false if nothing is to be submitted in that direction now.
   bool SubmitNext(CopyDirection direction);
-  // Submits the operations of a batch. Sets `*last` to the last one that was submitted, also on an
-  // error; its sequence is 0 if there is none.
+  // Submits the operations of a batch. Sets `*last` to the last operation submitted, also on an
+  // error; its sequence is 0 if there was none.
   absl::Status Submit(CopyDirection direction, const Waiting& waiting, Ticket* last);
   void Ended(const Completion& completion);
   void TellHandedOver(Running& running);
@@ -136,13 +144,13 @@ class LaneRunner {
   Device* const device_;
   Executor* const flows_;
   Executor* const lanes_;
-  // On `lanes`:
+  // Used on `lanes`:
   LaneSchedule schedule_;
   uint64_t next_number_ = 0;
-  absl::flat_hash_map<uint64_t, Waiting> waiting_;            // By number.
+  absl::flat_hash_map<uint64_t, Waiting> waiting_;  // By the batch's number in the schedule.
   std::array<std::deque<Running>, kCopyDirections> running_;  // In the order of the lanes.
   std::optional<TimerId> timer_;
-  // On `flows`, by direction and urgency.
+  // Used on `flows`; by direction and urgency.
   std::array<std::array<Line, kCopyUrgencies>, kCopyDirections> lines_;
 };
 

@@ -54,7 +54,7 @@ void StepWords::Observe() {
   }
 }
 
-// The words are the worker's to write: whatever they say, only its own holds depend on it.
+// The worker may write any value to its words; only its own holds depend on them.
 void StepWords::ObserveOne(PoolWorker worker) {
   const SignalPage& page = *of(worker).page;
   const SignalWord& retired_word = *WordOf(page, StepWord::kRetired);
@@ -89,7 +89,7 @@ Task<absl::StatusOr<bool>> StepWords::Retired(PoolWorker worker, uint64_t step,
   co_return false;
 }
 
-// One look for all who wait.
+// One poll serves all waiting flows.
 Task<void> StepWords::Poll() {
   co_await SleepUntil(executor_, executor_->Now() + kStepPollInterval);
   Observe();

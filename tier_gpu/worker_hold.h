@@ -1,5 +1,5 @@
-// GpuHold is a worker's hold on one slot of a GPU pool, and BegunSteps the steps that a worker had
-// begun at one moment: by them a slot is used again only behind the steps that may touch it.
+// GpuHold is a worker's hold on one slot of a GPU pool. BegunSteps are the steps that a worker had
+// begun at one moment. With them, a slot is reused only after the steps that may touch it.
 //
 // Executor thread only.
 #ifndef KVTIER_TIER_GPU_WORKER_HOLD_H_
@@ -14,20 +14,22 @@
 
 namespace kvtier {
 
-// A session's place in one pool.
+// Place of a session in one pool.
 struct GpuWorker {
   SlotTable* table = nullptr;
   StepWords* words = nullptr;
   PoolWorker number{};
-  bool hung_up = false;  // Its holds end with its place, all at once.
-  bool gone = false;     // The place is another's by now, or nobody's.
+  // Whether the worker hung up: its holds then end all at once, with its place.
+  bool hung_up = false;
+  bool gone = false;  // Whether the place now belongs to another session, or to none.
 };
 
-// Move-only; the destructor ends the hold as of the worker's latest step.
+// GpuHold holds a slot for a worker. Move-only; the destructor ends the hold as of the worker's
+// latest step.
 class GpuHold {
  public:
   GpuHold() = default;  // Holds nothing.
-  // Errors: kAborted, the slot was reused since.
+  // Takes a hold. Errors: kAborted, the slot was reused since.
   static absl::StatusOr<GpuHold> Of(std::shared_ptr<const GpuWorker> worker, SlotRef slot);
   GpuHold(GpuHold&&) noexcept = default;
   GpuHold& operator=(GpuHold&& other) noexcept;
@@ -40,15 +42,16 @@ class GpuHold {
   SlotRef slot_;
 };
 
-// They may write what the worker was given until then, also in host memory, where no slot table
-// holds it for them.
+// BegunSteps are the steps that a worker had begun when the object was made. They may write
+// whatever the worker was given by then, also in host memory, where no slot table holds it for
+// them.
 class BegunSteps {
  public:
-  BegunSteps() = default;  // None.
-  // The steps of the worker so far; none without a worker.
+  BegunSteps() = default;  // Has no steps.
+  // Takes the steps that the worker has begun so far; none if `worker` is null.
   explicit BegunSteps(std::shared_ptr<const GpuWorker> worker);
-  // Whether all have ended, as far as the words were observed, or nothing of the worker runs any
-  // more.
+  // Returns whether all of the steps have ended, as far as the words were observed, or nothing of
+  // the worker runs any more.
   bool ended() const;
 
  private:

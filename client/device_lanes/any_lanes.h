@@ -22,20 +22,20 @@
 namespace kvtier {
 
 struct AnyLanesOptions {
-  std::string device = "host";  // The memory of this process; or "cuda:N", a GPU's.
-  size_t threads = 1;           // As HostLanesOptions'. Lanes on a device have none: 1.
+  std::string device = "host";  // "host", the memory of this process; or "cuda:N", a GPU's.
+  size_t threads = 1;  // Same meaning as in HostLanesOptions. Lanes on a device have no threads: 1.
 };
 
-// Thread-safe, as both are.
+// AnyLanes forwards to the lanes. Thread-safe, as both are.
 class AnyLanes {
  public:
-  // REQUIRES: `client`, whose devices `devices` are, and the tensors outlive the lanes. Errors: as
-  // HostLanes::Open(), LaneDevices::Of() and DeviceLanes::Open().
+  // Opens lanes. REQUIRES: `devices` are those of `client`; client and tensors outlive the lanes.
+  // Errors: as HostLanes::Open(), LaneDevices::Of() and DeviceLanes::Open().
   static absl::StatusOr<AnyLanes> Open(Client* client, LaneDevices* devices, SpaceHandle space,
                                        const KvTensors& tensors, const AnyLanesOptions& options);
 
-  // All of these are as those of the lanes. Errors also: kInvalidArgument, naming what only a
-  // device has.
+  // These do as the lanes' own. Errors: also kInvalidArgument, naming an option that only a device
+  // has.
   absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
                                                    const std::optional<EngineKey>& parent,
                                                    std::span<const uint32_t> slots,

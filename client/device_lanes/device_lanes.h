@@ -1,10 +1,11 @@
 // DeviceLanes are lanes for an inference engine that computes on a GPU, with the calls and the jobs
-// of HostLanes: they copy blocks between the engine's KV tensors on the GPU and the agent's host
-// memory, beside the engine's own streams. An offload keeps blocks, an onboard brings them back.
+// of HostLanes. They copy blocks between the engine's KV tensors on the GPU and the agent's host
+// memory, beside the engine's own streams. An offload stores blocks, an onboard copies them back.
 //
-// No call waits: not for the agent, not for a copy, not for the GPU. What a call is to come behind
-// (EngineWork: the step that writes the blocks, or still reads them) is marked when it is called,
-// and waited for by the lanes. Without an agent jobs fail, within the client's timeouts.
+// No call blocks, neither for the agent nor for a copy nor for the GPU. If a call must come after
+// work of the engine (EngineWork: the step that writes the blocks, or still reads them), that work
+// is marked at the call, and the lanes wait for the mark. Without an agent jobs fail, within the
+// client's timeouts.
 //
 // In a forked child every job has failed as soon as it is started.
 #ifndef KVTIER_CLIENT_DEVICE_LANES_DEVICE_LANES_H_
@@ -36,52 +37,53 @@
 namespace kvtier {
 
 struct DeviceOffloadOptions {
-  EngineWork after{};  // What computes the blocks.
+  EngineWork after{};  // Work that computes the blocks.
   ReuseHint hint{};    // Hint of the blocks, as KeySequence::hint.
 };
 
 struct DeviceOnboardOptions {
-  std::optional<absl::Duration> timeout{};  // As HostLanes::Onboard()'s.
-  EngineWork after{};                       // What still reads the slots.
-  // A cudaEvent_t that is recorded behind the copies; null: none. It is recorded when the copies
-  // are submitted, which HostJob::recorded() says; a stream that waits for it before does not wait
-  // for them. The blocks are proven behind it: what computes on them before done() is void where
-  // the results say so. REQUIRES: it stays until the job is done.
+  std::optional<absl::Duration> timeout{};  // Same meaning as in HostLanes::Onboard().
+  EngineWork after{};                       // Work that still reads the slots.
+  // A cudaEvent_t to record after the copies; null: none. It is recorded when the copies are
+  // submitted, which HostJob::recorded() reports; a stream that waits for it earlier does not wait
+  // for the copies. The blocks are proven after it: results computed from them before done() are
+  // void where the job's results say so. REQUIRES: it stays until the job is done.
   void* record = nullptr;
   ReuseHint hint{};  // Hint of the blocks.
 };
 
-// Thread-safe.
+// DeviceLanes runs jobs. Thread-safe.
 class DeviceLanes {
  public:
-  // How long a job waits for the engine's work that it is to come behind.
+  // Maximum time for which a job waits for the engine's work before it.
   static constexpr absl::Duration kWorkTimeout = absl::Seconds(10);
 
-  // The tensors are memory of `device`, by the addresses that it sees. REQUIRES: `client`, which is
-  // the device's, and the tensors outlive the lanes. Errors: kInvalidArgument, naming the field and
-  // the value: as Client::SpecOf() and WorkerPool::Register(); kUnavailable, the process was
-  // forked, or the device is lost.
+  // Opens lanes. The tensors are memory of `device`, at the addresses that it sees. REQUIRES: the
+  // device belongs to `client`; client and tensors outlive the lanes. Errors: kInvalidArgument,
+  // naming the field and the value: as Client::SpecOf() and WorkerPool::Register(); kUnavailable,
+  // the process was forked, or the device is lost.
   static absl::StatusOr<std::unique_ptr<DeviceLanes>> Open(Client* client, SpaceHandle space,
                                                            const KvTensors& tensors,
                                                            std::shared_ptr<LaneDevice> device);
   ~DeviceLanes() { Close(); }
-  // In a forked child they are left as they are.
+  // In a forked child the object is left as it is.
   static void operator delete(DeviceLanes* lanes, std::destroying_delete_t) {
     DestroyUnlessForked(lanes);
   }
 
-  // Waits for all jobs, within the client's timeouts and kWorkTimeout: a device's copy cannot be
-  // taken back. The tensors are not touched any more. Idempotent. REQUIRES: one thread at a time.
+  // Waits for all jobs, within the client's timeouts and kWorkTimeout, because a device's copy
+  // cannot be cancelled. The tensors are not touched any more. Idempotent. REQUIRES: one thread at
+  // a time.
   void Close() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Both start a job and return. keys[i], of a run in prefix order, names what slots[i] holds, or
-  // is to hold. The slots are not touched before `after` has ended: of an offload what computes
-  // them, of an onboard what still reads them. Errors, and then nothing was started:
-  // kInvalidArgument, naming what: keys and slots of different numbers, more than Client::kMaxKeys,
-  // a slot that is not there or, in an onboard, twice, a negative timeout, work or an event of a
-  // device without streams; kResourceExhausted, WorkerLanes::kMaxJobs of the direction are under
-  // way (retry when one is done); kFailedPrecondition, the lanes are closed, or the stream captures
-  // a graph.
+  // Both start a job and return. keys[i], of a run in prefix order, names the block that slots[i]
+  // holds, or is to hold. The slots are not touched before `after` has ended: for an offload the
+  // work that computes them, for an onboard the work that still reads them. Errors, in which case
+  // nothing was started: kInvalidArgument, naming what: keys and slots of different numbers, more
+  // than Client::kMaxKeys, a slot that does not exist or, in an onboard, is named twice, a negative
+  // timeout, work or an event for a device without streams; kResourceExhausted,
+  // WorkerLanes::kMaxJobs of the direction are running (retry when one is done);
+  // kFailedPrecondition, the lanes are closed, or the stream captures a graph.
 
   // Stores copies of the blocks, as HostLanes::Offload() does.
   absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
@@ -89,8 +91,8 @@ class DeviceLanes {
                                                    std::span<const uint32_t> slots,
                                                    const DeviceOffloadOptions& options = {})
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Brings blocks, as HostLanes::Onboard() does. They arrive together: where one is damaged, or the
-  // lease ends, all results are false, and what the slots hold is void.
+  // Copies blocks back, as HostLanes::Onboard() does. They arrive together: if one is damaged, or
+  // the lease ends, all results are false, and the content of the slots is void.
   absl::StatusOr<std::shared_ptr<HostJob>> Onboard(std::span<const EngineKey> keys,
                                                    std::span<const uint32_t> slots,
                                                    const DeviceOnboardOptions& options)
@@ -107,10 +109,10 @@ class DeviceLanes {
         queue_(std::make_shared<HostQueue>(form.slots)) {}
   absl::Status CheckSlots(std::span<const uint32_t> slots) const;
   absl::StatusOr<ComputeMark> MarkOf(const EngineWork& work) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Returns what records the event behind the job's copies.
+  // Returns a hook that records the event after the job's copies.
   absl::StatusOr<std::function<void(const LayerMark&)>> RecordHook(
       const std::shared_ptr<HostJob>& job, void* event) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Returns what the pool tells of the job: its end to the queue.
+  // Returns the hooks that report the pool's job to the queue.
   JobHooks HooksOf(const std::shared_ptr<HostJob>& job) const;
   // Returns the job that `submit` has begun. Errors: as Offload().
   template <typename Submit>
@@ -118,10 +120,10 @@ class DeviceLanes {
                                                  std::span<const uint32_t> slots, Submit submit);
 
   const uint32_t slots_;
-  const uint64_t block_bytes_;  // In the tensors.
+  const uint64_t block_bytes_;  // Bytes of a block in the tensors.
   const std::shared_ptr<HostQueue> queue_;
-  // Held shared by calls, which only enqueue, also where they call CUDA: Close() takes all of this
-  // away behind them.
+  // Held shared by calls, which only enqueue, even where they call CUDA. Close() takes it to remove
+  // the members below after such calls.
   mutable absl::Mutex mu_;
   std::shared_ptr<LaneDevice> device_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<WorkerPool> pool_ ABSL_GUARDED_BY(mu_);  // Null: closed.

@@ -15,7 +15,7 @@
 namespace kvtier {
 namespace {
 
-// Errors: kInvalidArgument, it is no GPU's.
+// Returns the GPU's ordinal. Errors: kInvalidArgument, the name is no GPU's.
 absl::StatusOr<int> OrdinalOf(absl::string_view device) {
   absl::string_view digits = device;
   int ordinal = 0;
@@ -26,7 +26,7 @@ absl::StatusOr<int> OrdinalOf(absl::string_view device) {
       absl::StrCat("device is \"", device, "\"; lanes on a device are for \"cuda:N\""));
 }
 
-// Names the device in what kept it from being opened.
+// Adds the device's name to the error that kept it from being opened.
 absl::Status NotOpened(absl::string_view device, const absl::Status& status) {
   if (absl::IsResourceExhausted(status)) return status;
   return absl::InvalidArgumentError(
@@ -55,7 +55,7 @@ absl::StatusOr<std::shared_ptr<LaneDevice>> LaneDevices::Of(Client* client,
         "device is \"", device, "\", which lanes of this client have open for blocks of up to ",
         known.largest_block, " bytes; blocks of ", block_bytes, " bytes are to be opened first"));
   }
-  // Whole batches, and blocks of other lanes, which may be larger.
+  // Fits whole batches, and blocks of other lanes, which may be larger.
   const uint64_t largest_block = std::max(block_bytes, kMaxBlockBatchBytes);
   auto gpu = OpenDevice(device, &clock, {.kernels = true, .largest_block = largest_block});
   if (!gpu.ok()) return NotOpened(device, gpu.status());

@@ -1,5 +1,5 @@
-// LaneDevice is a device with the lanes that all DeviceLanes of one client have there: a device
-// pins the agent's host memory once. LaneDevices are those of one client.
+// LaneDevice is a device with the lanes that all DeviceLanes of one client share there, so that a
+// device pins the agent's host memory once. LaneDevices are the devices of one client.
 #ifndef KVTIER_CLIENT_DEVICE_LANES_LANE_DEVICE_H_
 #define KVTIER_CLIENT_DEVICE_LANES_LANE_DEVICE_H_
 
@@ -21,10 +21,10 @@
 
 namespace kvtier {
 
-// Thread-safe.
+// LaneDevice owns the device and its lanes. Thread-safe.
 class LaneDevice {
  public:
-  // Takes a device that is open, and how its engine's streams are waited for; null: it has none.
+  // Takes an open device, and the means to wait for its engine's streams; null: it has none.
   // Errors: as WorkerLanes::Open(). REQUIRES: `client` outlives it.
   static absl::StatusOr<std::shared_ptr<LaneDevice>> On(Client* client,
                                                         std::unique_ptr<Device> device,
@@ -41,17 +41,17 @@ class LaneDevice {
 
   const std::unique_ptr<Device> device_;
   const std::unique_ptr<OutsideStreams> streams_;
-  std::unique_ptr<WorkerLanes> lanes_;  // Set by On(); goes first.
+  std::unique_ptr<WorkerLanes> lanes_;  // Set by On(); destroyed first.
 };
 
-// Thread-safe.
+// LaneDevices opens each device once. Thread-safe.
 class LaneDevices {
  public:
-  // Returns the device of this name, "cuda:N", opened if nobody has it; it is closed with its last
-  // holder. Where it is opened, it takes blocks of up to `block_bytes`, of 16 MiB at least. Errors:
-  // kInvalidArgument, naming it: another name; it cannot be opened, with the driver's words or
-  // because the build has no CUDA; it is open, for smaller blocks; kResourceExhausted, no memory.
-  // REQUIRES: `client` is always the same, and outlives the device.
+  // Returns the device of this name, "cuda:N", and opens it if nothing has it open; it is closed
+  // with its last holder. A device that is opened takes blocks of up to `block_bytes`, at least of
+  // 16 MiB. Errors: kInvalidArgument, naming the device: another name; it cannot be opened, with
+  // the driver's text or because the build has no CUDA; it is open, for smaller blocks;
+  // kResourceExhausted, no memory. REQUIRES: `client` is always the same, and outlives the device.
   absl::StatusOr<std::shared_ptr<LaneDevice>> Of(Client* client, absl::string_view device,
                                                  uint64_t block_bytes) ABSL_LOCKS_EXCLUDED(mu_);
 

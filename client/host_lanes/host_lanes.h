@@ -1,15 +1,16 @@
-// HostLanes are lanes for an inference engine that computes on this processor: they copy blocks
+// HostLanes are lanes for an inference engine that computes on this processor. They copy blocks
 // between the engine's KV tensors, in this process's memory, and the agent's host memory, on
-// threads of their own. An offload keeps blocks, an onboard brings them back; both are jobs that
+// threads of their own. An offload stores blocks, an onboard copies them back; both are jobs that
 // their caller polls.
 //
 // In a space with a codec, blocks of bf16 are encoded and decoded on the way, whatever the layout
-// of the tensors: engines of different layouts share them. A thread then has memory for one block
-// as the engine computes it and one as it is stored.
+// of the tensors, so engines of different layouts share them. Each thread then has memory for one
+// block in the engine's form and one in the stored form.
 //
-// No call waits: not for the agent, not for a copy. Onboards are copied ahead of offloads, block by
-// block. A job ends by itself, within the client's timeouts and the copies ahead of it, also when
-// the agent is absent, stuck or killed; it has failed then, which is a miss and no error.
+// No call blocks, neither for the agent nor for a copy. Onboards are copied ahead of offloads,
+// block by block. A job ends by itself, within the client's timeouts and the copies ahead of it,
+// even if the agent is absent, stuck or killed; the job has then failed, which is a miss and no
+// error.
 //
 // In a forked child every job has failed as soon as it is started.
 #ifndef KVTIER_CLIENT_HOST_LANES_HOST_LANES_H_
@@ -39,60 +40,60 @@
 
 namespace kvtier {
 
-inline constexpr size_t kMaxHostThreads = 16;  // Of one HostLanes.
+inline constexpr size_t kMaxHostThreads = 16;  // Maximum number of threads of one HostLanes.
 
 struct HostLanesOptions {
-  // Threads that copy, 1 to kMaxHostThreads. Blocks that became ready together are copied by one
-  // thread at a time.
+  // Number of threads that copy, 1 to kMaxHostThreads. Blocks that became ready together are copied
+  // by one thread at a time.
   size_t threads = 1;
 };
 
-// Thread-safe.
+// HostLanes runs jobs. Thread-safe.
 class HostLanes {
  public:
-  // REQUIRES: `client` and the tensors outlive the lanes. Errors: kInvalidArgument, naming the
-  // field and the value: as Client::SpecOf() and HostTensors::Of(), where the space's codec is not
-  // for its dtype, its shape or these tensors, too; options.threads.
+  // Opens lanes. REQUIRES: `client` and the tensors outlive the lanes. Errors: kInvalidArgument,
+  // naming the field and the value: as Client::SpecOf() and HostTensors::Of(), also if the space's
+  // codec does not fit its dtype, its shape or these tensors; options.threads.
   static absl::StatusOr<std::unique_ptr<HostLanes>> Open(Client* client, SpaceHandle space,
                                                          const KvTensors& tensors,
                                                          const HostLanesOptions& options = {});
   ~HostLanes() { Close(); }
-  // In a forked child they are left as they are.
+  // In a forked child the object is left as it is.
   static void operator delete(HostLanes* lanes, std::destroying_delete_t) {
     DestroyUnlessForked(lanes);
   }
 
-  // Waits for the blocks that are being copied, and ends all jobs that have not ended as failed:
-  // the tensors are not touched any more. For who cannot destroy the lanes yet, because other
-  // threads are in a call of theirs. Idempotent. REQUIRES: one thread at a time.
+  // Waits for the blocks that are being copied, and ends all unfinished jobs as failed: the tensors
+  // are not touched any more. It is for a caller that cannot destroy the lanes yet, because other
+  // threads are in calls of theirs. Idempotent. REQUIRES: one thread at a time.
   void Close();
 
-  // Both start a job and return. keys[i], of a run in prefix order, names what slots[i] holds, or
-  // is to hold. Errors, and then nothing was started: kInvalidArgument, naming what: keys and slots
-  // of different numbers, more than Client::kMaxKeys, a slot that is not there or, in an onboard,
-  // twice, a negative timeout; kResourceExhausted, kMaxHostJobs of the direction are under way, or
-  // Client::kMaxSubmitted calls of the client (retry when one is done); kFailedPrecondition, the
-  // lanes are closed.
+  // Both start a job and return. keys[i], of a run in prefix order, names the block that slots[i]
+  // holds, or is to hold. Errors, in which case nothing was started: kInvalidArgument, naming what:
+  // keys and slots of different numbers, more than Client::kMaxKeys, a slot that does not exist or,
+  // in an onboard, is named twice, a negative timeout; kResourceExhausted, kMaxHostJobs of the
+  // direction are running, or Client::kMaxSubmitted calls of the client (retry when one is done);
+  // kFailedPrecondition, the lanes are closed.
 
-  // Stores copies of the blocks; `parent` is the key before keys[0], absent: keys[0] is a root.
+  // Stores copies of the blocks. `parent` is the key before keys[0]; absent: keys[0] is a root.
   // Blocks that are stored already are not copied. The slots may be overwritten when the job is
-  // copied(). `hint` is that of the blocks (KeySequence::hint).
+  // copied(). `hint` applies to the blocks (KeySequence::hint).
   absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
                                                    const std::optional<EngineKey>& parent,
                                                    std::span<const uint32_t> slots,
                                                    const ReuseHint& hint = {});
-  // Brings the leading blocks that are in host memory within `timeout`, as Client::Onboard() does;
-  // absent: the client's own. Each is copied as soon as it is there, while the rest is on its way
-  // from a disk or another node. `hint` is that of the blocks.
+  // Copies back the leading blocks that are in host memory within `timeout`, as Client::Onboard()
+  // does; absent: the client's default. Each is copied as soon as it is there, while the rest is on
+  // its way from a disk or another node. `hint` applies to the blocks.
   absl::StatusOr<std::shared_ptr<HostJob>> Onboard(
       std::span<const EngineKey> keys, std::span<const uint32_t> slots,
       const std::optional<absl::Duration>& timeout = {}, const ReuseHint& hint = {});
 
-  // Waits until no offload reads one of `slots`, `timeout` at most, for callers that want to
-  // overwrite them; what reads them is copied ahead of everything else. True: nothing does. False:
-  // some blocks were not copied in time and were given up: they are not published, the other
-  // blocks of their jobs are. The slots may be overwritten either way. Errors: kInvalidArgument,
-  // naming the slot.
+  // Waits until no offload reads one of `slots`, at most `timeout`, for a caller that wants to
+  // overwrite them; blocks in these slots are copied ahead of everything else. True: none is read
+  // any more. False: some blocks were not copied in time and were given up: they are not published,
+  // while the other blocks of their jobs are. The slots may be overwritten either way. Errors:
+  // kInvalidArgument, naming the slot.
   absl::StatusOr<bool> AwaitCopied(std::span<const uint32_t> slots, absl::Duration timeout);
 
   HostCopyStats StatsOf(HostDirection direction) const;

@@ -38,7 +38,7 @@ uint64_t HostOffload::CopyNext(HostScratch* scratch) {
   const absl::Status copied =
       parts_.tensors->CopyIn(job()->slots()[*block], *block, &blocks_, scratch);
   if (!copied.ok()) {
-    // The sizes are the space's, which Open() compared.
+    // The sizes are the space's, which Open() compared, so no other error is possible.
     KVT_CHECK(absl::IsOutOfRange(copied));
     blocks_.GiveBack(*block);
     ++refused_;
@@ -60,7 +60,7 @@ void HostOffload::Finish() {
   auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all), status, copied,
                 refused = refused_](size_t published) mutable {
     if (published == copied) return queue->End(job, status, std::move(all), refused);
-    // Which ones were published is not told.
+    // The answer does not say which ones were published.
     queue->End(job,
                absl::AbortedError(absl::StrCat("offload: ", published, " of ", copied,
                                                " blocks were published; the session or their "

@@ -1,6 +1,6 @@
-// HostOffload is the way of one offload behind its reserve: the blocks that got a slot are copied
-// into it, encoded where the space has a codec, and then published by one commit, those that were
-// given up meanwhile excepted.
+// HostOffload is an offload after its reserve: the blocks that got a slot are copied into it,
+// encoded if the space has a codec, and then published by one commit, except for those that were
+// given up meanwhile.
 #ifndef KVTIER_CLIENT_HOST_LANES_HOST_OFFLOAD_H_
 #define KVTIER_CLIENT_HOST_LANES_HOST_OFFLOAD_H_
 
@@ -15,11 +15,11 @@
 
 namespace kvtier {
 
-// One thread at a time.
+// HostOffload copies the blocks of one job. Used by one thread at a time.
 class HostOffload final : public HostCopy {
  public:
-  // Goes on with an offload that was answered `blocks`: queues its copies, or ends the job where
-  // there is nothing to copy. Never waits.
+  // Continues an offload whose reserve returned `blocks`: queues its copies, or ends the job if
+  // there is nothing to copy. Never blocks.
   static void Begin(const HostParts& parts, std::shared_ptr<HostJob> job, ReservedBlocks blocks);
 
   uint64_t CopyNext(HostScratch* scratch) override;
@@ -31,7 +31,7 @@ class HostOffload final : public HostCopy {
 
   const HostParts parts_;
   ReservedBlocks blocks_;
-  size_t refused_ = 0;  // Blocks so far that the codec does not make smaller.
+  size_t refused_ = 0;  // Number of blocks so far that the codec does not make smaller.
 };
 
 }  // namespace kvtier

@@ -10,10 +10,11 @@
 
 namespace kvtier {
 
-// The blocks of one part, in the order in which they are copied. One thread at a time.
+// PartCopy is the blocks of one part, in the order in which they are copied. Used by one thread at
+// a time.
 class HostOnboard::PartCopy final : public HostCopy {
  public:
-  // Blocks of a call that asked from key `first` on.
+  // Takes blocks of a call that requested the run from key `first` on.
   PartCopy(std::shared_ptr<HostOnboard> onboard, size_t first, OnboardedBlocks blocks)
       : HostCopy(onboard->job_),
         onboard_(std::move(onboard)),
@@ -27,13 +28,13 @@ class HostOnboard::PartCopy final : public HostCopy {
     const HostTensors& tensors = *onboard_->parts_.tensors;
     const absl::Status copied = tensors.CopyOut(blocks_, i, job()->slots()[key], scratch);
     onboard_->Note(key, copied);
-    // The lease is over, and with it all of the part that is not copied yet.
+    // The lease is over, and with it everything of the part that is not copied yet.
     if (absl::IsFailedPrecondition(copied)) next_ = blocks_.size();
     return tensors.block_bytes();
   }
 
   void Finish() override {
-    blocks_ = OnboardedBlocks();  // Its room is free for what is asked for next.
+    blocks_ = OnboardedBlocks();  // Frees its room for the next request.
     onboard_->EndOne();
   }
 
@@ -41,10 +42,11 @@ class HostOnboard::PartCopy final : public HostCopy {
   const std::shared_ptr<HostOnboard> onboard_;
   const size_t first_;
   OnboardedBlocks blocks_;
-  size_t next_ = 0;  // Block that is copied next.
+  size_t next_ = 0;  // Next block to copy.
 };
 
-// Asks for the rest of the run, in one of the lanes' own threads: the client outlives these.
+// NextCall requests the rest of the run, on one of the lanes' own threads, because the client
+// outlives these.
 class HostOnboard::NextCall final : public HostCopy {
  public:
   NextCall(std::shared_ptr<HostOnboard> onboard, size_t first)
@@ -52,7 +54,7 @@ class HostOnboard::NextCall final : public HostCopy {
 
   uint64_t CopyNext(HostScratch*) override { return 0; }
   void Finish() override {
-    // Where as many calls are under way as may be, the rest is missing.
+    // If the maximum number of calls is running, the rest is missing.
     if (!onboard_->Ask(first_).ok()) onboard_->EndJob();
   }
 

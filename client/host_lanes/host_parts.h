@@ -1,4 +1,4 @@
-// HostParts are what the jobs of one HostLanes share.
+// HostParts are the objects that the jobs of one HostLanes share.
 #ifndef KVTIER_CLIENT_HOST_LANES_HOST_PARTS_H_
 #define KVTIER_CLIENT_HOST_LANES_HOST_PARTS_H_
 
@@ -11,10 +11,11 @@
 namespace kvtier {
 
 struct HostParts {
-  // Not owned; used by the lanes' own threads only, which end before they do.
+  // Borrowed; used by the lanes' own threads only, which end before these objects do.
   Client* client = nullptr;
   const HostTensors* tensors = nullptr;
-  std::shared_ptr<HostQueue> queue{};  // Calls that end behind the lanes find it closed.
+  // Shared, so that calls that end after the lanes find it closed.
+  std::shared_ptr<HostQueue> queue{};
 };
 
 }  // namespace kvtier

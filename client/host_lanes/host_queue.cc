@@ -151,7 +151,7 @@ void HostQueue::CancelAll() {
   PerDirection<std::deque<std::unique_ptr<HostCopy>>> copies;
   const absl::MutexLock lock(&mu_);
   KVT_CHECK(closed_);
-  copies.swap(copies_);  // They go without the lock.
+  copies.swap(copies_);  // They are destroyed without the lock.
   for (Jobs& jobs : jobs_) {
     const Jobs ended = jobs;
     for (const std::shared_ptr<HostJob>& job : ended) {

@@ -1,8 +1,8 @@
-// HostQueue holds the jobs of one HostLanes, or DeviceLanes, from their start to their end: those
-// that wait for the agent, those whose blocks can be copied, in the order in which threads take
+// HostQueue holds the jobs of one HostLanes, or DeviceLanes, from their start to their end: jobs
+// that wait for the agent, jobs whose blocks can be copied, in the order in which threads take
 // them, and the blocks that offloads still read. Blocks whose slots are asked back are read first.
 //
-// Nothing is copied, sent or called back under its lock, so that nobody waits for a copy there.
+// Nothing is copied, sent or called back under its lock, so no caller waits for a copy there.
 #ifndef KVTIER_CLIENT_HOST_LANES_HOST_QUEUE_H_
 #define KVTIER_CLIENT_HOST_LANES_HOST_QUEUE_H_
 
@@ -27,25 +27,25 @@
 
 namespace kvtier {
 
-// Jobs of each direction that may be under way.
+// Maximum number of running jobs in each direction.
 inline constexpr size_t kMaxHostJobs = 256;
 
-// Status text of an offload of which blocks were given up.
+// Status text of an offload some of whose blocks were given up.
 inline constexpr char kAskedBackText[] = "lanes: slots were asked back before they were copied";
 
 // Counts of what lanes copied in one direction since they were opened.
 struct HostCopyStats {
-  uint64_t blocks = 0;  // Copied, those that failed then included.
-  uint64_t bytes = 0;   // Of these blocks, in the engine's memory.
-  // Blocks that were copied for nothing: damaged, of a lease or reservation that ended, or not made
-  // smaller by the space's codec.
+  uint64_t blocks = 0;  // Number copied, including those that then failed.
+  uint64_t bytes = 0;   // Bytes of these blocks in the engine's memory.
+  // Number of blocks that were copied in vain: damaged, of a lease or reservation that ended, or
+  // not made smaller by the space's codec.
   uint64_t failed_blocks = 0;
-  // Blocks of offloads whose slots were asked back before they were copied.
+  // Number of blocks of offloads whose slots were asked back before they were copied.
   uint64_t given_up_blocks = 0;
-  absl::Duration copying;  // Spent in copies, by all threads or jobs together.
+  absl::Duration copying;  // Time spent in copies, by all threads or jobs together.
 };
 
-// The blocks of one job, which the lanes' threads copy one at a time.
+// HostCopy is the blocks of one job, which the lanes' threads copy one at a time.
 class HostCopy {
  public:
   explicit HostCopy(std::shared_ptr<HostJob> job) : job_(std::move(job)) {}
@@ -54,59 +54,60 @@ class HostCopy {
   const std::shared_ptr<HostJob>& job() const { return job_; }
   // Copies the next block and returns its bytes in the engine's memory; 0: there was none left.
   virtual uint64_t CopyNext(HostScratch* scratch) = 0;
-  // Does what comes behind the last copy. REQUIRES: CopyNext() returned 0.
+  // Completes the job's part after the last copy. REQUIRES: CopyNext() returned 0.
   virtual void Finish() = 0;
 
  private:
   const std::shared_ptr<HostJob> job_;
 };
 
-// Thread-safe.
+// HostQueue orders the copies. Thread-safe.
 class HostQueue {
  public:
   explicit HostQueue(uint32_t slots) : readers_(slots) {}
   HostQueue(const HostQueue&) = delete;
   HostQueue& operator=(const HostQueue&) = delete;
 
-  // Takes a job in; an offload reads its slots from now on. Errors: kResourceExhausted, there are
+  // Adds a job; an offload reads its slots from now on. Errors: kResourceExhausted, there are
   // kMaxHostJobs of its direction; kFailedPrecondition, it is closed.
   absl::Status Admit(const std::shared_ptr<HostJob>& job) ABSL_LOCKS_EXCLUDED(mu_);
-  // The job's blocks can be copied. One of a job that has ended, or of a closed queue, is dropped.
+  // Queues a job whose blocks can be copied. Drops the copy of a job that has ended, or if the
+  // queue is closed.
   void Add(std::unique_ptr<HostCopy> copy) ABSL_LOCKS_EXCLUDED(mu_);
-  // Waits for a copy whose job has not ended, and takes it: offloads of which a slot is asked back,
-  // then onboards, then other offloads. Null: it is closed.
+  // Waits for a copy whose job has not ended, and takes it: first offloads some of whose slots are
+  // asked back, then onboards, then other offloads. Null: the queue is closed.
   std::unique_ptr<HostCopy> Take() ABSL_LOCKS_EXCLUDED(mu_);
-  // A block of `bytes` was copied, and the rest is next of its direction.
+  // Notes that a block of `bytes` was copied, and queues the rest as the next of its direction.
   void PutBack(std::unique_ptr<HostCopy> copy, uint64_t bytes, absl::Duration took)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // So many blocks of `bytes` together were copied by another way than PutBack()'s.
+  // Counts blocks, of `bytes` together, that were copied without PutBack().
   void Count(HostDirection direction, uint64_t blocks, uint64_t bytes, absl::Duration took)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // The offload does not read these of its blocks, by the order of its keys.
+  // Notes that the offload does not read these of its blocks, by the order of its keys.
   void SkipBlocks(const std::shared_ptr<HostJob>& job, std::span<const size_t> blocks)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the block that the offload reads now, one whose slot is asked back first. Nullopt: none
-  // is left. REQUIRES: EndBlock() comes before the next one.
+  // Returns the block that the offload reads now; one whose slot is asked back comes first.
+  // Nullopt: none is left. REQUIRES: EndBlock() is called before the next BeginBlock().
   std::optional<size_t> BeginBlock(const std::shared_ptr<HostJob>& job) ABSL_LOCKS_EXCLUDED(mu_);
-  // The block was read; its slot may be overwritten.
+  // Notes that the block was read; its slot may be overwritten.
   void EndBlock(const std::shared_ptr<HostJob>& job, size_t block) ABSL_LOCKS_EXCLUDED(mu_);
-  // The offload reads no more. Returns its blocks that were given up, which must not be published.
-  // Nullopt: the job has ended, and nothing of it may be published.
+  // Notes that the offload reads no more. Returns its blocks that were given up, which must not be
+  // published. Nullopt: the job has ended, and nothing of it may be published.
   std::optional<std::vector<size_t>> EndReading(const std::shared_ptr<HostJob>& job)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Ends the job, `failed` of whose blocks were copied for nothing. Its place is free when its
-  // waiters see the end. A job that has ended stays as it is.
+  // Ends the job; `failed` of its blocks were copied in vain. Its place is free when its waiters
+  // see the end. A job that has ended is not changed.
   void End(const std::shared_ptr<HostJob>& job, const absl::Status& status,
            std::vector<bool> results, uint64_t failed) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Waits until no offload reads one of `slots`, `timeout` at most; their blocks are copied ahead
-  // of all others. False: some are still read, and these blocks are given up; a job of which all
-  // are has ended. REQUIRES: they are slots.
+  // Waits until no offload reads one of `slots`, at most `timeout`; their blocks are copied ahead
+  // of all others. False: some are still read, and these blocks are given up; a job that gave up
+  // all its blocks has ended. REQUIRES: they are valid slots.
   bool AwaitCopied(std::span<const uint32_t> slots, absl::Duration timeout)
       ABSL_LOCKS_EXCLUDED(mu_);
   HostCopyStats StatsOf(HostDirection direction) const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Take() returns null from now on.
+  // Makes Take() return null from now on.
   void Close() ABSL_LOCKS_EXCLUDED(mu_);
   // Ends all jobs as kCancelled. REQUIRES: it is closed, and no thread copies.
   void CancelAll() ABSL_LOCKS_EXCLUDED(mu_);
@@ -115,28 +116,29 @@ class HostQueue {
   // Blocks that one offload still reads.
   struct Reading {
     enum class Block : uint8_t { kWaits, kIsRead, kLeft, kGivenUp };
-    std::vector<Block> blocks;   // By the order of the keys.
-    size_t next = 0;             // No block before this one waits.
-    std::vector<size_t> wanted;  // Blocks to be read first, the last one ahead; some may be left.
+    std::vector<Block> blocks;  // By the order of the keys.
+    size_t next = 0;            // No block before this one waits.
+    // Blocks to be read first, the last one first; some may have been read.
+    std::vector<size_t> wanted;
   };
 
   void AddCopied(HostDirection direction, uint64_t blocks, uint64_t bytes, absl::Duration took)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsAdmitted(const std::shared_ptr<HostJob>& job) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool IsRead(std::span<const uint32_t> slots) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Forgets wanted blocks that wait no more. Returns whether there is still one.
+  // Drops wanted blocks that do not wait any more. Returns whether one is left.
   static bool HasWanted(Reading* reading);
-  // Takes the copy that is next. REQUIRES: there is one.
+  // Takes the next copy. REQUIRES: there is one.
   std::unique_ptr<HostCopy> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Has blocks whose slots are `asked` read first.
+  // Makes blocks whose slots are `asked` be read first.
   void Want(const std::vector<bool>& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Gives up the blocks that still read a slot that is `asked`.
   void GiveUpBlocks(const std::vector<bool>& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The block is not read any more, or was not to begin with: it is now `after`.
+  // Notes that the block is not read any more, or never was: its state is now `after`.
   void Leave(const HostJob& job, Reading* reading, size_t block, Reading::Block after)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void StopReading(const std::shared_ptr<HostJob>& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Ends what is still there of the job with nothing to show for it.
+  // Ends what is left of the job, without results.
   void GiveUp(const std::shared_ptr<HostJob>& job, const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -150,8 +152,9 @@ class HostQueue {
   PerDirection<Jobs> jobs_ ABSL_GUARDED_BY(mu_);
   // Offloads that read their slots.
   std::map<std::shared_ptr<HostJob>, Reading> reading_ ABSL_GUARDED_BY(mu_);
-  std::vector<uint32_t> readers_ ABSL_GUARDED_BY(mu_);  // Blocks of offloads that read it, by slot.
-  size_t asking_ ABSL_GUARDED_BY(mu_) = 0;              // Callers that wait in AwaitCopied().
+  // Number of blocks of offloads that read each slot.
+  std::vector<uint32_t> readers_ ABSL_GUARDED_BY(mu_);
+  size_t asking_ ABSL_GUARDED_BY(mu_) = 0;  // Number of callers that wait in AwaitCopied().
   PerDirection<std::deque<std::unique_ptr<HostCopy>>> copies_ ABSL_GUARDED_BY(mu_);
   PerDirection<HostCopyStats> stats_ ABSL_GUARDED_BY(mu_);
 };

@@ -10,12 +10,12 @@
 
 namespace kvtier {
 
-// One thread at a time.
+// HostScratch grows as needed. Used by one thread at a time.
 class HostScratch {
  public:
-  // Both return memory for a block, which begins at a multiple of 16 and holds anything. It is
-  // there until the next call of the same function. raw(): as the engine computes it, in the
-  // codec's order; stored(): as the space stores it.
+  // Both return memory for a block, at a multiple of 16 and with undefined content, valid until the
+  // next call of the same function. raw(): for the engine's form, in the codec's order; stored():
+  // for the form that the space stores.
   Piece raw(size_t bytes) { return raw_.OfSize(bytes); }
   Piece stored(size_t bytes) { return stored_.OfSize(bytes); }
 

@@ -34,7 +34,7 @@ absl::Status HostTensors::CopyIn(uint32_t slot, size_t i, ReservedBlocks* blocks
 absl::Status HostTensors::CopyOut(const OnboardedBlocks& blocks, size_t i, uint32_t slot,
                                   HostScratch* scratch) const {
   if (!encoded_) return blocks.CopyOut(i, PiecesOf<Piece>(slot));
-  // The proven copy is decoded, so that a change of the arena meanwhile is not seen.
+  // Decodes the proven copy, so that a change of the arena meanwhile has no effect.
   const Piece stored = scratch->stored(encoded_->stored_bytes);
   KVT_RETURN_IF_ERROR(blocks.CopyOut(i, {&stored, 1}));
   const Piece raw = scratch->raw(block_bytes());

@@ -1,6 +1,6 @@
-// HostTensors are an inference engine's KV tensors in this process's own memory: checked once, and
-// then copied block by block into the slots of a Reserve and out of the blocks of an Onboard. In a
-// space with a codec a block is encoded on its way out and decoded on its way in.
+// HostTensors are an inference engine's KV tensors in this process's own memory. They are checked
+// once, and then copied block by block into the slots of a Reserve and out of the blocks of an
+// Onboard. In a space with a codec a block is encoded on its way out and decoded on its way in.
 //
 // A value; does not own the tensors, which must outlive it.
 #ifndef KVTIER_CLIENT_HOST_LANES_HOST_TENSORS_H_
@@ -28,11 +28,12 @@ namespace kvtier {
 
 class HostTensors {
  public:
-  // Errors: kInvalidArgument, naming the field and the value: as PlaceTensors() and StoredAs().
+  // Checks the tensors. Errors: kInvalidArgument, naming the field and the value: as PlaceTensors()
+  // and StoredAs().
   static absl::StatusOr<HostTensors> Of(const KvTensors& tensors, const SpaceSpec& spec);
 
   uint32_t slots() const { return geometry_.slots; }
-  // Bytes of a block in the tensors.
+  // Returns the bytes of a block in the tensors.
   uint64_t block_bytes() const { return geometry_.block_bytes(); }
 
   // Stores the engine's block `slot` in block `i` of `blocks`, with its sum. Errors: as
@@ -42,25 +43,25 @@ class HostTensors {
   absl::Status CopyIn(uint32_t slot, size_t i, ReservedBlocks* blocks, HostScratch* scratch) const;
 
   // Copies block `i` of `blocks` into the engine's block `slot`, proven. Errors: as
-  // OnboardedBlocks::CopyOut(); kDataLoss also, the block is no encoding of the space. After an
-  // error the engine's block holds anything; in a space with a codec it is as it was, because it is
-  // written behind the proof and the decoding. REQUIRES: slot < slots(), and what
+  // OnboardedBlocks::CopyOut(); also kDataLoss, the block is no encoding of the space. After an
+  // error the content of the engine's block is undefined; in a space with a codec it is unchanged,
+  // because it is written after the proof and the decoding. REQUIRES: slot < slots(), and what
   // OnboardedBlocks::CopyOut() requires.
   absl::Status CopyOut(const OnboardedBlocks& blocks, size_t i, uint32_t slot,
                        HostScratch* scratch) const;
 
  private:
-  // The codec, and how it finds the rows of the engine's blocks.
+  // Codec, and how it finds the rows of the engine's blocks.
   struct Encoded {
     BlockCodec codec;
-    uint64_t stored_bytes;  // SpaceSpec::block_bytes.
+    uint64_t stored_bytes;  // Same as SpaceSpec::block_bytes.
     RowMoves moves;         // Between the engine's rows and the codec's order.
   };
 
   HostTensors(std::byte* start, KvGeometry geometry)
       : start_(start), geometry_(std::move(geometry)) {}
-  // Returns the memory of a block, in the order of the stored block; neighbours that touch are one
-  // piece. REQUIRES: slot < slots().
+  // Returns the memory of a block, in the order of the stored block; adjacent runs are one piece.
+  // REQUIRES: slot < slots().
   template <typename Span>  // Piece or ConstPiece.
   std::vector<Span> PiecesOf(uint32_t slot) const {
     std::vector<Span> pieces;
@@ -74,7 +75,7 @@ class HostTensors {
 
   std::byte* start_;  // First byte of the lowest tensor, from which the geometry counts.
   KvGeometry geometry_;
-  std::optional<Encoded> encoded_;  // Absent: blocks are stored as they are.
+  std::optional<Encoded> encoded_;  // Absent: blocks are stored unchanged.
 };
 
 }  // namespace kvtier

@@ -1,6 +1,6 @@
-// KeepAbandoned() keeps what a copy uses that a lost device gave up and may still run: for as
-// long as the process lives, which is how long its agent gives none of it to others: a
-// reservation that is not given back stays the worker's.
+// KeepAbandoned() keeps everything that an abandoned copy uses: a lost device gave the copy up, but
+// may still run it. It is kept as long as the process lives, and for that long the agent gives none
+// of it to others: a reservation that is not given back stays the worker's.
 #ifndef KVTIER_CLIENT_LANES_ABANDONED_JOB_H_
 #define KVTIER_CLIENT_LANES_ABANDONED_JOB_H_
 
@@ -10,7 +10,7 @@
 
 namespace kvtier {
 
-// Keeps it for as long as the process lives. Thread-safe.
+// Keeps the object as long as the process lives. Thread-safe.
 void KeepForever(std::shared_ptr<const void> kept);
 
 template <typename... Uses>

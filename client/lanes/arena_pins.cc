@@ -43,7 +43,7 @@ PinnedArena::PinnedArena(Device* device, HostMemory memory, std::span<std::byte>
     : device_(device), memory_(std::move(memory)), bytes_(bytes) {}
 
 PinnedArena::~PinnedArena() {
-  device_->Unpin(bytes_).IgnoreError();  // It is there, and a lost device needs none.
+  device_->Unpin(bytes_).IgnoreError();  // Fails only for a lost device, which needs no unpinning.
 }
 
 std::byte* PinnedArena::Pinned(std::span<const std::byte> leased) const {
@@ -65,7 +65,7 @@ Task<ArenaPins::Arena> ArenaPins::Now() {
     KVT_CO_RETURN_IF_ERROR(CheckCanBePinned(memory));
     const std::shared_ptr<Pinning> pinning = Begin(memory);
     co_await pinning->done.WaitUntil(absl::InfiniteFuture());
-    // Another session's, which it waited for, has to be followed by this one's.
+    // The pin that it waited for was another session's; this session's must follow.
     if (pinning->memory.write == memory.write) co_return pinning->arena;
   }
 }
@@ -77,7 +77,7 @@ std::shared_ptr<ArenaPins::Pinning> ArenaPins::Begin(const HostMemory& memory) {
   pinner_.Post([this, pinning = pinning_] {
     auto pinned = PinnedArena::Pin(device_, pinning->memory);
     if (pinned.ok()) {
-      // Whoever lets go of it last, it is the pinner that unpins.
+      // Whichever thread drops it last, the pinner unpins it.
       pinning->arena = std::shared_ptr<const PinnedArena>(
           pinned->release(), [pinner = &pinner_](const PinnedArena* arena) {
             pinner->Post([owned = std::unique_ptr<const PinnedArena>(arena)] {});

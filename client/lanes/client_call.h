@@ -1,4 +1,4 @@
-// A call of Client's that does not wait, as a Task awaits it.
+// ClientCall is a Client's call that does not block, in a form that a Task can await.
 #ifndef KVTIER_CLIENT_LANES_CLIENT_CALL_H_
 #define KVTIER_CLIENT_LANES_CLIENT_CALL_H_
 
@@ -12,11 +12,11 @@
 
 namespace kvtier {
 
-// co_await it for what the call told, or why it was not made.
+// ClientCall gives, to a co_await, the call's result, or why it was not made.
 template <typename Result>
 using ClientCall = AwaitCallback<absl::StatusOr<Result>>;
 
-// submit(told): as Client's Submit functions do it, `told` is called once or, on an error,
+// Adapts `submit(told)`: as with Client's Submit functions, `told` is called once or, on an error,
 // not at all.
 template <typename Result, typename Submit>
 typename ClientCall<Result>::Start StartOf(Submit submit) {

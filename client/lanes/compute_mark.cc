@@ -8,7 +8,7 @@
 namespace kvtier {
 namespace {
 
-// How often the word is looked at.
+// Interval at which the word is read.
 constexpr absl::Duration kMarkInterval = absl::Microseconds(200);
 
 }  // namespace

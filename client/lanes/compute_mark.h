@@ -13,16 +13,17 @@
 
 namespace kvtier {
 
-// The slots are the lanes' when the word is `value` or more. A null word: they are now.
+// Mark of compute: the slots belong to the lanes when the word is `value` or more. Null word: they
+// do now.
 struct ComputeMark {
   const SignalWord* word = nullptr;
   uint64_t value = 0;
-  std::shared_ptr<const void> keep{};  // Whose word it is; kept until the job has ended.
+  std::shared_ptr<const void> keep{};  // Owner of the word; kept until the job has ended.
 };
 
-// Ends when the mark is reached. It is waited for here, and not in the lane, which a compute that
-// never ends would hold up for all others. The lanes' thread only. Errors: kDeadlineExceeded, it
-// was not reached within `timeout`; kAborted, its writer is gone.
+// Ends when the mark is reached. The wait happens here and not in the lane, because compute that
+// never ends would hold up the lane for all others. The lanes' thread only. Errors:
+// kDeadlineExceeded, it was not reached within `timeout`; kAborted, its writer is gone.
 Task<absl::Status> AwaitMark(const LaneParts& parts, const ComputeMark& mark,
                              absl::Duration timeout);
 

@@ -16,10 +16,10 @@ LaneRunner::Mark MarkOf(const PlannedJob& job, uint32_t layers) {
           .handed_over = [submitted = job.submitted, layers] { submitted(layers); }};
 }
 
-// What the device reads when a batch is submitted, and writes until it has ended.
+// Memory that the device reads when a batch is submitted, and writes until the batch has ended.
 struct Part {
   std::shared_ptr<const BlockPlan> plan;
-  size_t first = 0;  // Of the plan's batches.
+  size_t first = 0;  // Index of its first batch in the plan.
   OutcomeSlab::Lent outcomes;
 };
 
@@ -51,7 +51,7 @@ JobOutcome OutcomeOf(const BlockOutcomes& outcomes, size_t i) {
   return outcome;
 }
 
-// Appends the outcomes of the batches that bring the last layers; each block is in one of them.
+// Appends the outcomes of the batches that copy the last layers; each block is in one of them.
 void AppendOutcomes(const Part& part, std::vector<JobOutcome>* outcomes) {
   for (size_t i = 0; i < part.outcomes.size(); ++i) {
     const BlockPlan::Batch& batch = part.plan->batches[part.first + i];

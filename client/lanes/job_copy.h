@@ -1,4 +1,4 @@
-// CopyJob() is the copy of one job: planned, run by the lanes, and what became of it.
+// CopyJob() makes the copy of one job: it plans it, runs it on the lanes, and returns the outcomes.
 #ifndef KVTIER_CLIENT_LANES_JOB_COPY_H_
 #define KVTIER_CLIENT_LANES_JOB_COPY_H_
 
@@ -21,29 +21,30 @@ namespace kvtier {
 
 struct PlannedJob {
   CopyDirection direction{};
-  std::span<const PlannedBlock> blocks;  // One at least.
-  // Job of an onboard: behind each batch that completes layers its word says so, and `submitted`
-  // is called with them when this is submitted. Layers complete one by one in the order kLayerWise
-  // alone; in the other, and of encodings, which have no layers, all of them at the end. Null: no
-  // word is written, and the order is kWhole.
+  std::span<const PlannedBlock> blocks;  // At least one.
+  // Job of an onboard: after each batch that completes layers the lane writes its word, and
+  // `submitted` is called with the number of layers when that write is submitted. Layers complete
+  // one by one only in the order kLayerWise; in the other order, and for encodings, which have no
+  // layers, all of them complete at the end. Null: no word is written, and the order is kWhole.
   std::shared_ptr<LaneJob> marked{};
   PlanOrder order = PlanOrder::kWhole;
-  std::function<void(uint32_t layers)> submitted{};  // On the lanes' thread.
+  std::function<void(uint32_t layers)> submitted{};  // Called on the lanes' thread.
 };
 
 // Result of one block.
 struct JobOutcome {
-  // Bytes that are stored of it. Out: more than the space's block_bytes, it does not fit and is not
+  // Stored bytes of the block. Out: above the space's block_bytes, it does not fit and is not
   // stored. In: 0, it is no encoding of its space.
   uint64_t bytes = 0;
-  // Sum that the device took of what it copied; absent: it took none, of a block that came layer by
-  // layer or is shorter than kLeastSummedBytes.
+  // Sum that the device took of the bytes that it copied; absent for a block that came layer by
+  // layer, or is shorter than kLeastSummedBytes.
   std::optional<PayloadSum> sum;
 };
 
-// Returns the outcome of each block when every byte has arrived. Blocks go in parts of
-// OutcomeSlab::kJobBatches batches, one behind the other. REQUIRES: all of it stays until the copy
-// has ended. The lanes' thread only. Errors: PlanBlocks()'s, LaneRunner::Run()'s.
+// Copies; ends when every byte has arrived, and returns the outcome of each block. Blocks are
+// copied in parts of OutcomeSlab::kJobBatches batches, one after another. REQUIRES: all arguments
+// stay until the copy has ended. The lanes' thread only. Errors: PlanBlocks()'s,
+// LaneRunner::Run()'s.
 Task<absl::StatusOr<std::vector<JobOutcome>>> CopyJob(const LaneParts& parts,
                                                       const PoolMemory& memory,
                                                       const PlannedJob& job);

@@ -1,4 +1,4 @@
-// JobHooks tell the steps of a job to whoever keeps a state of its own for it.
+// JobHooks report the steps of a job to an owner that keeps state of its own for it.
 #ifndef KVTIER_CLIENT_LANES_JOB_HOOKS_H_
 #define KVTIER_CLIENT_LANES_JOB_HOOKS_H_
 
@@ -14,22 +14,23 @@
 namespace kvtier {
 
 struct JobEnd {
-  absl::Status status{};  // As LaneJob::status(); and kUnavailable, no agent answered.
-  // By key. Of an offload: it is in host memory. Of an onboard: it is in its slot.
+  absl::Status status{};  // LaneJob::status(), or kUnavailable: no agent answered.
+  // By key. Offload: the block is in host memory. Onboard: the block is in its slot.
   std::vector<bool> results{};
-  size_t copied = 0;         // Blocks whose bytes were moved, whatever became of them.
-  size_t failed = 0;         // Of these, the ones that were moved for nothing.
-  absl::Duration copying{};  // From the submission of the copies to their end.
+  size_t copied = 0;         // Number of blocks whose bytes were copied, whatever the outcome.
+  size_t failed = 0;         // Number of these that were copied in vain.
+  absl::Duration copying{};  // Time from the submission of the copies to their end.
 };
 
-// All are called on the lanes' thread, must not block, and may be null.
+// Callbacks of a job. All are called on the lanes' thread, must not block, and may be null.
 struct JobHooks {
-  // The slots of an offload are not read any more. Returns the blocks, by the order of the keys,
-  // that were asked back while they were, and are not published. Nullopt: nothing of the job is.
+  // Called when the slots of an offload are not read any more. Returns the blocks, by the order of
+  // the keys, that were asked back meanwhile, and are not published. Nullopt: nothing of the job is
+  // published.
   std::function<std::optional<std::vector<size_t>>()> copied{};
-  // All copies of an onboard are submitted, and the mark is reached behind them.
+  // Called when all copies of an onboard are submitted, with the mark that is reached after them.
   std::function<void(const LayerMark& behind)> submitted{};
-  // The job has ended; behind all others.
+  // Called when the job has ended, after all others.
   std::function<void(JobEnd end)> ended{};
 };
 

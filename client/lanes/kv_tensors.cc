@@ -64,7 +64,7 @@ absl::Status CheckRawBlocks(const KvGeometry& geometry, KvOrder order, const Spa
   if (spec.layout != layout) {
     return Wrong("layout is \"", layout, "\", the space's is \"", spec.layout, "\"");
   }
-  // Two factors of 32 and 64 bits may pass 64 bits; what they come to is then not equal.
+  // The product of a 32-bit and a 64-bit factor may wrap; the division then shows a difference.
   if (geometry.layers == 0 || spec.block_bytes % geometry.layers != 0 ||
       spec.block_bytes / geometry.layers / geometry.axis_count() != geometry.run_bytes ||
       spec.block_bytes != geometry.block_bytes()) {

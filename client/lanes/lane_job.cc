@@ -40,13 +40,13 @@ std::optional<size_t> LaneJob::coming() const {
 
 uint32_t LaneJob::Told() const {
   if (!progress_) return 0;
-  // Pairs with the lane's write behind the layer.
+  // Pairs with the lane's write after the layer.
   const uint64_t told = progress_->word->load(std::memory_order_acquire);
   return static_cast<uint32_t>(std::min<uint64_t>(told - progress_->base, layers_));
 }
 
 uint32_t LaneJob::layers_ready() const {
-  // Before the lock: when the word is raised for another reason, the end is known there.
+  // Read before the lock: if the word was raised for another reason, the end is then already known.
   const uint32_t told = Told();
   const absl::MutexLock lock(&mu_);
   return status_ ? layers_at_end_ : told;
@@ -85,7 +85,7 @@ void LaneJob::End(const absl::Status& status, size_t blocks) {
   status_ = status;
   blocks_ = status.ok() ? blocks : 0;
   layers_at_end_ = Told();
-  // Those that are not are raised by the host next, without a call to the device.
+  // The host raises the remaining marks next, without a call to the device.
   if (progress_) submitted_ = layers_;
   if (!coming_) coming_ = 0;
 }

@@ -1,20 +1,19 @@
-// LaneJob is one offload or onboard on its way: what its caller polls or waits for.
+// LaneJob is one offload or onboard in progress: its caller polls it or waits for it.
 //
-// Until done(), the slots of the job are the lane's. Of an onboard they hold the blocks
-// only when status() is OK: the lanes look at the lease once more after the last byte,
-// and a lease that ended meanwhile makes everything void that was copied, and everything
-// that was computed on it.
+// Until done(), the slots of the job belong to the lane. After an onboard they hold the blocks only
+// when status() is OK: the lanes check the lease once more after the last byte. If the lease ended
+// meanwhile, everything that was copied is void, and everything that was computed from it.
 //
 // A layer-wise onboard may be read from before it is done, layer by layer:
-//   1. when layers_ready() > n, or behind mark(n + 1) on the device, layer n of the first
-//      coming() blocks may be read by attention. On a GPU, compute is made to wait for
-//      mark(n) only when layers_submitted() >= n: a wait for a write that is not in the lane
-//      yet waits for the lanes' thread, and that thread may wait for a call of the engine's
-//      which waits for all that the GPU runs (a kernel that is loaded, cudaFree);
-//   2. nothing that came out of it may leave the worker (a token, an Offload, a slot that
-//      another request shares) before the job is done;
-//   3. done and not OK: throw the results away and recompute. The marks are raised then,
-//      so that no compute waits for ever; layers_ready() is not.
+// 1. When layers_ready() > n, or after mark(n + 1) on the device, attention may read layer n of the
+//    first coming() blocks. On a GPU, make compute wait for mark(n) only when layers_submitted() >=
+//    n: a wait for a write that is not yet in the lane depends on the lanes' thread, and that
+//    thread may wait for a call of the engine that waits for everything that the GPU runs (loading
+//    a kernel, cudaFree).
+// 2. No result of it may leave the worker (a token, an Offload, a slot that another request shares)
+//    before the job is done.
+// 3. If it is done and not OK, drop the results and recompute. The marks are raised then, so that
+//    no compute waits for ever; layers_ready() is not.
 #ifndef KVTIER_CLIENT_LANES_LANE_JOB_H_
 #define KVTIER_CLIENT_LANES_LANE_JOB_H_
 
@@ -30,49 +29,50 @@
 
 namespace kvtier {
 
-// Compute waits until the word is `value` or more.
+// Mark of a layer: compute waits until the word is `value` or more.
 struct LayerMark {
   SignalWord* word = nullptr;
   uint64_t value = 0;
 };
 
-// Thread-safe.
+// LaneJob is the state of one job. Thread-safe.
 class LaneJob {
  public:
-  // `progress` is there for a layer-wise onboard of so many layers.
+  // Makes a job. `progress` is set for a layer-wise onboard of `layers` layers.
   LaneJob(std::optional<ProgressWord> progress, uint32_t layers);
   LaneJob(const LaneJob&) = delete;
   LaneJob& operator=(const LaneJob&) = delete;
 
   bool done() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Waits for it, `timeout` at most; done().
+  // Waits until it is done, at most `timeout`; returns done().
   bool Wait(absl::Duration timeout) const ABSL_LOCKS_EXCLUDED(mu_);
-  // REQUIRES of both: done(). OK: blocks() were copied; of an offload, published; of an
-  // onboard, they are the leading ones, none being a miss. Not OK, none: kAborted, the
-  // lease, the grant or the session ended meanwhile, or the writer of the mark is gone;
-  // kDeadlineExceeded, the mark was not reached in time; kResourceExhausted, too much is
-  // queued (retry later); kUnavailable, the device failed or is lost; kDataLoss, a block is
-  // no encoding of its space; kInvalidArgument, the device has no kernels to encode with.
+  // REQUIRES, for both: done(). OK: blocks() were copied; for an offload they were published, and
+  // for an onboard they are the leading ones (none of them means a miss). Not OK, no blocks:
+  // kAborted, the lease, the grant or the session ended meanwhile, or the writer of the mark is
+  // gone; kDeadlineExceeded, the mark was not reached in time; kResourceExhausted, too much is
+  // queued (retry later); kUnavailable, the device failed or is lost; kDataLoss, a block is no
+  // encoding of its space; kInvalidArgument, the device has no kernels to encode with.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
   size_t blocks() const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // How many blocks are being copied; nullopt: not known yet.
+  // Returns how many blocks are being copied; nullopt: not known yet.
   std::optional<size_t> coming() const ABSL_LOCKS_EXCLUDED(mu_);
-  // So many layers, from the first on, are there for all coming() blocks. Only ever more.
+  // Returns how many layers, from the first on, are there for all coming() blocks. Never falls.
   // Always 0 if the job is not a layer-wise onboard.
   uint32_t layers_ready() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The marks of so many layers, from the first on, are in the lane: what waits for them
-  // waits for the device alone. Only ever more; all of them when the job is done, which
-  // raises its marks. Always 0 if the job is not a layer-wise onboard.
+  // Returns for how many layers, from the first on, the marks are in the lane, so that a wait for
+  // them depends on the device alone. Never falls; all of them when the job is done, which raises
+  // its marks. Always 0 if the job is not a layer-wise onboard.
   uint32_t layers_submitted() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Waits until there are `layers`, `timeout` at most; whether there are.
+  // Waits until layers_submitted() is `layers` or more, at most `timeout`; returns whether it is.
   bool WaitSubmitted(uint32_t layers, absl::Duration timeout) const ABSL_LOCKS_EXCLUDED(mu_);
-  // Reached when `layers` layers are there, or the job has ended otherwise. Lives as long
-  // as the job's last holder. REQUIRES: the job is a layer-wise onboard, of as many layers
-  // or more.
+  // Returns the mark that is reached when `layers` layers are there, or the job has ended
+  // otherwise. Valid as long as anything shares the job. REQUIRES: the job is a layer-wise onboard
+  // of at least as many layers.
   LayerMark mark(uint32_t layers) const;
 
-  // For the lanes: the copies begin; the mark of so many layers is submitted; all has ended.
+  // For the lanes: report that the copies begin, that the marks of `layers` layers are submitted,
+  // and that everything has ended.
   void Begin(size_t coming) ABSL_LOCKS_EXCLUDED(mu_);
   void Submitted(uint32_t layers) ABSL_LOCKS_EXCLUDED(mu_);
   void End(const absl::Status& status, size_t blocks) ABSL_LOCKS_EXCLUDED(mu_);
@@ -80,7 +80,7 @@ class LaneJob {
   uint32_t layers() const { return layers_; }
 
  private:
-  // What the word says; only before End().
+  // Returns the layers that the word reports; only before End().
   uint32_t Told() const;
 
   const std::optional<ProgressWord> progress_;

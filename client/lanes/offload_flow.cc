@@ -30,8 +30,9 @@ ClientCall<size_t>::Start Commit(const LaneParts& parts, ReservedBlocks* reserve
   });
 }
 
-// `numbers`: of each block, among the reserved. Errors: kAborted, the session that reserved
-// them is no longer the one whose memory is pinned.
+// Locates the reserved blocks in pinned memory, with their slots. `numbers`: index of each block
+// among the reserved ones. Errors: kAborted, the session that reserved them is no longer the one
+// whose memory is pinned.
 absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
                                                  const ReservedBlocks& reserved,
                                                  std::span<const uint32_t> slots,
@@ -42,15 +43,16 @@ absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
   std::vector<PlannedBlock> blocks;
   blocks.reserve(reserved.reserved());
   for (size_t i = 0; i < reserved.size(); ++i) {
-    if (reserved.slot(i).empty()) continue;  // It is there already, or finds no room.
+    if (reserved.slot(i).empty()) continue;  // The block is there already, or has no room.
     blocks.push_back({.slot = slots[i], .host = reserved.slot(i).data()});
     numbers->push_back(i);
   }
   return blocks;
 }
 
-// Gives back the blocks that are not stored, one with a NaN, say, in a space that has no room for
-// raw ones; notes the sums of the others. `numbers`: of each block, among the reserved.
+// Gives back the blocks that are not stored, for example one with a NaN in a space that has no room
+// for raw ones; notes the sums of the others. `numbers`: index of each block among the reserved
+// ones.
 void TakeOutcomes(std::span<const JobOutcome> outcomes, uint64_t block_bytes,
                   std::span<const size_t> numbers, ReservedBlocks* reserved) {
   for (size_t i = 0; i < numbers.size(); ++i) {
@@ -62,7 +64,8 @@ void TakeOutcomes(std::span<const JobOutcome> outcomes, uint64_t block_bytes,
   }
 }
 
-// Commits the reserved blocks, but those that the worker gives up. Fills in the results of `end`.
+// Commits the reserved blocks, except those that the worker gives up. Fills in the results of
+// `end`.
 Task<Published> Publish(const LaneParts& parts, const OffloadWork& work, ReservedBlocks* reserved,
                         JobEnd* end) {
   if (reserved->reserved() == 0) co_return size_t{0};
@@ -79,13 +82,13 @@ Task<Published> Publish(const LaneParts& parts, const OffloadWork& work, Reserve
   std::vector<bool> all = StoredKeys(*reserved, ReservedFate::kPublished);
   ClientCall<size_t> commit(parts.executor, Commit(parts, reserved));
   Published published = co_await commit;
-  // Where fewer were published, the answer does not tell which ones.
+  // If fewer were published, the answer does not say which ones.
   if (published.ok() && *published == copied) end->results = std::move(all);
   co_return published;
 }
 
-// Fills in the results and the counts of `end` as far as it comes. The mark is waited for ahead of
-// the reservation, which has a deadline of its own.
+// Runs the offload, and fills in the results and counts of `end` as far as it gets. It waits for
+// the mark before it reserves, because the reservation has a deadline of its own.
 Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* end) {
   Task<absl::Status> mark = AwaitMark(parts, work.after, work.mark_timeout);
   const absl::Status complete = co_await mark;

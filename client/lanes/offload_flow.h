@@ -1,6 +1,6 @@
-// OffloadFlow: wait for the compute that writes the blocks, reserve room in host memory,
-// copy the blocks there, and publish them. Nothing is published unless every byte has
-// arrived; what is not published is given back.
+// OffloadFlow waits for the compute that writes the blocks, reserves room in host memory, copies
+// the blocks there, and publishes them. It publishes nothing unless every byte has arrived, and
+// gives back what it does not publish.
 #ifndef KVTIER_CLIENT_LANES_OFFLOAD_FLOW_H_
 #define KVTIER_CLIENT_LANES_OFFLOAD_FLOW_H_
 
@@ -26,15 +26,15 @@ struct OffloadWork {
   std::shared_ptr<const PoolMemory> memory;
   std::shared_ptr<LaneJob> job;
   std::vector<EngineKey> keys;
-  std::vector<uint32_t> slots;      // As many.
-  std::optional<EngineKey> parent;  // Of keys[0]; absent: a root.
+  std::vector<uint32_t> slots;      // One for each key.
+  std::optional<EngineKey> parent;  // Key before keys[0]; absent: keys[0] is a root.
   ReuseHint hint;
   ComputeMark after;
   absl::Duration mark_timeout;
   JobHooks hooks;
 };
 
-// The returned function calls job->End() and hooks.ended.
+// Runs an offload. The returned function calls job->End() and hooks.ended.
 Task<WorkerLanes::Tell> OffloadFlow(const LaneParts& parts, std::shared_ptr<OffloadWork> work);
 
 }  // namespace kvtier

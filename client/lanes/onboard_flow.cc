@@ -24,8 +24,8 @@ ClientCall<OnboardedBlocks>::Start Lease(const LaneParts& parts, const OnboardWo
   });
 }
 
-// Where the leased blocks are pinned, with their slots. Errors: kAborted, the session
-// that leased them is no longer the one whose memory is pinned.
+// Locates the leased blocks in pinned memory, with their slots. Errors: kAborted, the session that
+// leased them is no longer the one whose memory is pinned.
 absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
                                                  const OnboardedBlocks& leased,
                                                  std::span<const uint32_t> slots) {
@@ -42,9 +42,9 @@ absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
   return blocks;
 }
 
-// Holds the sum that the device took of each block against the lease's. Where it took none, the
-// lanes' thread sums what the copy has read, for a stray write stays; a block at a time, and other
-// jobs go on between them.
+// Compares the sum that the device took of each block with the lease's. Without such a sum, the
+// lanes' thread sums the bytes that the copy has read, because a stray write stays there. It does
+// one block at a time, and other jobs go on between blocks.
 Task<absl::Status> Prove(const LaneParts& parts, const OnboardedBlocks& leased,
                          const std::vector<JobOutcome>& outcomes) {
   for (size_t i = 0; i < leased.size(); ++i) {
@@ -57,14 +57,15 @@ Task<absl::Status> Prove(const LaneParts& parts, const OnboardedBlocks& leased,
       co_await others;
     }
     if (outcome.bytes > 0) continue;
-    // The bytes are what was put.
+    // The bytes are those that were put.
     co_return absl::DataLossError(
         absl::StrCat("onboard: block ", i, " is no encoding of its space"));
   }
   co_return absl::OkStatus();
 }
 
-// Returns what the copy's submission is told to: the job, and at its last layer the hook.
+// Returns the callback of the copy's submissions: it informs the job and, at the last layer, the
+// hook.
 std::function<void(uint32_t)> SubmittedOf(const OnboardWork& work) {
   return [job = work.job, told = work.hooks.submitted](uint32_t layers) {
     job->Submitted(layers);
@@ -72,8 +73,9 @@ std::function<void(uint32_t)> SubmittedOf(const OnboardWork& work) {
   };
 }
 
-// Fills in the counts of `end` as far as it comes. The mark is waited for behind the lease, so that
-// what is brought from disks and nodes comes meanwhile; a lease that ends before it is a miss.
+// Runs the onboard, and fills in the counts of `end` as far as it gets. It waits for the mark after
+// the lease, so that blocks are loaded from disks and nodes meanwhile; a lease that ends before the
+// mark is a miss.
 Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& work, JobEnd* end) {
   ClientCall<OnboardedBlocks> lease(parts.executor, Lease(parts, work));
   absl::StatusOr<OnboardedBlocks> answer = co_await lease;
@@ -103,7 +105,7 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
   const absl::StatusOr<std::vector<JobOutcome>> outcomes = co_await copy;
   end->copied = blocks.size();
   end->copying = parts.executor->Now() - began;
-  // What it reads it may find changed: what it writes then is nobody's.
+  // The memory that the copy reads may change, but bytes that it then writes have no reader.
   if (IsAbandoned(outcomes.status())) KeepAbandoned(arena, work.memory);
   KVT_CO_RETURN_IF_ERROR(outcomes.status());
   if (!leased.valid()) {
@@ -118,7 +120,7 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
 void TellOnboard(const LaneParts& parts, LaneJob* job, const absl::StatusOr<size_t>& brought) {
   job->End(brought.status(), brought.value_or(0));
   if (!job->progress()) return;
-  // Compute that waits for a layer which will not come goes on: what it makes is void.
+  // Lets compute that waits for a missing layer go on: its results are void.
   const ProgressWord& progress = *job->progress();
   const uint64_t last = progress.base + job->layers();
   if (progress.word->load(std::memory_order_relaxed) < last) {

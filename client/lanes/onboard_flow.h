@@ -1,5 +1,5 @@
-// OnboardFlow: lease blocks in host memory, copy them into the worker's slots, and believe
-// the copy only when behind its last byte the lease still stands and the bytes have its sums.
+// OnboardFlow leases blocks in host memory and copies them into the worker's slots. It accepts the
+// copy only if the lease still stands after the last byte and the bytes have the lease's sums.
 #ifndef KVTIER_CLIENT_LANES_ONBOARD_FLOW_H_
 #define KVTIER_CLIENT_LANES_ONBOARD_FLOW_H_
 
@@ -26,18 +26,18 @@ struct OnboardWork {
   std::shared_ptr<const PoolMemory> memory;
   std::shared_ptr<LaneJob> job;
   std::vector<EngineKey> keys;
-  std::vector<uint32_t> slots;            // As many.
-  std::optional<absl::Duration> timeout;  // Of the lease; absent: the client's own.
+  std::vector<uint32_t> slots;            // One for each key.
+  std::optional<absl::Duration> timeout;  // Timeout of the lease; absent: the client's default.
   ReuseHint hint;
-  ComputeMark after;  // Of what still reads the slots.
+  ComputeMark after;  // Mark of compute that still reads the slots.
   absl::Duration mark_timeout;
   // Order of the copies, for a job with a progress word.
   PlanOrder order = PlanOrder::kWhole;
   JobHooks hooks;
 };
 
-// The returned function calls job->End() and hooks.ended, then raises the job's progress word and
-// gives it back.
+// Runs an onboard. The returned function calls job->End() and hooks.ended, then raises the job's
+// progress word and gives it back.
 Task<WorkerLanes::Tell> OnboardFlow(const LaneParts& parts, std::shared_ptr<OnboardWork> work);
 
 }  // namespace kvtier

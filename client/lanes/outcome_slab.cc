@@ -34,7 +34,7 @@ OutcomeSlab::OutcomeSlab(Device* device, std::span<std::byte> bytes)
 
 OutcomeSlab::~OutcomeSlab() {
   for (const auto& free : free_) KVT_CHECK(free.size() == kBatches);
-  // A lost device may have forgotten it.
+  // A lost device may no longer know the memory.
   device_->Unpin(bytes_).IgnoreError();
   ::operator delete(bytes_.data(), kPage);
 }

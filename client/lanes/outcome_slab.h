@@ -1,5 +1,5 @@
-// OutcomeSlab is the pinned memory of all BlockOutcomes of a worker's lanes, taken once:
-// pinning and letting go of a job's own could wait for all that the device runs.
+// OutcomeSlab is the pinned memory of all BlockOutcomes of a worker's lanes, allocated once:
+// pinning and unpinning memory for each job could wait for everything that the device runs.
 #ifndef KVTIER_CLIENT_LANES_OUTCOME_SLAB_H_
 #define KVTIER_CLIENT_LANES_OUTCOME_SLAB_H_
 
@@ -16,15 +16,15 @@
 
 namespace kvtier {
 
-// One thread at a time.
+// OutcomeSlab lends outcomes. Used by one thread at a time.
 class OutcomeSlab {
  public:
-  // Jobs of a direction that are served at once, and what each may have lent at a time: full
-  // batches of 512 MiB, 10 ms on PCIe 5.0. 10 MiB in all.
+  // Jobs of one direction that are served at once, and number of batches lent to each at a time:
+  // full batches of 512 MiB, 10 ms on PCIe 5.0. 10 MiB in all.
   static constexpr size_t kJobs = 32;
   static constexpr size_t kJobBatches = 64;
 
-  // The outcomes of some batches; gives them back at its end. Move-only.
+  // Lent is the outcomes of some batches; the destructor gives them back. Move-only.
   class Lent {
    public:
     Lent() = default;
@@ -40,23 +40,23 @@ class OutcomeSlab {
 
    private:
     friend class OutcomeSlab;
-    std::vector<BlockOutcomes*>* free_ = nullptr;  // Where they go.
+    std::vector<BlockOutcomes*>* free_ = nullptr;  // List to which they go back.
     std::vector<BlockOutcomes*> batches_;
   };
 
-  // `device` is not owned. Errors: Device::Pin()'s.
+  // Allocates and pins the slab. Does not own `device`. Errors: Device::Pin()'s.
   static absl::StatusOr<std::unique_ptr<OutcomeSlab>> Pin(Device* device);
   // REQUIRES: all were given back.
   ~OutcomeSlab();
   OutcomeSlab(const OutcomeSlab&) = delete;
   OutcomeSlab& operator=(const OutcomeSlab&) = delete;
 
-  // One for each of `batches`, with nothing in it. Errors: kResourceExhausted, so many are
-  // not free: never, with kJobs that have kJobBatches each.
+  // Lends empty outcomes, one for each of `batches`. Errors: kResourceExhausted, there are not so
+  // many; impossible with at most kJobs that have kJobBatches each.
   absl::StatusOr<Lent> Lend(CopyDirection direction, size_t batches);
 
  private:
-  static constexpr size_t kBatches = kJobs * kJobBatches;  // Of a direction.
+  static constexpr size_t kBatches = kJobs * kJobBatches;  // In one direction.
   OutcomeSlab(Device* device, std::span<std::byte> bytes);
 
   Device* const device_;

@@ -1,4 +1,4 @@
-// PoolMemory is what the flows of one WorkerPool copy from and to.
+// PoolMemory is the memory that the flows of one WorkerPool copy from and to.
 #ifndef KVTIER_CLIENT_LANES_POOL_MEMORY_H_
 #define KVTIER_CLIENT_LANES_POOL_MEMORY_H_
 

@@ -1,6 +1,6 @@
-// ProgressWords are the words in which the onboard lane says how many layers of a job are
-// there, so that compute on the device can wait for one. A word serves one job after the
-// other and only goes up: a job's layers count from where the one before it ended.
+// ProgressWords are the words in which the onboard lane reports how many layers of a job are there,
+// so that compute on the device can wait for a layer. A word serves one job after another and only
+// rises: a job's layers count from where the previous job ended.
 #ifndef KVTIER_CLIENT_LANES_PROGRESS_WORDS_H_
 #define KVTIER_CLIENT_LANES_PROGRESS_WORDS_H_
 
@@ -17,23 +17,24 @@
 
 namespace kvtier {
 
-// `layers` complete layers are `base + layers` in the word.
+// Word of one job: `base + layers` in the word means that `layers` layers are complete.
 struct ProgressWord {
   SignalWord* word = nullptr;
   uint64_t base = 0;
   size_t index = 0;
-  std::shared_ptr<const SignalPage> page;  // Keeps the word.
+  std::shared_ptr<const SignalPage> page;  // Keeps the word alive.
 };
 
-// Thread-safe.
+// ProgressWords hands out words. Thread-safe.
 class ProgressWords {
  public:
-  // `page` is pinned, and its words are used by nobody else.
+  // Takes `page`, which is pinned, and whose words no other code uses.
   explicit ProgressWords(std::shared_ptr<const SignalPage> page);
 
-  // nullopt: every word is taken.
+  // Returns a free word; nullopt: every word is taken.
   std::optional<ProgressWord> Take() ABSL_LOCKS_EXCLUDED(mu_);
-  // REQUIRES: taken; the word is at base + layers for good, no lane writes it any more.
+  // Frees the word. REQUIRES: taken; the word stays at base + layers, and no lane writes it any
+  // more.
   void GiveBack(const ProgressWord& word, uint32_t layers) ABSL_LOCKS_EXCLUDED(mu_);
 
   const std::shared_ptr<const SignalPage>& page() const { return page_; }

@@ -16,7 +16,7 @@ absl::StatusOr<StoredForm> StoredAs(const KvGeometry& geometry, KvOrder order,
   }
   KVT_ASSIGN_OR_RETURN(const SpaceCodec codec, SpaceCodec::Of(spec));
   const StoredBlocks stored = {.shape = codec.shape(),
-                               .row_bytes = 2 * uint64_t{spec.head_dim},  // bf16.
+                               .row_bytes = 2 * uint64_t{spec.head_dim},  // Elements are bf16.
                                .order = order,
                                .codec = codec.codec(),
                                .block_bytes = spec.block_bytes};

@@ -1,5 +1,5 @@
-// StoredForm says what lanes do to an engine's blocks on the way to where a space stores them:
-// nothing, or a codec encodes and decodes them.
+// StoredForm says what lanes do to an engine's blocks on the way to the form in which a space
+// stores them: nothing, or a codec encodes and decodes them.
 //
 // Pure.
 #ifndef KVTIER_CLIENT_LANES_STORED_FORM_H_
@@ -14,13 +14,13 @@
 
 namespace kvtier {
 
-// Absent: blocks are stored as they are. Otherwise the lane encodes and decodes them, whatever the
-// order of tokens and heads.
+// Form of stored blocks. Without a codec, blocks are stored unchanged. With one, the lane encodes
+// and decodes them, whatever the order of tokens and heads.
 using StoredForm = std::optional<StoredBlocks>;
 
 // Returns how the space stores blocks of this geometry. Errors: kInvalidArgument, naming the
-// space's field and the two values: as CheckLayers(); of raw blocks as CheckRawBlocks(), of encoded
-// ones as SpaceCodec::Of() and RowsOf().
+// space's field and the two values: as CheckLayers(); for raw blocks as CheckRawBlocks(), for
+// encoded ones as SpaceCodec::Of() and RowsOf().
 absl::StatusOr<StoredForm> StoredAs(const KvGeometry& geometry, KvOrder order,
                                     const SpaceSpec& spec);
 

@@ -39,7 +39,7 @@ WorkerLanes::WorkerLanes(Client* client, Device* device, Memory memory)
              .outcomes = outcomes_.get()} {}
 
 WorkerLanes::~WorkerLanes() {
-  // Pools waited for their jobs; what is left of those is their frames.
+  // Pools have waited for their jobs; only the frames of these jobs are left.
   {
     const absl::MutexLock lock(&mu_);
     const auto idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
@@ -54,7 +54,7 @@ WorkerLanes::~WorkerLanes() {
   pins_.Stop();
   executor_.Stop();
   pins_.Drop();
-  // It is there unless the device was lost ahead of it.
+  // The page is pinned unless the device was lost earlier.
   parts_.device->Unpin(words_.page()->bytes()).IgnoreError();
 }
 
@@ -88,7 +88,7 @@ Task<void> WorkerLanes::RunJob(CopyDirection direction, Flow flow,
     const absl::MutexLock lock(&mu_);
     --jobs_[static_cast<size_t>(direction)];
   }
-  // The destructor takes its turn on this thread after all of this.
+  // The destructor gets its turn on this thread after all of this.
   tell();
   tell = nullptr;
   run = {};

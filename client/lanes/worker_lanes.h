@@ -1,10 +1,9 @@
-// WorkerLanes are a worker's own lanes: copies between its KV memory on one device and
-// the agent's host memory, one lane a direction, made in the worker and not by the agent.
-// They plan (blocks, geometry) into segments and batches, run a few at a time in each
-// direction, onboards ahead of offloads, and keep the agent's host memory pinned, across
-// sessions.
+// WorkerLanes are a worker's own lanes: copies between its KV memory on one device and the agent's
+// host memory, with one lane in each direction. The worker makes these copies, not the agent. The
+// lanes turn blocks and geometry into segments and batches, run a few at a time in each direction,
+// onboards before offloads, and keep the agent's host memory pinned, across sessions.
 //
-// WorkerPool is what one uses them through.
+// Engines use them through WorkerPool.
 #ifndef KVTIER_CLIENT_LANES_WORKER_LANES_H_
 #define KVTIER_CLIENT_LANES_WORKER_LANES_H_
 
@@ -35,7 +34,7 @@
 
 namespace kvtier {
 
-// LaneParts are what a job's flow works with. The lanes' thread only.
+// LaneParts are the objects that a job's flow uses. The lanes' thread only.
 struct LaneParts {
   Client* client = nullptr;
   Device* device = nullptr;
@@ -46,27 +45,28 @@ struct LaneParts {
   OutcomeSlab* outcomes = nullptr;
 };
 
-// Thread-safe.
+// WorkerLanes runs jobs. Thread-safe.
 class WorkerLanes {
  public:
-  static constexpr size_t kMaxJobs = OutcomeSlab::kJobs;  // Under way, in each direction.
-  // How often a session's end is looked for, to pin what comes after it.
+  // Maximum number of running jobs in each direction.
+  static constexpr size_t kMaxJobs = OutcomeSlab::kJobs;
+  // Interval for noticing a session's end, to pin the memory of the next session.
   static constexpr absl::Duration kPinInterval = absl::Milliseconds(100);
 
-  // Neither is owned. From here on the device is used on the lanes' thread alone: by them, and by
-  // On(). Errors: kInvalidArgument, it was opened without kernels; kUnavailable, it is lost;
-  // kResourceExhausted, no memory for the pages of words or the outcomes.
+  // Opens lanes. Owns neither. From here on the device is used on the lanes' thread only: by the
+  // lanes, and by On(). Errors: kInvalidArgument, it was opened without kernels; kUnavailable, it
+  // is lost; kResourceExhausted, no memory for the pages of words or the outcomes.
   static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device);
-  // REQUIRES: every pool of it is gone.
+  // REQUIRES: every pool of it is destroyed.
   ~WorkerLanes();
-  // In a forked child, where its thread does not run, it is left as it is.
+  // In a forked child, where its thread does not run, the object is left as it is.
   static void operator delete(WorkerLanes* lanes, std::destroying_delete_t) {
     DestroyUnlessForked(lanes);
   }
 
-  // Runs `fn` on the lanes' thread and returns what it returns: how an engine uses the
-  // device itself, for its compute lane, which goes on only while somebody calls Poll().
-  // `fn` must not block.
+  // Runs `fn` on the lanes' thread and returns its result. An engine uses the device itself in this
+  // way, for its compute lane, which advances only while somebody calls Poll(). `fn` must not
+  // block.
   template <typename Fn>
   auto On(Fn fn) {
     return CallOn(&executor_, std::move(fn));
@@ -78,16 +78,16 @@ class WorkerLanes {
   Device* device() const { return parts_.device; }
   ProgressWords* words() { return &words_; }
 
-  // Runs `flow` on the lanes' thread; then, when its place is free again, what it returns,
-  // which tells the caller; and `ended`. Errors, and then nothing runs: kResourceExhausted,
-  // kMaxJobs are under way in that direction.
+  // Runs `flow` on the lanes' thread. When its place is free again, calls the function that `flow`
+  // returned, which informs the caller, and then `ended`. Errors, in which case nothing runs:
+  // kResourceExhausted, kMaxJobs are running in that direction.
   using Tell = absl::AnyInvocable<void()>;
   using Flow = absl::AnyInvocable<Task<Tell>(const LaneParts& parts)>;
   absl::Status Start(CopyDirection direction, Flow flow, absl::AnyInvocable<void()> ended)
       ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // The lanes' own host memory that the device writes to.
+  // Host memory of the lanes that the device writes.
   struct Memory {
     std::shared_ptr<const SignalPage> progress;
     std::unique_ptr<OutcomeSlab> outcomes;
@@ -97,12 +97,12 @@ class WorkerLanes {
   Task<void> RunJob(CopyDirection direction, Flow flow, absl::AnyInvocable<void()> ended);
 
   ThreadExecutor executor_{"kv-lanes", TimerSlack::kLeast};
-  const std::unique_ptr<OutcomeSlab> outcomes_;  // Batches of the runner's may keep some.
+  const std::unique_ptr<OutcomeSlab> outcomes_;  // Batches of the runner may keep some.
   LaneRunner runner_;
   ArenaPins pins_;
   ProgressWords words_;
   const LaneParts parts_;
-  std::optional<TaskScope> scope_{std::in_place, &executor_};  // Goes on its own thread.
+  std::optional<TaskScope> scope_{std::in_place, &executor_};  // Destroyed on its own thread.
   absl::Mutex mu_;
   std::array<size_t, kCopyDirections> jobs_ ABSL_GUARDED_BY(mu_){};
 };

@@ -1,8 +1,8 @@
-// WorkerPool is KV memory of a worker that its lanes copy from and to: tensors that an
-// inference engine owns and registers. What it holds is the worker's business; blocks leave
-// it by Offload() and come by Onboard().
+// WorkerPool is KV memory of a worker from and to which its lanes copy: tensors that an inference
+// engine owns and registers. The worker decides what the pool holds; Offload() copies blocks out of
+// it, and Onboard() copies blocks in.
 //
-// Never touched: anything outside the registered tensors, and slots that no call named.
+// It never touches memory outside the registered tensors, or slots that no call named.
 // docs/design/client.md has an example.
 #ifndef KVTIER_CLIENT_LANES_WORKER_POOL_H_
 #define KVTIER_CLIENT_LANES_WORKER_POOL_H_
@@ -31,62 +31,62 @@
 
 namespace kvtier {
 
-// Blocks of one job, in prefix order: keys[i] names what slots[i] holds, or is to hold.
+// Blocks of one job, in prefix order: keys[i] names the block that slots[i] holds, or is to hold.
 struct KeyedSlots {
   std::span<const EngineKey> keys;
   std::span<const uint32_t> slots;
 };
 
 struct OffloadOptions {
-  std::optional<EngineKey> parent{};                // Of keys[0]; absent: a root.
-  ComputeMark after{};                              // Nothing is read before.
-  absl::Duration mark_timeout = absl::Seconds(10);  // How long `after` is waited for.
+  std::optional<EngineKey> parent{};  // Key before keys[0]; absent: keys[0] is a root.
+  ComputeMark after{};                // Nothing is read before this mark.
+  absl::Duration mark_timeout = absl::Seconds(10);  // How long to wait for `after`.
   JobHooks hooks{};
   ReuseHint hint{};  // Hint of the blocks, as KeySequence::hint.
 };
 
 struct LaneOnboardOptions {
-  // Of the lease; what is not in host memory by then is a miss. The copy takes what it
-  // takes: whoever has a deadline stops waiting for the job, whose slots stay taken.
+  // Timeout of the lease; blocks that are not in host memory by then are misses. It does not bound
+  // the copy: a caller with a deadline stops waiting for the job, whose slots stay taken.
   std::optional<absl::Duration> timeout{};
-  // kLayerWise: as LaneJob says.
+  // Order of the copies. kLayerWise: see LaneJob.
   PlanOrder order = PlanOrder::kWhole;
-  // Nothing is written before: a step that still reads the slots. It is waited for behind the
-  // lease.
+  // Nothing is written before this mark, for example of a step that still reads the slots. It is
+  // waited for after the lease.
   ComputeMark after{};
-  absl::Duration mark_timeout = absl::Seconds(10);  // How long `after` is waited for.
+  absl::Duration mark_timeout = absl::Seconds(10);  // How long to wait for `after`.
   JobHooks hooks{};
   ReuseHint hint{};  // Hint of the blocks.
 };
 
-// Thread-safe.
+// WorkerPool copies blocks of one engine. Thread-safe.
 class WorkerPool {
  public:
-  // REQUIRES: the tensors stay as long as the pool. Errors: kInvalidArgument, as LayOut()
-  // and Device::AdoptRegion(), naming field and value; kResourceExhausted, as
-  // Client::RegisterSpace(); kUnavailable, the device is lost.
+  // Registers the tensors. REQUIRES: the tensors stay as long as the pool. Errors:
+  // kInvalidArgument, as LayOut() and Device::AdoptRegion(), naming field and value;
+  // kResourceExhausted, as Client::RegisterSpace(); kUnavailable, the device is lost.
   static absl::StatusOr<std::unique_ptr<WorkerPool>> Register(WorkerLanes* lanes,
                                                               const KvTensors& tensors,
                                                               const SpaceSpec& spec);
-  // Waits for every job. A copy cannot be taken back: one that the device never ends is
-  // waited for until the device is lost.
+  // Waits for every job. A copy cannot be cancelled: if the device never ends one, the destructor
+  // waits until the device is lost.
   ~WorkerPool();
-  // In a forked child it is left as it is.
+  // In a forked child the object is left as it is.
   static void operator delete(WorkerPool* pool, std::destroying_delete_t) {
     DestroyUnlessForked(pool);
   }
 
-  // Each starts a job and returns. The slots are the job's until it is done; those of an
-  // offload may be read meanwhile. Errors, and then nothing was started: kInvalidArgument,
-  // naming what: keys and slots of different numbers, more than Client::kMaxKeys, a slot
-  // that is not there or, in an onboard, twice, a timeout that is not positive;
-  // kResourceExhausted, WorkerLanes::kMaxJobs are under way (retry when one is done).
+  // Each call starts a job and returns. The slots belong to the job until it is done; those of an
+  // offload may be read meanwhile. Errors, in which case nothing was started: kInvalidArgument,
+  // naming what: keys and slots of different numbers, more than Client::kMaxKeys, a slot that does
+  // not exist or, in an onboard, is named twice, a timeout that is not positive;
+  // kResourceExhausted, WorkerLanes::kMaxJobs are running (retry when one is done).
 
-  // Publishes copies of the blocks in host memory, in the background; blocks() of the job
-  // says how many. What is cached already is not copied.
+  // Publishes copies of the blocks in host memory, in the background; the job's blocks() says how
+  // many. Blocks that are cached already are not copied.
   absl::StatusOr<std::shared_ptr<LaneJob>> Offload(const KeyedSlots& blocks,
                                                    const OffloadOptions& options = {});
-  // Brings the leading run of blocks that is there, ahead of all offloads.
+  // Copies the leading run of blocks that is there into the slots, ahead of all offloads.
   absl::StatusOr<std::shared_ptr<LaneJob>> Onboard(const KeyedSlots& blocks,
                                                    const LaneOnboardOptions& options = {});
 
@@ -102,7 +102,7 @@ class WorkerPool {
                      Task<WorkerLanes::Tell> (*flow)(const LaneParts&, std::shared_ptr<Work>));
 
   WorkerLanes* const lanes_;
-  std::shared_ptr<PoolMemory> memory_;  // Its region goes on the lanes' thread.
+  std::shared_ptr<PoolMemory> memory_;  // Its region is destroyed on the lanes' thread.
   absl::Mutex mu_;
   size_t jobs_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -35,7 +35,7 @@ SpaceSpec RoomySpace(const std::string& codec) {
 
 float FloatOf(uint16_t bf16) { return std::bit_cast<float>(uint32_t{bf16} << 16); }
 
-// A block of Gaussian values, its slot, and what comes back of it.
+// Buffers of one block of Gaussian values: raw, stored in its slot, and decoded again.
 struct Buffers {
   explicit Buffers(const SpaceSpec& spec)
       : raw(SpaceCodec::Of(spec)->raw_bytes() / 2), back(raw.size()), slot(spec.block_bytes) {
@@ -88,7 +88,7 @@ TEST(BlockCodec, BothSizesHoldTheSameEncoding) {
   std::ranges::fill(roomy.slot, std::byte{0xee});
   ASSERT_TRUE(BlockCodec::For(CodecSpace("int8"))->Encode(compact.raw_bytes(), compact.slot).ok());
   ASSERT_TRUE(BlockCodec::For(RoomySpace("int8"))->Encode(roomy.raw_bytes(), roomy.slot).ok());
-  compact.slot.resize(roomy.slot.size());  // The rest is zero.
+  compact.slot.resize(roomy.slot.size());  // Bytes after the end are zero.
   EXPECT_EQ(compact.slot, roomy.slot);
 }
 

@@ -1,4 +1,4 @@
-// Copies between pieces and slots, on plain memory.
+// Tests copies between pieces and slots, on plain memory.
 #include "client/block_copy.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace kvtier {
 namespace {
 
-constexpr size_t kCopiedBytes = 5000;  // Of a slot of 8192.
+constexpr size_t kCopiedBytes = 5000;  // Bytes copied of a slot of 8192.
 constexpr size_t kCopiedSlot = 8192;
 
 std::vector<std::byte> CountingBytes(size_t size) {

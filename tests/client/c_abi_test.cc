@@ -1,5 +1,5 @@
-// libkvtier_client.so as a C program sees it. The program runs in a process of its own,
-// which has nothing of ours but that library.
+// Tests libkvtier_client.so with C programs. Each program runs in a process of its own, which links
+// nothing of ours but that library.
 #include <sys/wait.h>
 
 #include <cstdio>

@@ -1,7 +1,7 @@
-/* A worker in C: puts blocks and gets them back through libkvtier_client.so, waiting
- * and not waiting. Run by c_abi_test with the directory of a running agent's sockets;
- * exits with the number of the step that failed. With "absent" as second argument there
- * is no agent, and everything must be a miss. */
+/* Runs a worker in C: puts blocks and gets them back through libkvtier_client.so, with blocking
+ * and submitted calls. c_abi_test runs it with the directory of a running agent's sockets. It exits
+ * with the number of the step that failed. With "absent" as second argument there is no agent, and
+ * everything must be a miss. */
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #define KEYS 4
 #define WAIT KVTIER_DEFAULT_TIMEOUT
 #define BLOCK_BYTES 5000
-#define RAW_BYTES 1024 /* Of a block in test_codec(): K and V, 16 tokens, 16 values. */
+#define RAW_BYTES 1024 /* Block in test_codec(): K and V, 16 tokens, 16 values. */
 
 static char key_bytes[KEYS][16];
 static kvtier_bytes keys[KEYS];
@@ -59,12 +59,12 @@ static int wait_and_poll(kvtier_client* client, kvtier_completion* completion) {
   struct pollfd readable = {.fd = kvtier_event_fd(client), .events = POLLIN, .revents = 0};
   EXPECT(poll(&readable, 1, 10000) == 1);
   EXPECT(kvtier_poll(client, completion, 1) == 1);
-  EXPECT(poll(&readable, 1, 0) == 0); /* Nothing waits any more. */
+  EXPECT(poll(&readable, 1, 0) == 0); /* No completion is left. */
   EXPECT(kvtier_poll(client, completion, 0) == 0);
   return 0;
 }
 
-/* Without a slot, the answer still says why. */
+/* Checks that the answer says why a block got no slot. */
 static int check_entries(kvtier_client* client, kvtier_space space) {
   kvtier_put *put = NULL, *again = NULL;
   void* slot = NULL;
@@ -89,7 +89,7 @@ static int check_entries(kvtier_client* client, kvtier_space space) {
   return 0;
 }
 
-/* Of three slots one is filled, one is given back, one is only looked at. */
+/* Fills one of three slots, gives one back, and only looks at one. */
 static int test_partial(kvtier_client* client, kvtier_space space) {
   kvtier_put* put = NULL;
   void* slot = NULL;
@@ -109,7 +109,7 @@ static int test_partial(kvtier_client* client, kvtier_space space) {
   return 0;
 }
 
-/* A block of two pieces goes in and comes back in three; calls that cannot be are refused. */
+/* Copies a block in from two pieces and out to three; invalid calls are refused. */
 static int test_copies(kvtier_client* client, kvtier_space space) {
   static char block[BLOCK_BYTES];
   static char copy[BLOCK_BYTES];
@@ -127,7 +127,7 @@ static int test_copies(kvtier_client* client, kvtier_space space) {
   const kvtier_bytes nowhere = {NULL, BLOCK_BYTES};
   EXPECT(kvtier_copy_in(put, 0, &nowhere, 1) == KVTIER_INVALID);
   EXPECT(kvtier_copy_in(put, 1, from, 2) == KVTIER_OK);
-  EXPECT(kvtier_commit(put) == 1); /* The other was not taken. */
+  EXPECT(kvtier_commit(put) == 1); /* The other one was not taken. */
   kvtier_hit* hit = NULL;
   EXPECT(kvtier_onboard(client, space, &keys[1], 1, KVTIER_HOST, 0, 5000, &hit) == 1);
   EXPECT(kvtier_copy_out(hit, 0, to, 2) == KVTIER_INVALID);
@@ -142,7 +142,7 @@ static int test_copies(kvtier_client* client, kvtier_space space) {
   return 0;
 }
 
-/* What the node's table says, without a call: of keys that are there, and of two that are not. */
+/* Reads the node's table, without a call: for keys that are there, and two that are not. */
 static int test_residences(kvtier_client* client, kvtier_space space) {
   uint8_t said[KEYS + 2];
   kvtier_bytes asked[KEYS + 2];
@@ -182,7 +182,7 @@ static int test_waiting(kvtier_client* client, kvtier_space space) {
   kvtier_release_hits(&hit, 1);
 
   EXPECT(kvtier_reserve(client, space, &keys[0], keys, KEYS, KVTIER_HOST, WAIT, &put) == 0);
-  EXPECT(put == NULL); /* All are present. */
+  EXPECT(put == NULL); /* All blocks are present. */
   if (check_entries(client, space) != 0) return step;
   EXPECT(kvtier_ping(client, 5000) == KVTIER_OK);
   return 0;
@@ -197,7 +197,7 @@ static int test_submitted(kvtier_client* client, kvtier_space space) {
   EXPECT(done.tag == 71 && done.op == KVTIER_OP_RESERVE && done.blocks == KEYS);
   if (fill_slots(done.put) != 0) return step;
 
-  /* No pool, no steps: what is committed is complete now. */
+  /* Without a pool there are no steps: committed blocks are complete now. */
   EXPECT(kvtier_begin_step(client) == 0);
   EXPECT(kvtier_end_step(client, 0) == KVTIER_OK);
   EXPECT(kvtier_submit_commit_step(client, done.put, 0, 72) == KVTIER_OK);
@@ -276,7 +276,7 @@ static int test_codec(kvtier_client* client) {
   return 0;
 }
 
-/* A program built before the field has no room for it, and means "raw". */
+/* A program built before the field existed has no room for it, and means "raw". */
 static int test_spec_of_version_1(kvtier_client* client, kvtier_space space) {
   kvtier_space_spec spec = make_spec(BLOCK_BYTES);
   kvtier_space same = space + 1;
@@ -333,7 +333,7 @@ static int test_absent(kvtier_client* client, kvtier_space space, const char* wh
   EXPECT(kvtier_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, WAIT, &put) == 0);
   EXPECT(put == NULL);
   EXPECT(kvtier_reserve_entries(client, space, NULL, keys, KEYS, KVTIER_HOST, WAIT, &put) == 0);
-  EXPECT(put == NULL); /* Nobody answered. */
+  EXPECT(put == NULL); /* No agent answered. */
   uint8_t said[KEYS] = {0};
   EXPECT(kvtier_residences(client, space, keys, KEYS, said) == KVTIER_OK);
   EXPECT(said[0] == KVTIER_NOT_HERE && said[KEYS - 1] == KVTIER_NOT_HERE);
@@ -349,8 +349,8 @@ static int test_absent(kvtier_client* client, kvtier_space space, const char* wh
   return 0;
 }
 
-/* In a child everything is a miss, what it inherited is given back there, and the parent's
- * hit stands. */
+/* In a child everything is a miss, the handles that it inherited are given back there, and the
+ * parent's hit stays valid. */
 static int test_fork(kvtier_client* client, kvtier_space space) {
   kvtier_hit* hit = NULL;
   EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, 5000, &hit) == KEYS);
@@ -362,7 +362,7 @@ static int test_fork(kvtier_client* client, kvtier_space space) {
     kvtier_release_hits(&hit, 1);
     kvtier_close(client);
 #ifdef __SANITIZE_ADDRESS__
-    _exit(failed == 0 ? 0 : 1); /* What is the parent's is never freed here: no leak of ours. */
+    _exit(failed == 0 ? 0 : 1); /* The child never frees the parent's objects; that is no leak. */
 #else
     exit(failed == 0 ? 0 : 1);
 #endif

@@ -1,5 +1,5 @@
-/* kvtier_lanes.h as a C program uses it: c_lanes SOCKET_DIR [absent]. Ends with 0, or with the
- * number of the step that failed. */
+/* Uses kvtier_lanes.h from C: c_lanes SOCKET_DIR [absent]. Exits with 0, or with the number of the
+ * step that failed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #define RUN_BYTES 1024
 #define WAIT 20000
 
-/* Two runs a block: keys of all blocks, then values of all blocks. */
+/* Lays out two runs for each block: keys of all blocks, then values of all blocks. */
 static char tensor[2 * BLOCKS * RUN_BYTES];
 static const kvtier_bytes keys[2] = {{"the first key", 13}, {"the second key", 14}};
 static const uint32_t from[2] = {6, 1};
@@ -77,7 +77,7 @@ static int test_blocks_come_back(kvtier_lanes* lanes) {
   return 0;
 }
 
-/* Blocks of bf16 in a space with a codec: what comes back is what the codec makes of them. */
+/* Moves blocks of bf16 in a space with a codec; they come back encoded and decoded. */
 static int test_codec(kvtier_client* client) {
   kvtier_space_spec spec = make_spec(0);
   spec.dtype = "bfloat16";

@@ -1,5 +1,5 @@
-/* kvtier_parts.h as a C program uses it: c_parts SOCKET_DIR [absent]. The agent hands over two blocks
- * of a sequence at a time. Ends with 0, or with the number of the step that failed. */
+/* Uses kvtier_parts.h from C: c_parts SOCKET_DIR [absent]. The agent hands over two blocks of a
+ * sequence at a time. Exits with 0, or with the number of the step that failed. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static int poll_one(kvtier_client* client, kvtier_completion* completion) {
   return 0;
 }
 
-/* Takes one part of `sequence`, whose blocks are of keys `first` and on but `hole`. */
+/* Takes one part of `sequence`, whose blocks belong to the keys from `first` on without `hole`. */
 static int take_part(kvtier_client* client, uint32_t sequence, int64_t first, int64_t count,
                      int64_t hole) {
   kvtier_completion part;
@@ -76,7 +76,7 @@ static int test_parts(kvtier_client* client, kvtier_space space) {
   if (take_part(client, 1, 0, 2, -1) != 0) return step;
   if (take_part(client, 0, 2, 1, -1) != 0) return step;
   if (take_part(client, 1, 2, 2, 3) != 0) return step;
-  EXPECT(ends[0].blocks == 99); /* Filled by the poll. */
+  EXPECT(ends[0].blocks == 99); /* The poll filled it. */
   kvtier_completion end;
   if (poll_one(client, &end) != 0) return step;
   EXPECT(end.tag == 7 && end.op == KVTIER_OP_ONBOARD_PARTS && end.sequence == 0);
@@ -85,7 +85,7 @@ static int test_parts(kvtier_client* client, kvtier_space space) {
   EXPECT(ends[1].blocks == 4 && ends[1].missed == KVTIER_MISSED_ABSENT);
   EXPECT(kvtier_poll(client, &end, 1) == 0);
 
-  /* Parts take no places of calls, and those that nobody polls are given back. */
+  /* Parts do not count as calls, and parts that nobody polls are given back. */
   for (int i = 0; i < KVTIER_MAX_SUBMITTED; ++i) {
     EXPECT(kvtier_submit_onboard_parts(client, both, 1, 0, WAIT, ends, 8) == KVTIER_OK);
   }

@@ -1,5 +1,5 @@
-/* kvtier_sequences.h as a C program uses it: c_sequences SOCKET_DIR [absent]. Ends with 0, or with
- * the number of the step that failed. */
+/* Uses kvtier_sequences.h from C: c_sequences SOCKET_DIR [absent]. Exits with 0, or with the number
+ * of the step that failed. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static int poll_one(kvtier_client* client, kvtier_completion* completion) {
   return 0;
 }
 
-/* Of a run in space 0 and a set in space 1, each with keys 0 and 2. */
+/* Tests a run in space 0 and a set in space 1, each with keys 0 and 2. */
 static int check_hits(kvtier_hit* const* hits) {
   EXPECT(kvtier_hit_count(hits[0]) == 1 && kvtier_hit_key_index(hits[0], 0) == 0);
   EXPECT(kvtier_hit_count(hits[1]) == 2 && kvtier_hit_key_index(hits[1], 1) == 2);
@@ -98,7 +98,7 @@ static int test_waiting(kvtier_client* client, const kvtier_sequence* both) {
   kvtier_release_hits(hits, 1);
 
   kvtier_sequence some = sequence(spaces[0], 1);
-  some.max_tokens = 2 * 16 + 15; /* Of key 0 and of key 1, which nobody has. */
+  some.max_tokens = 2 * 16 + 15; /* Covers key 0 and key 1; the latter is nowhere. */
   EXPECT(kvtier_onboard_sequences(client, &some, 1, KVTIER_HOST, 0, WAIT, hits) == 1);
   kvtier_release_hits(hits, 1);
   kvtier_matched group = {9, 9, tiers[0]};
@@ -134,7 +134,7 @@ static int test_submitted(kvtier_client* client, const kvtier_sequence* both) {
   kvtier_matched matched[2] = {{9, 9, tiers[0]}, {9, 9, tiers[1]}};
   kvtier_completion done;
   EXPECT(kvtier_submit_match_sequences(client, both, 2, 0, WAIT, matched, 1) == KVTIER_OK);
-  EXPECT(matched[0].blocks == 9); /* Filled by the poll. */
+  EXPECT(matched[0].blocks == 9); /* The poll filled it. */
   if (poll_one(client, &done) != 0) return step;
   EXPECT(done.tag == 1 && done.op == KVTIER_OP_MATCH);
   EXPECT(done.blocks == 3 && done.local_blocks == 3);
@@ -158,7 +158,7 @@ static int test_submitted(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(kvtier_put_state(done.put, 0) == KVTIER_PRESENT);
   kvtier_cancel_puts(&done.put, 1);
 
-  /* What is not polled is freed by kvtier_close(), which fills nothing. */
+  /* kvtier_close() frees completions that were not polled, and fills nothing. */
   EXPECT(kvtier_submit_onboard_sequences(client, both, 2, KVTIER_HOST, 0, WAIT, hits, 5) ==
          KVTIER_OK);
   return 0;
@@ -220,7 +220,7 @@ static int here_now(kvtier_client* client) {
          kvtier_prefetch(client, spaces[0], keys, 2, 0, 0) == 1;
 }
 
-/* 0 says what is here now, and what is negative is refused by name. */
+/* A timeout of 0 returns what is here now, and a negative one is refused by name. */
 static int test_timeouts(kvtier_client* client, const kvtier_sequence* both) {
   int tries = 1;
   while (tries < 1000 && !here_now(client)) ++tries; /* The machine may be too busy for 20 ms. */
@@ -244,7 +244,7 @@ static int test_timeouts(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(strstr(kvtier_last_error(), said) != NULL);
   EXPECT(kvtier_ping(client, 0) == KVTIER_INVALID);
 
-  /* A commit that is refused leaves the put, and one without time for the disk publishes. */
+  /* A refused commit leaves the put as it is, and one without time for the disk publishes. */
   EXPECT(kvtier_reserve(client, spaces[0], NULL, &keys[1], 1, KVTIER_HOST, WAIT, &put) == 1);
   void* slot = NULL;
   size_t size = 0;
@@ -264,7 +264,7 @@ static int test_lengths(kvtier_client* client) {
   EXPECT(kvtier_register_space(client, &spec, &space) == KVTIER_INVALID);
   EXPECT(strstr(kvtier_last_error(), "spec.any_length is 2; must be 0 or 1") != NULL);
   spec.any_length = 1;
-  /* A program from before it says that its struct ends ahead of it. */
+  /* The struct of a program built before the field existed ends before it. */
   spec.struct_size = offsetof(kvtier_space_spec, any_length);
   kvtier_space fixed = 0;
   EXPECT(kvtier_register_space(client, &spec, &fixed) == KVTIER_OK && fixed == spaces[0]);

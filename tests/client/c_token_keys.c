@@ -1,5 +1,5 @@
-/* Keys from tokens in C: known answers, what goes on from a parent, and what is refused by name.
- * Exits with the number of the step that failed. */
+/* Tests keys from tokens in C: known answers, continuations of a parent, and arguments that are
+ * refused by name. Exits with the number of the step that failed. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,7 +23,8 @@ static kvtier_token_hash make_hash(uint32_t form, uint32_t tokens_per_block) {
   return hash;
 }
 
-/* Whether keys[i] begins with these 8 bytes; test_python_token_keys.py checks whole ones. */
+/* Returns whether keys[i] begins with these 8 bytes; test_python_token_keys.py checks whole keys.
+ */
 static int begins_with(size_t i, uint64_t bytes) {
   uint64_t first = 0;
   for (size_t j = 0; j < sizeof(first); ++j) first = first << 8 | keys[i][j];

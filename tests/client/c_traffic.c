@@ -1,5 +1,5 @@
-/* kvtier_traffic.h and kvtier_log.h as a C program uses them: c_traffic SOCKET_DIR. Ends with 0, or
- * with the number of the step that failed. */
+/* Uses kvtier_traffic.h and kvtier_log.h from C: c_traffic SOCKET_DIR. Exits with 0, or with the
+ * number of the step that failed. */
 #include <string.h>
 
 #include "kvtier_copy.h"

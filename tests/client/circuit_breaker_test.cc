@@ -16,7 +16,7 @@ BreakerOptions Options() {
   return {.failures_to_open = 3, .min_backoff = absl::Seconds(2), .max_backoff = absl::Seconds(8)};
 }
 
-// Opened at kStart by failures_to_open failures.
+// Returns a breaker opened at kStart by failures_to_open failures.
 CircuitBreaker OpenBreaker() {
   CircuitBreaker breaker(Options());
   for (int i = 0; i < 3; ++i) breaker.CallFailed(kStart, kNoJitter);
@@ -105,7 +105,7 @@ TEST(CircuitBreakerTest, ALateAnswerClosesItAndTheProbeThenSaysNothing) {
   EXPECT_TRUE(breaker.Admits(kLong));
 }
 
-// Put in doubt by failures_to_open short calls, the last of which ended at `now`.
+// Puts the breaker in doubt by failures_to_open short calls, the last of which ended at `now`.
 void Doubt(CircuitBreaker* breaker, absl::Time now) {
   const absl::Time began = now - kMinJudgedTimeout;
   EXPECT_FALSE(breaker->ShortCallFailed(began, now, kNoJitter));
@@ -113,7 +113,7 @@ void Doubt(CircuitBreaker* breaker, absl::Time now) {
   EXPECT_TRUE(breaker->ShortCallFailed(began, now, kNoJitter));
 }
 
-// An engine's scheduler asks with a few milliseconds. A stopped agent cost each of its calls
+// An engine's scheduler waits for a few milliseconds. A stopped agent once cost each of its calls
 // the whole wait, because no number of short calls was ever held against the agent.
 TEST(CircuitBreakerTest, ARowOfShortCallsThatNobodyAnswersIsDecidedByAProbe) {
   CircuitBreaker breaker(Options());
@@ -147,7 +147,7 @@ TEST(CircuitBreakerTest, AnyAnswerStartsTheCountOfShortCallsAgain) {
   EXPECT_EQ(breaker.state(), State::kClosed);
 }
 
-// Many threads wait at once: what one pause of the machine cost them all is one pause.
+// Many threads wait at once: one pause of the machine fails all their calls, but counts once.
 TEST(CircuitBreakerTest, AShortCallThatBeganBeforeTheLastAnswerSaysNothing) {
   CircuitBreaker breaker(Options());
   const absl::Time answered = kStart + absl::Milliseconds(2);
@@ -194,7 +194,7 @@ TEST(CircuitBreakerTest, LongerCallsJudgeADoubtedAgentAsEver) {
   EXPECT_FALSE(breaker.CallFailed(kStart, kNoJitter));
   EXPECT_TRUE(breaker.CallFailed(kStart, kNoJitter));
   EXPECT_EQ(breaker.state(), State::kOpen);
-  breaker.ProbeAnswered(kStart);  // Of the doubt that the calls ended.
+  breaker.ProbeAnswered(kStart);  // Ends the doubt of the calls above.
   EXPECT_EQ(breaker.state(), State::kOpen);
 }
 

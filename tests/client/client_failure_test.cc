@@ -1,5 +1,5 @@
-// The client with an agent that is absent, slow, stuck, killed or the wrong one: never
-// an error, never a wait past the deadline, and well again by itself.
+// Tests the client with an agent that is absent, slow, stuck, killed or the wrong one: never an
+// error, never a wait past the deadline, and the client recovers by itself.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -26,9 +26,10 @@ using testing::GetBlocks;
 using testing::PutBlocks;
 using testing::TestKeys;
 
-// What a loaded machine with two cores may add to a deadline.
+// Time that a loaded machine with two cores may add to a deadline.
 constexpr absl::Duration kSlack = absl::Milliseconds(500);
-// "At once": microseconds on an idle machine, and far less than the timeouts of the calls.
+// Bound for "at once": microseconds on an idle machine, and far less than the timeouts of the
+// calls.
 constexpr absl::Duration kAtOnce = absl::Seconds(2);
 
 template <typename Call>
@@ -135,7 +136,7 @@ TEST_F(ClientFailureTest, TheBreakerOpensAndCallsThenReturnAtOnce) {
   StartWithBlocks();
   OpenBreaker();
   const absl::Duration took = Took([&] {
-    // Half-open is as closed to callers as open; only an answered probe admits them.
+    // Half-open looks like open to callers; only an answered probe admits them.
     for (int i = 0; i < 10; ++i) EXPECT_TRUE(Onboard(absl::Seconds(10)).empty());
   });
   EXPECT_LT(took, kAtOnce);
@@ -152,13 +153,13 @@ TEST_F(ClientFailureTest, TheBreakerClosesWhenTheAgentAnswersAgain) {
   EXPECT_EQ(client_->Stats().sessions, 1U);  // The session never ended.
 }
 
-// A stopped agent cost an engine's scheduler, which waits for 5 ms at most, the whole 5 ms
-// 694 times of 694: calls with timeouts under 10 ms never opened the breaker.
+// A stopped agent once cost an engine's scheduler, which waits at most 5 ms, the whole 5 ms 694
+// times of 694: calls with timeouts under 10 ms never opened the breaker.
 TEST_F(ClientFailureTest, AStuckAgentCostsShortCallsTheirWaitOnlyAFewTimes) {
   StartWithBlocks();
   node_.agent().HangCalls(FakeAgent::Hang::kAll);
   for (int i = 0; i < 200; ++i) EXPECT_TRUE(Onboard(absl::Milliseconds(5)).empty());
-  // Two would do (failures_to_open); one of them may have begun before the last answer.
+  // Two would be enough (failures_to_open); one of them may have begun before the last answer.
   EXPECT_LE(client_->Stats().calls_failed, 4U);
   EXPECT_GE(client_->Stats().calls_skipped, 196U);
   EXPECT_TRUE(Eventually([&] { return client_->Stats().breaker_opened == 1; }));
@@ -167,8 +168,7 @@ TEST_F(ClientFailureTest, AStuckAgentCostsShortCallsTheirWaitOnlyAFewTimes) {
   EXPECT_EQ(GetBlocks(client_.get(), space_, keys_), 4U);
 }
 
-// That every short call is too short for a busy agent is no reason to miss what longer calls
-// find.
+// If every short call is too short for a busy agent, longer calls must still find their blocks.
 TEST_F(ClientFailureTest, ShortCallsThatTimeOutDoNotShutOutLongerOnes) {
   StartWithBlocks();
   node_.agent().SlowDown(absl::Milliseconds(20));
@@ -191,8 +191,8 @@ TEST_F(ClientFailureTest, AnAgentThatAnswersOnlyProbesOpensTheBreakerAgainAtOneF
   EXPECT_EQ(client_->Stats().calls_failed, before + 1);
 }
 
-// A forked child had garbled the channel: each call of the parent's was answered "UNKNOWN: Missing
-// :authority header" for ever, while its session stood.
+// A forked child had garbled the channel: each call of the parent was answered "UNKNOWN: Missing
+// :authority header" for ever, while its session stayed up.
 TEST_F(ClientFailureTest, AConnectionThatAnswersUnknownOrInternalIsMadeAnew) {
   StartWithBlocks();
   uint64_t sessions = 1;
@@ -215,7 +215,7 @@ TEST_F(ClientFailureTest, AConnectionThatFailsSeveralTrialsIsMadeAnew) {
   EXPECT_GE(client_->Stats().breaker_opened, 5U);
 }
 
-// One session for each backoff of the breaker, and not one for each call.
+// There is one session for each backoff of the breaker, not one for each call.
 TEST_F(ClientFailureTest, AnAgentWhoseEveryConnectionIsGarbledIsNotMetAtFullRate) {
   StartWithBlocks();
   const MonotonicClock clock;
@@ -230,8 +230,8 @@ TEST_F(ClientFailureTest, AnAgentWhoseEveryConnectionIsGarbledIsNotMetAtFullRate
     ++calls;
     ASSERT_LT(clock.Now() - start, absl::Seconds(20));
   }
-  // At least half of 40, 80, 160, 200 and 200 ms, less what a call that was answered between
-  // two breaks made short again.
+  // At least half of 40, 80, 160, 200 and 200 ms, less the backoffs that a call answered between
+  // two failures made short again.
   EXPECT_GE(clock.Now() - start, absl::Milliseconds(150));
   EXPECT_GT(calls, 6U);
 }
@@ -259,9 +259,9 @@ TEST_F(ClientFailureTest, WhatACallTookAlongThatFailsIsReleasedAfterAll) {
   ASSERT_EQ(node_.agent().Counts().leases, keys_.size());
   node_.agent().HangCalls(FakeAgent::Hang::kAll);
   hit.Release();
-  // This one takes the leases along, and the agent never reads it.
+  // This call carries the releases of the leases, and the agent never reads it.
   EXPECT_TRUE(Onboard(absl::Milliseconds(100)).empty());
-  // Or else it may read it now, and lease blocks to nobody.
+  // Otherwise the agent may read it now, and lease blocks to nobody.
   EXPECT_TRUE(Eventually([&] { return node_.agent().Counts().hanging == 0; }));
   node_.agent().Resume();
   EXPECT_TRUE(Eventually([&] { return node_.agent().Counts().leases == 0; }));
@@ -277,7 +277,7 @@ TEST_F(ClientFailureTest, AKilledAgentVoidsLeasesAndTheirBytesStayReadable) {
   for (size_t i = 0; i < hit.size(); ++i) {
     EXPECT_TRUE(testing::HoldsBlock(7, keys_[i], hit.bytes(i)));
   }
-  std::ranges::fill(reserved.slot(0), std::byte{1});  // Nobody reads it; nobody faults.
+  std::ranges::fill(reserved.slot(0), std::byte{1});  // Has no reader, and must not fault.
   EXPECT_EQ(reserved.Commit(), 0U);
   EXPECT_TRUE(Onboard(absl::Seconds(10)).empty());
 }
@@ -301,7 +301,8 @@ TEST_F(ClientFailureTest, ARestartedAgentServesTheSameClientAndOldGrantsStayVoid
   node_.agent().Kill();
   node_.agent().Start();
   ASSERT_TRUE(Eventually([&] { return client_->connected(); }));
-  EXPECT_TRUE(Onboard(absl::Seconds(5)).empty());  // A new agent, no blocks: spaces are known.
+  // The new agent has no blocks, but knows the spaces.
+  EXPECT_TRUE(Onboard(absl::Seconds(5)).empty());
   EXPECT_EQ(PutBlocks(client_.get(), space_, keys_), 4U);
   const OnboardedBlocks fresh = Onboard(absl::Seconds(5));
   ASSERT_EQ(fresh.size(), 4U);
@@ -309,7 +310,7 @@ TEST_F(ClientFailureTest, ARestartedAgentServesTheSameClientAndOldGrantsStayVoid
   EXPECT_FALSE(hit.valid());
   EXPECT_EQ(reserved.Commit(), 0U);
   EXPECT_EQ(client_->Stats().sessions, 2U);
-  // The new agent numbers from 1 again: giving back the old ones must not end the new.
+  // The new agent numbers from 1 again: releasing the old leases must not end new ones.
   hit.Release();
   EXPECT_TRUE(client_->RegisterSpace(node_.space()).ok());
   {
@@ -385,7 +386,7 @@ TEST_F(ClientFailureTest, TheReasonForBeingUnconnectedIsLoggedOnce) {
   node_.agent().Start();
   ::testing::internal::CaptureStderr();
   client_ = node_.OpenClient();
-  // Time for several tries.
+  // Leaves time for several tries.
   absl::SleepFor(absl::Milliseconds(200));
   client_.reset();
   const std::string log = ::testing::internal::GetCapturedStderr();

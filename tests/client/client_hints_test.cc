@@ -1,4 +1,4 @@
-// Hints of engines about the next use of blocks, on their way to the agent.
+// Tests hints of engines about the next use of blocks, on their way to the agent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Spaces whose blocks have lengths of their own.
+// Tests spaces whose blocks have lengths of their own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,7 +92,8 @@ TEST_F(ClientLengthsTest, ASumThatADeviceTookIsSentAndTheTailIsZeroed) {
   ReservedBlocks reserved = *Reserve(1, {3000});
   const std::span<std::byte> slot = reserved.slot(0);
   std::fill_n(slot.data(), 4096, std::byte{7});
-  const PayloadSum sum = {.hi = 1, .lo = 2};  // Not of these bytes: so it shows.
+  // Deliberately not the sum of these bytes, so that its use shows.
+  const PayloadSum sum = {.hi = 1, .lo = 2};
   reserved.NoteSum(0, sum);
   EXPECT_EQ(slot.data()[2999], std::byte{7});
   EXPECT_EQ(std::count(slot.data() + 3000, slot.data() + 4096, std::byte{0}), 1096);
@@ -156,7 +157,7 @@ TEST_F(ClientLengthsTest, WithoutAnAgentThereIsNoRoom) {
 
 class LyingAgentTest : public ClientLengthsTest {
  protected:
-  // Such a block would end within the arena.
+  // A block of this length would still end within the arena.
   LyingAgentTest() : ClientLengthsTest({.slots = 16, .leased_length = FakeNode::kBlockBytes + 1}) {}
 };
 

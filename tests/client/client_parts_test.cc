@@ -1,4 +1,4 @@
-// Onboards in parts: each part as it comes, then one end.
+// Tests onboards in parts: each part as it comes, then one end.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -27,7 +27,7 @@ using testing::PutBlocks;
 using testing::TestKeys;
 using Fault = FakeAgentOptions::PartsFault;
 
-// What one call told its caller.
+// Told records the callbacks of one call.
 class Told {
  public:
   auto OnPart() {
@@ -58,7 +58,7 @@ class Told {
     absl::MutexLock lock(&mu_);
     return has_ended_;
   }
-  // The keys' places, in the order in which their blocks came.
+  // Returns the keys' places, in the order in which their blocks came.
   std::vector<size_t> PlacesOf(size_t sequence) {
     absl::MutexLock lock(&mu_);
     std::vector<size_t> places;
@@ -68,7 +68,7 @@ class Told {
     }
     return places;
   }
-  // Every block is of the key of its place, and is valid.
+  // Returns whether every block belongs to the key of its place, and is valid.
   bool Holds(size_t sequence, std::span<const EngineKey> keys) {
     absl::MutexLock lock(&mu_);
     return std::ranges::all_of(parts_, [&](const OnboardedPart& part) {
@@ -114,7 +114,7 @@ class ClientPartsTest : public ::testing::Test {
 
   const std::vector<EngineKey> keys_ = TestKeys(1, 5);
   std::unique_ptr<FakeNode> node_;
-  Told told_;  // Before the client, whose callbacks use it.
+  Told told_;  // Declared before the client, whose callbacks use it.
   std::unique_ptr<Client> client_;
   SpaceHandle space_;
 };
@@ -141,7 +141,7 @@ TEST_F(ClientPartsTest, APartIsHandedOverWhileTheRestIsWaitedFor) {
 
 TEST_F(ClientPartsTest, SequencesHavePartsOfTheirOwnAndEndTogether) {
   Start();
-  std::vector<EngineKey> mixed = TestKeys(4, 4);  // 6 and 7 are nowhere.
+  std::vector<EngineKey> mixed = TestKeys(4, 4);  // Blocks 6 and 7 do not exist.
   std::swap(mixed[1], mixed[3]);
   const std::vector<EngineKey> nowhere = TestKeys(900, 2);
   const std::vector<KeySequence> sequences = {
@@ -222,7 +222,7 @@ TEST_F(ClientPartsTest, AnAgentThatDiesEndsItAndWhatCameIsNotValid) {
 
 TEST_F(ClientPartsTest, ASpaceThatTheAgentDoesNotKnowIsAMiss) {
   Start();
-  node_->agent().HangCalls(FakeAgent::Hang::kAll);  // Its registration, too.
+  node_->agent().HangCalls(FakeAgent::Hang::kAll);  // Hangs its registration, too.
   SpaceSpec other = node_->space();
   other.lora = "other";
   const SpaceHandle unknown = *client_->RegisterSpace(other);
@@ -270,7 +270,7 @@ TEST_F(ClientPartsTest, ItHasAPlaceAmongTheCallsUnderWayUntilItsEnd) {
   for (const auto& told : all) told->AwaitEnd();
   EXPECT_TRUE(SubmitRun(&told_).ok());
   told_.AwaitEnd();
-  client_.reset();  // Before what its callbacks use.
+  client_.reset();  // Destroyed before the objects that its callbacks use.
 }
 
 TEST_F(ClientPartsTest, BlocksBehindAHoleOfARunAreGivenBack) {

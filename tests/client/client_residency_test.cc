@@ -1,4 +1,5 @@
-// What a client says of the node's blocks without a call: Client::Residences(), ResidentRun().
+// Tests what a client knows of the node's blocks without a call: Client::Residences(),
+// ResidentRun().
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -87,7 +88,7 @@ TEST_F(ClientResidencyTest, WhatCannotBeAskedIsNamed) {
       client_->ResidentRun(space_, TestKeys(1, Client::kMaxKeys + 1)).status()));
 }
 
-// A retired table is known to be nothing any more: a reader is sent for the next one.
+// A retired table says that it is retired: the reader asks for the next one.
 TEST_F(ClientResidencyTest, ALargerTableIsFoundWithoutANewSession) {
   PutBlocks(client_.get(), space_, TestKeys(1, 1));
   node_.agent().GrowResidency();
@@ -151,7 +152,7 @@ TEST(ClientWithoutResidencyTest, AClientThatNeverHadAnAgentSaysAbsent) {
   EXPECT_THAT(said, Each(Residence::kAbsent));
 }
 
-// The keys of one tenant say nothing of another's blocks, also where engine keys are equal.
+// The keys of one tenant reveal nothing of another's blocks, even if engine keys are equal.
 TEST(ClientWithoutResidencyTest, AnotherSecretNamesOtherBlocks) {
   const SpaceDigest digest = FakeNode().space().Digest();
   const EngineKey key = TestKeys(1, 1).front();

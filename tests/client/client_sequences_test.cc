@@ -1,4 +1,4 @@
-// Sets, and several runs and sets in one call.
+// Tests sets, and several runs and sets in one call.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -79,7 +79,7 @@ TEST_F(ClientSequencesTest, AMaximumOfTokensIsTakenOfEachSequence) {
   const std::vector<EngineKey> keys = TestKeys(1, 4);
   PutBlocks(client_.get(), space_, keys);
   ASSERT_EQ(node_.space().tokens_per_block, 16U);
-  // Blocks of 16 tokens that are taken, of 4.
+  // Pairs of max_tokens and the number of blocks taken, of 4 blocks of 16 tokens.
   const std::pair<uint64_t, size_t> cases[] = {{0, 0},  {15, 0}, {16, 1},          {63, 3},
                                                {64, 4}, {65, 4}, {~uint64_t{0}, 4}};
   for (const auto& [tokens, blocks] : cases) {
@@ -92,7 +92,7 @@ TEST_F(ClientSequencesTest, AMaximumOfTokensIsTakenOfEachSequence) {
       EXPECT_EQ(hits[0].missed(), MissReason::kNone) << "what was not asked for is not missing";
       EXPECT_EQ((*client_->Match(only))[0].blocks, blocks) << tokens;
       EXPECT_EQ(*client_->Prefetch(only), blocks) << tokens;
-      // What stores takes no notice.
+      // Calls that store ignore it.
       EXPECT_EQ(client_->Reserve(only)->size(), keys.size());
     }
   }
@@ -119,7 +119,7 @@ TEST_F(ClientSequencesTest, ASequenceThatIsNotToBeKeptGetsNoSlot) {
   EXPECT_EQ(client_->Match(other_space_, others)->blocks, 2U);
   EXPECT_EQ(client_->Match(space_, keys)->blocks, 0U);
 
-  // It is loaded as any other, and alone it needs no call.
+  // It is loaded like any other; a put of it alone needs no call.
   const KeySequence kept{.space = other_space_, .keys = others, .no_store = true};
   EXPECT_EQ((*client_->Onboard({&kept, 1}))[0].size(), 2U);
   const uint64_t calls = client_->Stats().latencies.at("reserve").calls;

@@ -1,4 +1,4 @@
-// Submitted calls: nobody waits, everybody is called back once.
+// Tests submitted calls: no call blocks, and each callback is called once.
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -122,7 +122,8 @@ TEST_F(ClientSubmitTest, ARefusedCommitLeavesTheBlocksWithTheCaller) {
              .ok()) {
   }
   EXPECT_FALSE(client_->SubmitCommit(std::move(reserved), [](size_t) {}).ok());
-  EXPECT_EQ(reserved.reserved(), 2U);  // NOLINT(bugprone-use-after-move): as promised.
+  // NOLINT(bugprone-use-after-move): the state after a move is promised.
+  EXPECT_EQ(reserved.reserved(), 2U);
 }
 
 }  // namespace

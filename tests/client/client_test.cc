@@ -1,4 +1,4 @@
-// The client with an agent that works.
+// Tests the client with an agent that works.
 #include "client/client.h"
 
 #include <algorithm>
@@ -71,7 +71,7 @@ TEST_F(ClientTest, PiecesGoInAndComeBackInOtherPieces) {
       [&] { return hit.CopyOut(0, to).code() == absl::StatusCode::kFailedPrecondition; }));
 }
 
-// A stray write of any worker, after the commit.
+// Any worker may make a stray write after the commit.
 TEST_F(ClientTest, ABlockThatChangedIsNotCopiedOutAndTheAgentIsTold) {
   const std::vector<EngineKey> keys = TestKeys(1, 2);
   PutBlocks(client_.get(), space_, keys);
@@ -111,7 +111,7 @@ TEST_F(ClientTest, BlocksOfAnotherSpaceAreMisses) {
   EXPECT_TRUE(client_->Onboard(*client_->RegisterSpace(spec), keys)->empty());
 }
 
-// It would take the space for another one, that has the fields it knows in common.
+// The agent would take the space for another one that has the same values in the fields it knows.
 TEST(AgentOfOtherFieldsTest, ASpaceOfWhichTheAgentUnderstoodAnotherIsAMiss) {
   FakeNode node({.knows_codecs = false});
   node.agent().Start();
@@ -191,8 +191,8 @@ TEST_F(ClientTest, ASlotGivenBackIsNotPublished) {
   EXPECT_TRUE(Eventually([&] { return node_.agent().Counts().reservations == 0; }));
 }
 
-// An engine that computed fewer blocks than it had reserved published the others, too: with
-// what the slots held of blocks before, as hits that verify.
+// An engine that computed fewer blocks than it had reserved once published the others, too: with
+// the old bytes of the slots, as hits that verify.
 TEST_F(ClientTest, ASlotThatNobodyTookIsNotPublished) {
   const std::vector<EngineKey> keys = TestKeys(1, 4);
   ReservedBlocks reserved = *client_->Reserve(space_, keys);

@@ -1,4 +1,4 @@
-// What a timeout of zero and a negative one mean.
+// Tests what a timeout of zero and a negative one mean.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -32,7 +32,7 @@ class ClientTimeoutsTest : public ::testing::Test {
   SpaceHandle space_;
 };
 
-// A timeout of 0 once sent nothing, so that what lay in host memory was a miss.
+// A timeout of 0 once sent nothing, so that blocks in host memory were misses.
 TEST_F(ClientTimeoutsTest, NoTimeSaysWhatIsHereNow) {
   constexpr absl::Duration kNone = absl::ZeroDuration();
   const std::vector<EngineKey> keys = TestKeys(1, 3);

@@ -1,5 +1,5 @@
-// CodecTensors is a small engine of which the spaces have codecs, for tests of lanes: its tensors
-// have any of the layouts, token by token or head by head.
+// CodecTensors is a small engine whose spaces have codecs, for tests of lanes. Its tensors have any
+// of the layouts, token by token or head by head.
 #ifndef KVTIER_TESTS_CLIENT_CODEC_TENSORS_H_
 #define KVTIER_TESTS_CLIENT_CODEC_TENSORS_H_
 
@@ -47,7 +47,7 @@ class CodecTensors {
     return spec;
   }
   TensorMemory& memory() { return memory_; }
-  // `values` are in the codec's order: layer, axis, token, head.
+  // Writes `values`, which are in the codec's order: layer, axis, token, head.
   void Compute(uint32_t slot, const KvValues& values) {
     Visit(slot, [&](uint16_t* row, size_t at) { std::memcpy(row, &values[at], row_bytes()); });
   }
@@ -89,7 +89,7 @@ class CodecTensors {
   TensorMemory memory_;
 };
 
-// What the CPU's codec makes of a block, there and back.
+// Returns a block encoded and decoded by the CPU's codec.
 inline KvValues ThereAndBack(const SpaceSpec& spec, const KvValues& values) {
   const auto codec = *BlockCodec::For(spec);
   std::vector<std::byte> stored(spec.block_bytes);

@@ -1,5 +1,5 @@
-// What is left of a client in a forked child, without a client: descriptors, memory, and who may
-// know of the fork. tests/integration/forked_worker_test.cc has the whole of it.
+// Tests what a fork leaves of a client in the child, without a client: descriptors, memory, and who
+// learns of the fork. tests/integration/forked_worker_test.cc tests the whole.
 #include "client/fork_guard.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-// What `child` returned in a forked child.
+// Returns the result of `child` in a forked child.
 bool InChild(absl::FunctionRef<bool()> child) {
   const pid_t pid = fork();
   if (pid == 0) _exit(child() ? 0 : 1);
@@ -43,7 +43,7 @@ TEST(ForkGuardTest, ADescriptorIsInertInTheChildAndItsNumberIsKept) {
   EXPECT_TRUE(InChild([&] {
     const uint64_t one = 1;
     uint64_t count = 0;
-    // The child writes to another file, and nobody opens one of this number.
+    // The child writes to another file, and no other file has this number.
     const bool open = write(event.get(), &one, sizeof(one)) == sizeof(one);
     return open && dup(STDERR_FILENO) != event.get() &&
            read(event.get(), &count, sizeof(count)) == sizeof(count);

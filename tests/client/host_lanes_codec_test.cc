@@ -1,5 +1,5 @@
-// Lanes of host memory of spaces with a codec: blocks are encoded out of an engine's tensors and
-// decoded into them, whatever their layout, and what is not proven never reaches the engine.
+// Tests lanes of host memory in spaces with a codec: blocks are encoded out of an engine's tensors
+// and decoded into them, whatever their layout, and unproven bytes never reach the engine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -129,7 +129,7 @@ TEST_F(HostLanesCodecTest, NothingIsPublishedWhereNoBlockCanBeStored) {
   EXPECT_TRUE(rig_.HoldsNothing());
 }
 
-// A code that is changed decodes to some other value, so that the sum alone tells.
+// A changed code decodes to some other value, so only the sum reveals it.
 TEST_F(HostLanesCodecTest, ADamagedEncodingNeverReachesTheEngineAndTheOthersArrive) {
   for (const char* codec : kCodecs) {
     CodecTensors tensors(KvOrder::kHeadToken);
@@ -159,7 +159,7 @@ TEST_F(HostLanesCodecTest, ADamagedEncodingNeverReachesTheEngineAndTheOthersArri
       Eventually([this] { return rig_.agent().Counts().damage_reports == std::size(kCodecs); }));
 }
 
-// Its sum is right: another worker put it into the slot by hand.
+// Its sum is right, because another worker wrote it into the slot itself.
 TEST_F(HostLanesCodecTest, WhatIsNoEncodingOfTheSpaceNeverReachesTheEngine) {
   CodecTensors tensors(KvOrder::kTokenHead);
   const SpaceSpec spec = tensors.Space("fp8_e4m3", false);

@@ -60,7 +60,7 @@ TEST(HostLanesTest, AHintGoesToTheAgentWithEachCallOfAJob) {
   const ReuseHint stored = {.conversation = 5, .turn = 2, .priority = 7};
   EXPECT_THAT(ResultsOf(lanes->Offload(TestKeys(1, 4), {}, Slots(0, 4), stored)), Each(true));
   EXPECT_EQ(rig.agent().Counts().hints, (std::vector<std::optional<ReuseHint>>{stored}));
-  // The last of its calls is one for the rest.
+  // The last of its calls requests the rest.
   const ReuseHint loaded = {.finish = FinishReason::kStop, .will_not_return = true};
   EXPECT_THAT(ResultsOf(lanes->Onboard(TestKeys(1, 4), Slots(4, 4), {}, loaded)), Each(true));
   EXPECT_EQ(rig.agent().Counts().hints, (std::vector<std::optional<ReuseHint>>{loaded}));
@@ -79,7 +79,7 @@ TEST(HostLanesTest, ARunLongerThanTheRoomForItComesInSeveralCalls) {
   EXPECT_THAT(ResultsOf(lanes->Onboard(keys, Slots(0, 8))), Each(true));
   for (uint32_t i = 0; i < 8; ++i) EXPECT_TRUE(memory.Holds(i, i)) << i;
   EXPECT_TRUE(rig.HoldsNothing());
-  // The rest is not asked for where time is up.
+  // The rest is not requested when time is up.
   EXPECT_THAT(ResultsOf(lanes->Onboard(TestKeys(1, 5), Slots(0, 5), absl::ZeroDuration())),
               ElementsAre(true, true, true, false, false));
 }
@@ -181,7 +181,7 @@ TEST(HostLanesTest, WhatDoesNotFitIsRefusedNamingFieldAndValue) {
       {[](KvTensors* t, SpaceSpec*) { t->bases[4].tensor = 9; }, "bases[4].tensor is 9 of 3"},
       {[](KvTensors* t, SpaceSpec*) { t->slots = 9; }, "bases[1] (layer 0, axis 1)"},
       {[](KvTensors* t, SpaceSpec*) { t->block_stride = 1535; }, "block_stride is 1535"},
-      // Blocks that share bytes, as tensors of one group do.
+      // Blocks share bytes, as tensors of one group do.
       {[](KvTensors* t, SpaceSpec*) { t->bases[1] = t->bases[0]; },
        "its runs overlap those of bases[0]"},
       {[](KvTensors*, SpaceSpec* s) { s->layers = 4; }, "layers is 3, the space's is 4"},

@@ -17,7 +17,7 @@ constexpr absl::Duration kLong = absl::Seconds(20);
 constexpr auto kOffload = HostDirection::kOffload;
 constexpr auto kOnboard = HostDirection::kOnboard;
 
-// Copies that say whose turn it was.
+// Turn is a copy that reports whose turn it was.
 class Turn final : public HostCopy {
  public:
   using HostCopy::HostCopy;
@@ -117,7 +117,7 @@ TEST_F(HostQueueTest, OfWhatIsAskedBackOnlyTheBlocksThatAreNotCopiedAreGivenUp) 
   const auto job = Start(kOffload, {0, 1, 2, 3});
   EXPECT_EQ(queue_.BeginBlock(job), 0U);
   queue_.EndBlock(job, 0);
-  EXPECT_EQ(queue_.BeginBlock(job), 1U);  // And is in the middle of it.
+  EXPECT_EQ(queue_.BeginBlock(job), 1U);  // The job is in the middle of the block.
   const std::vector<uint32_t> asked = {0, 1, 3};
   EXPECT_FALSE(queue_.AwaitCopied(asked, absl::ZeroDuration()));
   EXPECT_TRUE(queue_.AwaitCopied(asked, absl::ZeroDuration()));

@@ -1,4 +1,5 @@
-// What tests of the lanes of host memory share: a fake agent, a client, and lanes over tensors.
+// Holds what tests of the lanes of host memory share: a fake agent, a client, and lanes over
+// tensors.
 #ifndef KVTIER_TESTS_CLIENT_HOST_RIG_H_
 #define KVTIER_TESTS_CLIENT_HOST_RIG_H_
 
@@ -35,7 +36,7 @@ class HostRig {
     EXPECT_TRUE(lanes.ok()) << lanes.status();
     return lanes.ok() ? *std::move(lanes) : nullptr;
   }
-  // Every lease and reservation was given back.
+  // Returns whether every lease and reservation was given back.
   bool HoldsNothing() {
     return Eventually([this] {
       const FakeAgentCounts counts = agent().Counts();
@@ -54,7 +55,8 @@ class HostRig {
   std::unique_ptr<Client> client_;
 };
 
-// The job's end; a job that was refused, or does not end, fails the test.
+// Waits for the job's end and returns its status; a job that was refused, or does not end, fails
+// the test.
 inline absl::Status EndOf(const absl::StatusOr<std::shared_ptr<HostJob>>& job) {
   if (!job.ok()) {
     ADD_FAILURE() << job.status();
@@ -63,7 +65,7 @@ inline absl::Status EndOf(const absl::StatusOr<std::shared_ptr<HostJob>>& job) {
   EXPECT_TRUE((*job)->Wait(Patience(kLong)));
   return (*job)->done() ? (*job)->status() : absl::DeadlineExceededError("still running");
 }
-// The results of a job; an end with an error fails the test.
+// Returns the results of a job; an end with an error fails the test.
 inline std::vector<bool> ResultsOf(const absl::StatusOr<std::shared_ptr<HostJob>>& job) {
   EXPECT_EQ(EndOf(job), absl::OkStatus());
   return job.ok() && (*job)->done() ? (*job)->results() : std::vector<bool>();

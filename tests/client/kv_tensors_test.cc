@@ -32,7 +32,7 @@ TEST(KvTensorsTest, EveryLayoutIsLaidOutFromItsLowestTensor) {
 
 TEST(KvTensorsTest, TensorsMayTouchAndLieInAnyOrder) {
   std::vector<std::byte> memory(size_t{6} * 512);
-  // Two layers, apart by nothing, the second one lower.
+  // Two adjacent layers, the second one at the lower address.
   const KvTensors tensors = {
       .tensors = {std::span(memory).subspan(1024, 1024), std::span(memory).first(1024)},
       .axes = KvAxes::kLatent,

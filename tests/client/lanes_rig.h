@@ -1,5 +1,5 @@
-// What tests of the worker lanes share: a fake agent, a client, an emulated device, and
-// lanes between them.
+// Holds what tests of the worker lanes share: a fake agent, a client, an emulated device, and lanes
+// between them.
 #ifndef KVTIER_TESTS_CLIENT_LANES_RIG_H_
 #define KVTIER_TESTS_CLIENT_LANES_RIG_H_
 
@@ -36,9 +36,9 @@ class LanesRig {
   Client& client() { return *client_; }
   FaultyDevice& device() { return device_; }
   WorkerLanes& lanes() { return *lanes_; }
-  // As its owner does at the end.
+  // Destroys the lanes, as their owner does at the end.
   void DropLanes() { lanes_.reset(); }
-  // Runs on the lanes' thread, where the device's faults are caused.
+  // Runs `fn` on the lanes' thread, where the device's faults are caused.
   template <typename Fn>
   void OnDevice(Fn fn) {
     lanes_->On([this, &fn] {
@@ -69,7 +69,8 @@ class LanesRig {
   std::unique_ptr<WorkerLanes> lanes_;
 };
 
-// The job's end; a job that was refused, or does not end, fails the test.
+// Waits for the job's end and returns its status; a job that was refused, or does not end, fails
+// the test.
 inline absl::Status EndOf(const absl::StatusOr<std::shared_ptr<LaneJob>>& job) {
   if (!job.ok()) {
     ADD_FAILURE() << job.status();
@@ -78,7 +79,7 @@ inline absl::Status EndOf(const absl::StatusOr<std::shared_ptr<LaneJob>>& job) {
   EXPECT_TRUE((*job)->Wait(Patience(kLong)));
   return (*job)->done() ? (*job)->status() : absl::DeadlineExceededError("still running");
 }
-// How many blocks it copied; an end with an error fails the test.
+// Returns how many blocks the job copied; an end with an error fails the test.
 inline size_t BlocksOf(const absl::StatusOr<std::shared_ptr<LaneJob>>& job) {
   EXPECT_EQ(EndOf(job), absl::OkStatus());
   return job.ok() && (*job)->done() ? (*job)->blocks() : 0;

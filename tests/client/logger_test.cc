@@ -1,4 +1,4 @@
-// Lines go to the application's logger, in order, from a thread that holds nothing.
+// Tests that lines go to the application's logger, in order, from a thread that holds no lock.
 #include "client/logger.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using ::testing::IsEmpty;
 
 using Lines = std::vector<std::pair<LogLevel, std::string>>;
 
-// Ends with stderr as the place of lines, whatever the test did.
+// Fixture that resets the destination of lines to stderr, whatever the test did.
 class LoggerTest : public ::testing::Test {
  protected:
   ~LoggerTest() override { SetLogger(nullptr); }

@@ -1,4 +1,4 @@
-// PacketSocket against the kernel's own ways of ending a conversation.
+// Tests PacketSocket against the kernel's ways of ending a conversation.
 #include "client/packet_socket.h"
 
 #include <gtest/gtest.h>

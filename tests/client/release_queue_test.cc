@@ -31,7 +31,8 @@ TEST(ReleaseQueueTest, LeasesWaitAMomentForACallAndNothingElseDoes) {
   EXPECT_FALSE(
       queue.Add(Kind::kLease, std::vector<uint64_t>{2}, kNow + absl::Microseconds(1)).sooner);
   EXPECT_EQ(queue.TakeLeases(), (std::vector<uint64_t>{1, 2}));
-  // The next lease waits its own millisecond, and does not wake who sleeps until NextLook().
+  // The next lease waits its own millisecond, and does not wake a thread that sleeps until
+  // NextLook().
   EXPECT_FALSE(
       queue.Add(Kind::kLease, std::vector<uint64_t>{3}, kNow + absl::Microseconds(2)).sooner);
   EXPECT_FALSE(queue.IsDue(kNow + ReleaseQueue::kLinger));
@@ -52,7 +53,7 @@ TEST(ReleaseQueueTest, LeasesThatCallsTakeAlongWakeNobodyEachTime) {
     return queue.Add(Kind::kLease, std::vector<uint64_t>{1}, now).sooner;
   };
   EXPECT_TRUE(add(kNow));
-  EXPECT_EQ(queue.TakeLeases().size(), 1U);  // Ahead of who was woken.
+  EXPECT_EQ(queue.TakeLeases().size(), 1U);  // Taken before the woken thread runs.
   absl::Time look = queue.NextLook(kNow);
   EXPECT_EQ(look, kNow + ReleaseQueue::kLinger);
   EXPECT_FALSE(add(kNow + absl::Microseconds(500)));
@@ -67,7 +68,7 @@ TEST(ReleaseQueueTest, WhoShouldHaveLookedAndDidNotIsToldAgain) {
   ReleaseQueue queue;
   queue.Add(Kind::kLease, std::vector<uint64_t>{1}, kNow);
   const absl::Time look = queue.NextLook(kNow);
-  // It woke at that time and turned to something else, which may keep it from here on.
+  // The thread woke at that time and did something else, which may take long.
   queue.TakeLeases();
   EXPECT_TRUE(queue.Add(Kind::kLease, std::vector<uint64_t>{3}, look + absl::Seconds(2)).sooner);
 }

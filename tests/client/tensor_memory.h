@@ -1,6 +1,6 @@
-// TensorMemory plays an inference engine's KV tensors for tests of the worker lanes: one
-// of plan_layouts.h in host memory, which the emulated device adopts. Around and between
-// the tensors lies memory that nobody may touch.
+// TensorMemory plays an inference engine's KV tensors for tests of the worker lanes: one layout of
+// plan_layouts.h in host memory, which the emulated device adopts. The memory around and between
+// the tensors must not be touched.
 #ifndef KVTIER_TESTS_CLIENT_TENSOR_MEMORY_H_
 #define KVTIER_TESTS_CLIENT_TENSOR_MEMORY_H_
 
@@ -17,10 +17,10 @@
 
 namespace kvtier::testing {
 
-// How long tests of lanes wait for a job.
+// Maximum time for which tests of lanes wait for a job.
 inline constexpr absl::Duration kLong = absl::Seconds(20);
 
-// `count` slots from `first` on.
+// Returns `count` slots from `first` on.
 inline std::vector<uint32_t> Slots(uint32_t first, size_t count) {
   std::vector<uint32_t> slots(count);
   std::iota(slots.begin(), slots.end(), first);
@@ -35,19 +35,19 @@ class TensorMemory {
 
   const Layout& layout() const { return layout_; }
   KvTensors tensors();
-  // A space of such blocks.
+  // Returns a space of such blocks.
   SpaceSpec space() const;
 
-  // Writes the KV of block `content` into the slot: every byte depends on all of
-  // content, layer, axis and place.
+  // Writes the KV of block `content` into the slot: every byte depends on all of content, layer,
+  // axis and place.
   void Compute(uint32_t slot, uint64_t content);
-  // Whether the slot's layers in [first, first + count) are those of `content`.
+  // Returns whether the slot's layers in [first, first + count) are those of `content`.
   bool Holds(uint32_t slot, uint64_t content, uint32_t first, uint32_t count) const;
   bool Holds(uint32_t slot, uint64_t content) const {
     return Holds(slot, content, 0, layout_.geometry.layers);
   }
   std::span<std::byte> run(uint64_t layer, uint64_t axis, uint32_t slot);
-  // All of it, with what is around the tensors.
+  // Returns the whole memory, including that around the tensors.
   std::span<std::byte> bytes() { return bytes_; }
 
  private:

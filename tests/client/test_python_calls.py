@@ -61,7 +61,7 @@ class Submitted(WithAgent):
         call = self.client.submit_match(self.asked())
         called, told = [], threading.Event()
         call.add_done_callback(called.append)
-        call.add_done_callback(lambda _: 1 // 0)  # Logged, and the next is called.
+        call.add_done_callback(lambda _: 1 // 0)  # Logged, and the next callback is called.
         call.add_done_callback(lambda _: told.set())
         self.assertEqual(called, [])
         with self.assertLogs("kvtier", "ERROR") as logged:
@@ -118,8 +118,8 @@ class Submitted(WithAgent):
         del call
         self.assertTrue(eventually(lambda: self.agent("leases") == "0"))
 
-    # gRPC aborts when one of its own threads drops the last channel, as the end of a call
-    # on them did. Only in a process without a server, so the C++ tests cannot show it.
+    # gRPC aborts when one of its own threads drops the last channel, as the end of a call on them once did. This occurs
+    # only in a process without a server, so the C++ tests cannot show it.
     def test_a_call_may_be_the_last_to_need_a_dead_agents_connection(self):
         for _ in range(100):
             self.agent("hang")
@@ -156,7 +156,7 @@ class Ends(WithAgent):
         gc.collect()
         self.assertTrue(all(call.done() for call in calls))
         gone = [weakref.ref(call) for call in calls]
-        calls.clear()  # Nothing holds them: neither the client's thread nor a cycle.
+        calls.clear()  # Nothing else holds them: neither the client's thread nor a cycle.
         self.assertEqual([call for call in gone if call() is not None], [])
 
     def test_a_callback_may_close_its_client(self):
@@ -178,7 +178,7 @@ class Ends(WithAgent):
         self.assertTrue(eventually(lambda: gone() is None))
         self.assertEqual(len(call.result(10)), 1)
 
-    # At the end of a program an interpreter that is going calls nobody back.
+    # At the end of a program the interpreter calls no callbacks any more.
     def test_a_program_may_end_with_calls_under_way(self):
         self.agent("hang")
         program = f"""

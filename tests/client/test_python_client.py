@@ -20,7 +20,7 @@ SPEC = {
     "model": "python-test", "weights_digest": bytes(range(200, 232)), "dtype": "float32",
     "layout": "layer,kv,token,head,dim", "layers": 1, "kv_heads": 1, "head_dim": 16,
     "tokens_per_block": 16, "block_bytes": BLOCK_BYTES}
-# What a loaded machine with two cores may add to a deadline, in seconds.
+# Time that a loaded machine with two cores may add to a deadline, in seconds.
 SLACK_S = 0.5
 
 
@@ -56,7 +56,7 @@ class FakeAgent:
 
 
 class OneProcess(unittest.TestCase):
-    # Both held the full Protobuf runtime once, and the second to be loaded aborted.
+    # Both once contained the full Protobuf runtime, and the second one to be loaded aborted.
     def test_the_c_library_loads_beside_the_module(self):
         library = ctypes.CDLL(os.environ["KVTIER_C_LIBRARY"])
         self.assertTrue(library.kvtier_open)
@@ -195,7 +195,7 @@ class ZeroCopy(WithAgent):
             self.assertIs(first[0], first[0])
 
     def test_slots_are_written_in_place(self):
-        # What is written through the view shows to readers, with nothing else done to it.
+        # Readers see bytes written through the view, without any further call.
         key = make_keys(0, 1)
         with self.client.reserve(self.space, key) as put:
             view = put[0]
@@ -228,7 +228,7 @@ class ZeroCopy(WithAgent):
         self.assertEqual(len(bytes(inner)), 10)  # Any bytes, but no fault.
 
     def address(self, view):
-        # ctypes refuses read-only memory, so by numpy where it is installed.
+        # ctypes refuses read-only memory, so numpy is used if it is installed.
         try:
             import numpy
         except ImportError:
@@ -239,7 +239,7 @@ class ZeroCopy(WithAgent):
 # 2 axes of 16 tokens: 1024 bytes raw, 640 in int8.
 CODEC_SPEC = {name: value for name, value in SPEC.items() if name != "block_bytes"} | {
     "dtype": "bfloat16", "codec": "int8"}
-ONE, NAN = b"\x80\x3f", b"\xc0\x7f"  # Of bf16.
+ONE, NAN = b"\x80\x3f", b"\xc0\x7f"  # Values in bf16.
 
 
 class Codecs(WithAgent):

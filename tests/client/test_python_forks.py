@@ -24,7 +24,7 @@ class Forks(WithAgent):
                 body()
                 code = 0
             finally:
-                # As at the end of a program: what is collected, then what is static.
+                # Does as the end of a program: collects objects, then runs static destructors.
                 self.client = None
                 gc.collect()
                 library = ctypes.CDLL(None)
@@ -49,8 +49,8 @@ class Forks(WithAgent):
         self.assertIn("forked", client.stats()["last_error"])
         client.close()
 
-    # One call in a forked child, and every call of the parent's was answered "UNKNOWN: Missing
-    # :authority header" for ever; a close() in the child ended the parent's session.
+    # After one call in a forked child, every call of the parent was once answered "UNKNOWN: Missing :authority header"
+    # for ever; a close() in the child ended the parent's session.
     def test_a_child_misses_and_its_parent_never_notices(self):
         self.put(make_keys(0, 2))
         with self.client.onboard(self.space, make_keys(0, 2)) as hit, \
@@ -109,7 +109,7 @@ class Forks(WithAgent):
         self.agent("resume")
         self.assertEqual([len(hit) for hit in call.result()], [2])
 
-    # Nothing of a client that was closed is left for a fork to spoil.
+    # A closed client leaves nothing that a fork could spoil.
     def test_a_child_of_a_process_that_closed_its_clients_opens_its_own(self):
         self.put(make_keys(0, 2))
         self.client.close()

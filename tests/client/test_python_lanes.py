@@ -183,7 +183,7 @@ class LanesTest(WithAgent):
         job = lanes.onboard(make_keys(0, 1), [0], timeout_s=LONG_S)
         resumed = threading.Thread(target=lambda: self.agent("resume"))
         resumed.start()
-        self.assertTrue(job.wait(LONG_S))  # With the GIL it would wait in vain.
+        self.assertTrue(job.wait(LONG_S))  # It would wait in vain if it held the GIL.
         resumed.join()
 
     def test_what_is_asked_back_is_never_published(self):

@@ -112,7 +112,7 @@ class Sequences(WithSpaces):
         hinted = Sequence(self.space, keys, conversation="session-1", turn=2, priority=0,
                           will_not_return=True, finish="tool_calls")
         plain = Sequence(self.other, keys)
-        # SHA-256 of "kvtier.conversation.v1session-1" begins so.
+        # SHA-256 of "kvtier.conversation.v1session-1" begins with these digits.
         sent = "41d4af322df572b6,2,0,1,2 none"
         for hit in self.client.onboard_sequences([hinted, plain]):
             hit.release()

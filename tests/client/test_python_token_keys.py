@@ -17,7 +17,7 @@ except ImportError:
     cbor2 = None
 
 COUNTING = list(range(32))
-# The keys of COUNTING in blocks of 16.
+# Keys of COUNTING in blocks of 16.
 PLAIN = ["51cb25a7b0db608c5e10ed9296f867d7c3fef15434d7db63e3f0bf3146cfafe1",
          "f892b67b8173b70780003b164bb183329fc53da81fae1ef479a1504bdaeee976"]
 VLLM = ["dc918a88b139e5afe60b88eda27508d4aee16c10fdc354791efea06206ac0749",

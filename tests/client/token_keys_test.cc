@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// 0, 1, 2, ...
+// Returns 0, 1, 2, ...
 std::vector<uint32_t> Counting(size_t tokens) {
   std::vector<uint32_t> ids(tokens);
   std::iota(ids.begin(), ids.end(), 0U);
@@ -44,7 +44,7 @@ std::string ErrorOf(const absl::StatusOr<std::vector<EngineKey>>& keys) {
   return std::string(keys.status().message());
 }
 
-// Known answers of the plain form: Python's hashlib and struct.
+// Known answers of the plain form, computed with Python's hashlib and struct.
 TEST(PlainTokenKeysTest, KeysAreTheKnownAnswers) {
   EXPECT_THAT(HexOf(HashTokens(TokenHash::Plain(), 16, IdsOf(Counting(32)))),
               ElementsAre("51cb25a7b0db608c5e10ed9296f867d7c3fef15434d7db63e3f0bf3146cfafe1",
@@ -56,8 +56,8 @@ TEST(PlainTokenKeysTest, KeysAreTheKnownAnswers) {
               ElementsAre("cfaaed80ecbe671f8e08e0ede51e4a65345624d84aea47ce46d3edd960bf66d5"));
 }
 
-// Known answers of vLLM's form: published ones of its own, and Python's hashlib over an encoder of
-// CBOR of a few lines.
+// Known answers of vLLM's form: some that vLLM published, and some computed with Python's hashlib
+// over a CBOR encoder of a few lines.
 TEST(VllmTokenKeysTest, KeysAreTheKnownAnswers) {
   EXPECT_THAT(HexOf(HashTokens(TokenHash::Vllm(), 16, IdsOf(Counting(32)))),
               ElementsAre("dc918a88b139e5afe60b88eda27508d4aee16c10fdc354791efea06206ac0749",
@@ -135,7 +135,7 @@ TEST(TokenKeysTest, AKeyNamesTheWholePrefixAndTheExtra) {
     const auto two = HashTokens(hash, 16, IdsOf(other));
     for (size_t i = 0; i < 3; ++i) EXPECT_FALSE((*one)[i] == (*two)[i]) << i;
   }
-  // What follows the tokens of a block cannot pass for more tokens.
+  // Bytes that follow the tokens of a block cannot pass for more tokens.
   const std::vector<uint32_t> four = {1, 2, 3, 4};
   const std::vector<uint32_t> three = {1, 2, 3};
   EXPECT_NE(HexOf(HashTokens(TokenHash::Plain(std::string("\4\0\0\0", 4)), 3, IdsOf(three))),
@@ -173,7 +173,7 @@ TEST(TokenKeysTest, ErrorsNameTheFieldAndTheValue) {
               AllOf(HasSubstr("tokens[1]"), HasSubstr("4294967296")));
 }
 
-// It is nobody's key yet, so nobody has looked at it.
+// The token is part of no key yet, so it has not been checked.
 TEST(TokenKeysTest, ATokenOfAPartialBlockIsNotLookedAt) {
   const std::vector<int32_t> tokens = {1, 2, -1};
   EXPECT_THAT(HexOf(HashTokens(TokenHash::Plain(), 4, IdsOf(tokens))), IsEmpty());

@@ -1,4 +1,4 @@
-// Worker lanes of spaces with a codec: encoded and decoded on the way, between engines that
+// Tests worker lanes in spaces with a codec: encoded and decoded on the way, between engines that
 // differ in the order of tokens and heads.
 #include <gtest/gtest.h>
 
@@ -87,8 +87,8 @@ TEST_F(WorkerPoolCodecTest, AllLayersOfAnEncodingAreThereAtTheEnd) {
   EXPECT_EQ(by_token_.Read(4), ThereAndBack(spec, GaussianValues(kCodecShape, 1, 30)));
 }
 
-// More batches than a job has outcomes of at a time: what became of each block is still its
-// own.
+// The job has more batches than it has outcomes at a time, and each block must still get its own
+// outcome.
 TEST(WorkerPoolLongJobTest, ALongJobGoesInPartsAndLosesNoBlock) {
   constexpr size_t kBlocks = OutcomeSlab::kJobBatches * kMaxBatchBlocks + 100;
   constexpr size_t kOdd = kBlocks - 3;
@@ -110,13 +110,13 @@ TEST(WorkerPoolLongJobTest, ALongJobGoesInPartsAndLosesNoBlock) {
   }
 }
 
-// A job pins nothing: on a GPU that waits for what runs, and so does letting go of it.
+// A job pins nothing, because on a GPU pinning waits for running work, and so does unpinning.
 TEST_F(WorkerPoolCodecTest, OutcomesAreOfOneSlabAndComeBackEmpty) {
   constexpr auto kOut = CopyDirection::kDeviceToHost;
   constexpr size_t kAll = OutcomeSlab::kJobs * OutcomeSlab::kJobBatches;
   rig_.OnDevice([&](FaultyDevice& device) {
     const auto slab = *OutcomeSlab::Pin(&device);
-    device.Lose();  // Which pins nothing any more.
+    device.Lose();  // A lost device pins nothing any more.
     EXPECT_EQ(OutcomeSlab::Pin(&device).status().code(), absl::StatusCode::kUnavailable);
     {
       const OutcomeSlab::Lent outcomes = *slab->Lend(kOut, kAll);

@@ -1,5 +1,5 @@
-// What a worker's lanes do when the device, the agent or the compute fails them: a miss,
-// nothing published, nothing kept.
+// Tests what a worker's lanes do when the device, the agent or the compute fails: a miss, nothing
+// published, nothing kept.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ class WorkerPoolFailureTest : public ::testing::Test {
   auto Onboard(PlanOrder order = PlanOrder::kWhole) {
     return pool_->Onboard({TestKeys(1, 8), Slots(8, 8)}, {.order = order});
   }
-  // Starts one that holds its lease while the lane stands still.
+  // Starts an onboard that holds its lease while the lane is stalled.
   std::shared_ptr<LaneJob> OnboardStalled() {
     rig_.OnDevice([](FaultyDevice& device) { device.Stall(Lane::kOnboard); });
     auto job = Onboard(PlanOrder::kLayerWise);
@@ -86,8 +86,8 @@ TEST_F(WorkerPoolFailureTest, AnOnboardWhoseCopyFailsIsNotBelievedAndReleasesIts
   EXPECT_EQ(BlocksOf(Onboard(PlanOrder::kLayerWise)), 8U);
 }
 
-// A stray write after the commit: host memory no longer has what was put. The device sums blocks
-// that come whole, the lanes' thread those that come layer by layer.
+// After the commit a stray write changes host memory. The device sums blocks that come whole; the
+// lanes' thread sums those that come layer by layer.
 TEST_F(WorkerPoolFailureTest, AnOnboardOfBytesThatChangedIsNotBelievedAndTheAgentIsTold) {
   ASSERT_EQ(BlocksOf(Offload()), 8U);
   Client& client = rig_.client();
@@ -123,13 +123,14 @@ TEST_F(WorkerPoolFailureTest, ALostDeviceEndsWhatRunsAndWhatComes) {
             absl::StatusCode::kUnavailable);
 }
 
-// Given back, they would be another worker's, and the device wrote into its block.
+// If they were given back, another worker would get them, and the device would write into its
+// block.
 TEST_F(WorkerPoolFailureTest, SlotsThatALostDeviceMayStillWriteAreNotGivenBack) {
   rig_.OnDevice([](FaultyDevice& device) { device.LoseInCopy(kOut, 1); });
   EXPECT_EQ(EndOf(Offload()).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(EndOf(pool_->Offload({TestKeys(50, 1), Slots(0, 1)})).code(),
             absl::StatusCode::kUnavailable);
-  // Behind what was released: only what the device had refused.
+  // Comes after the releases: only the blocks that the device had refused were given back.
   EXPECT_TRUE(Eventually([&] { return rig_.agent().Counts().reservations == 8; }));
   pool_.reset();
   EXPECT_EQ(rig_.agent().Counts().reservations, 8U);
@@ -172,7 +173,7 @@ TEST_F(WorkerPoolFailureTest, AfterAReconnectionTheNewMemoryIsPinnedAndTheOldLet
   EXPECT_TRUE(memory_.Holds(15, 7));
 }
 
-// Page-locking an arena takes seconds, in which the lanes have copies to make.
+// Page-locking an arena takes seconds, during which the lanes must make copies.
 TEST_F(WorkerPoolFailureTest, CopiesGoOnWhileTheNextSessionsMemoryIsPinned) {
   ASSERT_EQ(BlocksOf(Offload()), 8U);
   const auto job = OnboardStalled();
@@ -217,7 +218,7 @@ TEST_F(WorkerPoolFailureTest, JobsAreBoundedInEachDirection) {
   EXPECT_EQ(BlocksOf(Offload()), 0U) << "a job's place is free when it is done";
 }
 
-// Its destructors waited for a thread that the child does not have.
+// The destructors once waited for a thread that the child does not have.
 TEST_F(WorkerPoolFailureTest, AForkedChildDropsPoolAndLanesWithoutWaiting) {
   const auto stalled = OnboardStalled();
   const pid_t child = fork();
@@ -243,7 +244,7 @@ TEST_F(WorkerPoolFailureTest, APoolWaitsForItsJobs) {
   EXPECT_EQ(job->layers_ready(), kSize.layers);
 }
 
-// Its leases last for 30 ms.
+// Fixture whose leases last for 30 ms.
 class ShortLeaseTest : public WorkerPoolFailureTest {
  protected:
   ShortLeaseTest() : WorkerPoolFailureTest({.lease = absl::Milliseconds(30)}) {}

@@ -1,6 +1,6 @@
-// The worker's lanes beside its compute, under the access checker: whole, layer by layer
-// and encoded, each world by a seed. Threads and the agent's answers take the time they
-// take, so a seed draws the same jobs again and not the same interleaving.
+// Runs the worker's lanes beside its compute, under the access checker: whole, layer by layer and
+// encoded, each world with a seed. Threads and the agent's answers take varying times, so a seed
+// gives the same jobs again but not the same interleaving.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,24 +31,25 @@ using testing::TensorMemory;
 using testing::TestKeys;
 using testing::ThereAndBack;
 
-constexpr uint64_t kGranule = 512;  // No two runs share one.
+constexpr uint64_t kGranule = 512;  // No two runs share a granule.
 constexpr testing::LayoutSize kSize = {.layers = 4, .slots = 8, .run_bytes = 8 << 10, .start = 0};
 constexpr int kRounds = 4;
-constexpr uint32_t kMaxBlocks = 4;  // Of a job: the first slots go out, the others come in.
+// Number in a job: offloads use the first slots, onboards the others.
+constexpr uint32_t kMaxBlocks = 4;
 
-// One edge of those that hold jobs and compute apart.
+// Wait to leave out, of those that keep jobs and compute apart.
 enum class LeftOut {
   kNothing,
   kComputeMark,  // An offload begins before the compute that writes its blocks has ended.
   kLayerMark,    // Attention does not wait for the layer that it reads.
-  kReaders,      // An onboard begins while attention reads the blocks that were there.
+  kReaders,      // An onboard begins while attention still reads the old blocks.
 };
 
 struct Counts {
   uint64_t whole = 0, layer_wise = 0, encoded = 0, offloads = 0;
 };
 
-// An engine's memory, its lanes and its compute.
+// Engine is an engine's memory, its lanes and its compute.
 class Engine {
  public:
   struct Content {
@@ -85,7 +86,7 @@ class Engine {
     return kernel;
   }
 
-  // What went out last, and comes back in the next round.
+  // Blocks that were offloaded last, and come back in the next round.
   uint64_t first = 0;
   uint32_t blocks = 0;
 
@@ -114,7 +115,7 @@ class LanesWorld {
   }
 
   void Run() {
-    // On a machine that does much else the first try may come to nothing.
+    // On a busy machine the first try may fail.
     ASSERT_TRUE(testing::Await(absl::Seconds(10), [this] {
       return rig_.client().connected() && rig_.client().Stats().breaker == "closed";
     }));
@@ -152,7 +153,7 @@ class LanesWorld {
  private:
   enum Word : size_t { kComputed, kAttended };
   uint32_t Below(size_t bound) { return static_cast<uint32_t>(random_() % bound); }
-  // Waits as a worker does that goes on only behind its compute.
+  // Waits like a worker that goes on only after its compute.
   bool Reached(Word word, uint64_t value) {
     return testing::Eventually([&] {
       rig_.lanes().Poll();
@@ -167,7 +168,7 @@ class LanesWorld {
     EXPECT_TRUE(device.Launch(std::move(kernel)).ok());
   }
 
-  // New blocks are computed and go out, while the last ones come in and are attended to.
+  // Computes new blocks and offloads them, while the last ones are onboarded and attended to.
   void Round(Engine* engine) {
     const uint32_t blocks = 1 + Below(kMaxBlocks);
     const uint64_t first = next_content_ += 100;
@@ -180,7 +181,7 @@ class LanesWorld {
       behind.after = {.word = page_->word(kComputed), .value = computed_, .keep = page_};
     }
     const auto out = engine->pool().Offload({TestKeys(first, blocks), Slots(0, blocks)}, behind);
-    // The second time over what attention may still read.
+    // The second time it overwrites blocks that attention may still read.
     for (uint32_t left = 1 + Below(2); left > 0 && engine->blocks > 0; --left) ComeBack(engine);
     EXPECT_EQ(BlocksOf(out), blocks);
     ++counts_.offloads;
@@ -228,11 +229,11 @@ class LanesWorld {
   uint64_t next_content_ = 0;
   uint64_t computed_ = 0;
   uint64_t attended_ = 0;
-  uint64_t wrong_ = 0;  // Of the lanes' thread.
+  uint64_t wrong_ = 0;  // Lanes' thread only.
   Counts counts_;
 };
 
-// Real time passes in these, about 45 ms in each.
+// Real time passes in these worlds, about 45 ms in each.
 uint64_t SeedCount() {
   return testing::FromEnvironment("KVTIER_ORDER_SEEDS", testing::kSanitized ? 10 : 1000);
 }
@@ -256,7 +257,8 @@ TEST(WorkerPoolOrderTest, NoAccessIsUnorderedAndNoBlockIsWrongOnAnySeed) {
   EXPECT_GE(sum.whole + sum.layer_wise, SeedCount());
 }
 
-// What is left out shows in some of a few worlds, and not in each: time passes between.
+// A wait that is left out causes a race in some of a few worlds, not in each, because time passes
+// between.
 bool Caught(LeftOut left_out, const std::string& race, const std::string& against) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     LanesWorld world(seed, left_out);

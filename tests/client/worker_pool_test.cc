@@ -25,10 +25,11 @@ using testing::TensorMemory;
 using testing::TestKeys;
 
 constexpr LayoutSize kSmall = {.layers = 3, .slots = 8, .run_bytes = 1536, .start = 64};
-// 128 KiB a layer: eight blocks are a MiB a layer, and two layers are waited for together.
+// A layer has 128 KiB a block: eight blocks are a MiB a layer, and two layers are waited for
+// together.
 constexpr LayoutSize kLarge = {.layers = 8, .slots = 16, .run_bytes = 64 << 10, .start = 0};
 
-// Linux wakes a thread up to 50 us late otherwise, and the link waits (lane_depth.h).
+// Otherwise Linux wakes a thread up to 50 us late, and the link waits (lane_depth.h).
 TEST(WorkerLanesTest, TheThreadThatPollsIsWokenInTime) {
   LanesRig rig;
   EXPECT_EQ(rig.lanes().On([] { return prctl(PR_GET_TIMERSLACK); }), 1);
@@ -52,7 +53,7 @@ TEST(WorkerPoolTest, BlocksOfOneLayoutComeBackInEveryOtherAndNothingElseIsTouche
       EXPECT_EQ(BlocksOf(there->Offload({keys, out})), 3U) << source.layout().name;
       EXPECT_EQ(BlocksOf(back->Onboard({keys, in})), 3U) << target.layout().name;
       EXPECT_TRUE(std::ranges::equal(source.bytes(), before));
-      // The same tensors, untouched but for the three blocks.
+      // Same tensors, unchanged except for the three blocks.
       TensorMemory expected(to, kSmall);
       for (size_t i = 0; i < 3; ++i) expected.Compute(in[i], i);
       EXPECT_TRUE(std::ranges::equal(target.bytes(), expected.bytes()))
@@ -88,7 +89,7 @@ TEST(WorkerPoolTest, WhatIsCachedAlreadyIsNotCopiedAgain) {
   EXPECT_TRUE(memory.Holds(2, 7) && memory.Holds(3, 9));
 }
 
-// A device's time that goes on only when the test says so.
+// SteppedClock is a device's time that advances only when the test says so.
 class SteppedClock final : public Clock {
  public:
   absl::Time Now() const override { return absl::UnixEpoch() + absl::Nanoseconds(now_.load()); }
@@ -105,7 +106,7 @@ TEST(WorkerPoolTest, LayersBecomeReadyOneByOneAndEachHoldsItsBytes) {
   const auto step = [&] {
     time.Pass(absl::Microseconds(5));
     rig.lanes().Poll();
-    rig.OnDevice([](FaultyDevice&) {});  // Has polled.
+    rig.OnDevice([](FaultyDevice&) {});  // The device has been polled after this.
   };
   TensorMemory memory(testing::PerLayerLayout, kLarge);
   const auto pool = rig.Register(&memory);
@@ -134,7 +135,7 @@ TEST(WorkerPoolTest, LayersBecomeReadyOneByOneAndEachHoldsItsBytes) {
   EXPECT_EQ((*job)->layers_ready(), kLarge.layers);
 }
 
-// What waits for the mark of a submitted layer waits for the device alone.
+// A wait for the mark of a submitted layer depends on the device alone.
 TEST(WorkerPoolTest, LayersAreSubmittedAheadOfTheirBytes) {
   LanesRig rig;
   TensorMemory memory(testing::PerLayerLayout, kLarge);
@@ -142,7 +143,7 @@ TEST(WorkerPoolTest, LayersAreSubmittedAheadOfTheirBytes) {
   for (uint32_t slot = 0; slot < 8; ++slot) memory.Compute(slot, slot);
   ASSERT_EQ(BlocksOf(pool->Offload({TestKeys(1, 8), Slots(0, 8)})), 8U);
   std::shared_ptr<LaneJob> job;
-  rig.OnDevice([&](FaultyDevice& device) {  // So that the job does not begin meanwhile.
+  rig.OnDevice([&](FaultyDevice& device) {  // Keeps the job from beginning meanwhile.
     device.Stall(Lane::kOnboard);
     job = *pool->Onboard({TestKeys(1, 8), Slots(8, 8)}, {.order = PlanOrder::kLayerWise});
     EXPECT_EQ(job->layers_submitted(), 0U);
@@ -173,8 +174,8 @@ TEST(WorkerPoolTest, AJobThatIsNotLayerWiseTellsNoLayers) {
   EXPECT_EQ((*job)->coming(), 1U);
 }
 
-// Compute writes the blocks, and later attends to each layer behind its mark; the checker
-// sees every access of the lanes and of compute.
+// Compute writes the blocks, and later attends to each layer after its mark; the checker sees every
+// access of the lanes and of compute.
 TEST(WorkerPoolTest, ComputeOnTheDeviceWaitsForALayerAndNothingRaces) {
   AccessChecker checker(4096);
   EmulatedDevice::Options options;
@@ -233,7 +234,7 @@ TEST(WorkerPoolTest, ComputeOnTheDeviceWaitsForALayerAndNothingRaces) {
   });
 }
 
-// The same without the edge that OffloadOptions::after is.
+// Does the same without the wait of OffloadOptions::after.
 TEST(WorkerPoolTest, AnOffloadThatDoesNotWaitForItsComputeIsARace) {
   AccessChecker checker(4096);
   EmulatedDevice::Options options;
@@ -259,7 +260,7 @@ TEST(WorkerPoolTest, AMissReleasesWhoWaitsForItsLayers) {
   LanesRig rig;
   TensorMemory memory(testing::PerLayerLayout, kSmall);
   const auto pool = rig.Register(&memory);
-  // More than there are words: each serves one job after the other.
+  // There are more jobs than words: each word serves one job after another.
   for (int i = 0; i < 70; ++i) {
     const auto job = pool->Onboard({TestKeys(1, 1), Slots(0, 1)}, {.order = PlanOrder::kLayerWise});
     EXPECT_EQ(BlocksOf(job), 0U);

@@ -1,6 +1,6 @@
-// Agents report to a coordinator over a link that loses, repeats and delays, while
-// both sides restart. The reference remembers what each incarnation held at each
-// position of its stream; whatever the coordinator trusts must be exactly that.
+// Agents report to a coordinator over a link that loses, repeats and delays, while both sides
+// restart. The reference remembers what each incarnation held at each position of its stream;
+// whatever the coordinator trusts must be exactly that.
 #include <cstdlib>
 #include <deque>
 #include <map>
@@ -20,17 +20,17 @@ namespace {
 using namespace ::kvtier::testing;  // NOLINT: builders of this folder.
 
 constexpr int kAgents = 5;
-// One more agent says that it is node 0.
+// Number of the node whose name one more agent claims.
 constexpr int kTwinOf = 0;
-constexpr uint64_t kTwinEpochs = 1000;  // Its epochs begin here.
+constexpr uint64_t kTwinEpochs = 1000;  // First of its epochs.
 constexpr uint64_t kKeys = 60;
-constexpr size_t kChunk = 7;  // Deltas of one report.
+constexpr size_t kChunk = 7;  // Number of deltas in one report.
 
 using Copy = std::pair<uint64_t, Tier>;  // Key number and tier.
 using Holding = std::set<Copy>;
 
-// The least that follows the protocol: numbers that never go back within an
-// incarnation, a queue of what is not acknowledged, a snapshot when asked for one.
+// ModelAgent is a minimal agent that follows the protocol: numbers that never go back within an
+// incarnation, a queue of deltas that are not acknowledged, a snapshot on request.
 class ModelAgent {
  public:
   explicit ModelAgent(int number, uint64_t epoch = 0) : number_(number), epoch_(epoch) {
@@ -75,7 +75,7 @@ class ModelAgent {
 
   int number() const { return number_; }
   const Holding& held() const { return held_; }
-  // What incarnation `epoch` held when its stream was at `position`.
+  // Returns what incarnation `epoch` held when its stream was at `position`.
   const Holding& PastAt(uint64_t epoch, uint64_t position) { return past_.at({epoch, position}); }
 
  private:
@@ -100,7 +100,7 @@ class ModelAgent {
   uint64_t next_number_ = 0;
   uint64_t snapshot_begin_ = 0;
   uint64_t snapshot_end_ = 0;
-  bool begun_ = false;  // The coordinator answered the snapshot's first report,
+  bool begun_ = false;  // Whether the coordinator answered the snapshot's first report,
   bool ended_ = false;  // and its last.
   std::deque<Delta> queue_;
   Holding held_;
@@ -123,7 +123,7 @@ class World {
     } else if (what < 900) {
       Send(agent);
     } else if (what < 960 && !sent_.empty()) {
-      // A report from any time arrives once more; nobody waits for its answer.
+      // An old report arrives once more; nobody waits for its answer.
       coordinator_->OnReport(sent_[random_() % sent_.size()]).IgnoreError();
     } else if (what < 970) {
       agent.Restart();
@@ -136,8 +136,8 @@ class World {
     CheckWhatIsTrusted();
   }
 
-  // No more faults: every agent reports until it has nothing to say. Of two agents of one name
-  // one is followed, without end.
+  // Ends the faults: every agent reports until it has nothing to say. Of two agents of one name one
+  // is followed, without end.
   void Settle() {
     for (int round = 0; round < 200; ++round) Round();
     const CoordinatorView settled = coordinator_->snapshot();
@@ -171,7 +171,7 @@ class World {
       if (reply.ok()) agent.OnReply(*reply);
     }
   }
-  // The one that speaks for the node.
+  // Returns the agent that speaks for the node.
   ModelAgent& AgentOf(const NodeView& view) {
     if (view.epoch.value > kTwinEpochs) return agents_.back();
     return agents_[std::atoi(view.id.str().substr(5).c_str())];
@@ -180,10 +180,10 @@ class World {
   void Send(ModelAgent& agent) {
     const Report report = agent.NextReport();
     sent_.push_back(report);
-    if (random_() % 5 == 0) return;  // Lost on its way.
+    if (random_() % 5 == 0) return;  // The report is lost.
     const absl::StatusOr<ReportReply> reply = coordinator_->OnReport(report);
     if (!reply.ok()) {
-      // Another agent of its name was heard, or a report of one of before.
+      // Another agent of its name reported, or this is an old report.
       ASSERT_TRUE(absl::IsFailedPrecondition(reply.status())) << reply.status();
       return;
     }
@@ -211,8 +211,8 @@ class World {
           << view.id.str() << " at " << PositionOf(view);
     }
   }
-  // The coordinator's position in a live node's stream, asked for with a report
-  // that is too old to change anything.
+  // Returns the coordinator's position in a live node's stream, found with a report that is too old
+  // to change anything.
   uint64_t PositionOf(const NodeView& view) {
     Report probe = DeltasOf(0, coordinator_->epoch(), 0, {});
     probe.node = view.id;
@@ -231,7 +231,7 @@ class World {
 };
 
 TEST(CoordinatorModel, TrustsOnlyWhatANodeHeldAtThatPointOfItsStream) {
-  SetLogLevel(LogLevel::kError);  // It warns of the twins.
+  SetLogLevel(LogLevel::kError);  // Hides warnings about the twins.
   // KVTIER_TEST_SEED=n replays one seed.
   const char* const chosen = std::getenv("KVTIER_TEST_SEED");
   const uint32_t first = chosen != nullptr ? std::atoi(chosen) : 1;

@@ -1,4 +1,4 @@
-// The services as agents and operators meet them: a real channel over loopback.
+// Tests the services as agents and operators use them: over a real channel on loopback.
 #include "coordinator/coordinator_service.h"
 
 #include <chrono>

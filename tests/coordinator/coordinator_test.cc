@@ -16,7 +16,7 @@ constexpr Epoch kEpoch{42};
 
 class CoordinatorTest : public ::testing::Test {
  protected:
-  // How many of `keys` are located for `asker`.
+  // Returns how many of `keys` are located for `asker`.
   size_t Located(int asker, const std::vector<uint64_t>& keys) {
     std::vector<BlockKey> block_keys;
     for (const uint64_t key : keys) block_keys.push_back(TestBlockKey(key));
@@ -68,7 +68,8 @@ TEST_F(CoordinatorTest, ANodeThatKnowsLessIsToldOfTheTenants) {
   }
 }
 
-// One that lost its settings says nothing until an operator does, and is believed then.
+// A coordinator that lost its settings sends none until an operator sets some, and then nodes
+// accept them.
 TEST_F(CoordinatorTest, TheNextVersionIsLaterThanWhatAnyNodeKnows) {
   EXPECT_EQ(coordinator_.NextTenantsVersion(), 1);
   Report report = SnapshotOf(1, {});
@@ -132,7 +133,7 @@ TEST_F(CoordinatorTest, AGapLosesTheNodeUntilItsNextSnapshot) {
   EXPECT_EQ(StateOf(1), NodeState::kSyncing);
   EXPECT_EQ(Located(2, {1}), 0);
   EXPECT_EQ(Located(2, {3}), 0);
-  EXPECT_TRUE(Tell(DeltasOf(1, kEpoch, 1, {AddOf(2)})).resync);  // Too late for that.
+  EXPECT_TRUE(Tell(DeltasOf(1, kEpoch, 1, {AddOf(2)})).resync);  // Too late for a snapshot.
   Report snapshot = SnapshotOf(1, {AddOf(2)});
   snapshot.first_sequence = 3;
   EXPECT_FALSE(Tell(snapshot).resync);
@@ -167,15 +168,15 @@ TEST_F(CoordinatorTest, ANewIncarnationVoidsWhatTheLastOneHeld) {
   EXPECT_EQ(Located(2, {3}), 1);
 }
 
-// A report of another agent of node 1, which started later.
+// Makes a report of another agent of node 1, which started later.
 Report OfTwin(Report report) {
   report.node_epoch = {2};
   report.address = "10.0.0.99:7301";
   return report;
 }
 
-// Each report of the one made the coordinator forget the other and ask for a snapshot, for ever,
-// and no line in a log said so.
+// Each report of one agent once made the coordinator forget the other and request a snapshot, for
+// ever, and no line in a log said so.
 TEST_F(CoordinatorTest, TwoAgentsOfOneNameDoNotUndoEachOthersReports) {
   Tell(SnapshotOf(1, {AddOf(1)}));
   Tell(OfTwin(SnapshotOf(1, {AddOf(2)})));
@@ -200,7 +201,7 @@ TEST_F(CoordinatorTest, ATwinIsToldOfForAMinuteAfterItsLastReport) {
   Tell(SnapshotOf(1, {}));
   Tell(OfTwin(SnapshotOf(1, {})));
   EXPECT_FALSE(coordinator_.OnReport(DeltasOf(1, kEpoch, 0, {})).ok());
-  EXPECT_EQ(twin(), "");  // It may have been under way when its agent ended.
+  EXPECT_EQ(twin(), "");  // It may have been in flight when its agent ended.
   EXPECT_FALSE(coordinator_.OnReport(DeltasOf(1, kEpoch, 0, {})).ok());
   EXPECT_EQ(twin(), "10.0.0.1:7301");
   clock_.Advance(absl::Seconds(60));
@@ -255,7 +256,7 @@ TEST_F(CoordinatorTest, ASilentNodeIsNotLocatedFromTheTimeoutOn) {
   Tell(SnapshotOf(1, {AddOf(1)}));
   clock_.Advance(absl::Seconds(5));
   EXPECT_EQ(Located(2, {1}), 1);
-  clock_.Advance(absl::Nanoseconds(1));  // Whether or not Tick() ran.
+  clock_.Advance(absl::Nanoseconds(1));  // Independent of Tick().
   EXPECT_EQ(Located(2, {1}), 0);
   EXPECT_EQ(StateOf(1), NodeState::kSilent);
 }
@@ -304,7 +305,7 @@ TEST_F(CoordinatorTest, ANodeBeyondTheLimitIsRefusedAndCounted) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(refused.status().message()), ::testing::HasSubstr("node-4"));
   EXPECT_EQ(coordinator_.snapshot().stats.refused_nodes, 1);
-  EXPECT_TRUE(coordinator_.OnReport(SnapshotOf(3, {})).ok());  // Known: still welcome.
+  EXPECT_TRUE(coordinator_.OnReport(SnapshotOf(3, {})).ok());  // A known node is still accepted.
   coordinator_.Audit();
 }
 

@@ -14,7 +14,7 @@ using ::kvtier::testing::TestBlockKey;
 
 bool Anyone(NodeIndex) { return true; }
 
-// Enough calls to have swept every shard once.
+// Calls Sweep() often enough to sweep every shard once.
 void SweepAll(Directory& directory) {
   for (size_t i = 0; i < Directory::kShards; ++i) directory.Sweep();
 }
@@ -44,7 +44,7 @@ TEST(Directory, RemoveTakesOneTierAndThenTheKey) {
   directory.Remove(TestBlockKey(1), node, Tier::kDisk);
   EXPECT_EQ(directory.Find(TestBlockKey(1)).size, 0);
   EXPECT_EQ(directory.keys(), 0);
-  directory.Remove(TestBlockKey(1), node, Tier::kDisk);  // Not known: ignored.
+  directory.Remove(TestBlockKey(1), node, Tier::kDisk);  // Unknown, so ignored.
   directory.Audit();
 }
 
@@ -57,7 +57,7 @@ TEST(Directory, RefusesAndCountsTheKeyBeyondItsLimit) {
   directory.Add(TestBlockKey(3), node, Tier::kHost);
   EXPECT_EQ(directory.refusals().keys, 1);
   EXPECT_EQ(directory.keys(), 2);
-  directory.Add(TestBlockKey(2), node, Tier::kDisk);  // A known key still learns.
+  directory.Add(TestBlockKey(2), node, Tier::kDisk);  // The key is known, so its holder is added.
   EXPECT_TRUE(directory.Find(TestBlockKey(2)).entries[0].Has(Tier::kDisk));
   directory.Remove(TestBlockKey(1), node, Tier::kHost);
   directory.Add(TestBlockKey(3), node, Tier::kHost);
@@ -101,8 +101,8 @@ TEST(Directory, RetireForgetsAtOnceAndSweepGivesTheRoomBack) {
   directory.Audit();
 }
 
-// An index given out again too early would make what its last node held the new
-// node's: an overcount that nothing repairs.
+// If an index were reused too early, entries of its last node would count for the new node: an
+// overcount that nothing repairs.
 TEST(Directory, ARetiredIndexIsNotReusedBeforeItsLastEntryIsSwept) {
   Directory directory(100000);
   for (size_t round = 0; round < 3 * Directory::kShards; ++round) {
@@ -132,7 +132,7 @@ TEST(Directory, OnlyUsableNodesHold) {
   EXPECT_EQ(directory.FindUsable(TestBlockKey(4), Anyone).size, 0);
 }
 
-// Random adds, removes and retirements against a map, across every list length.
+// Compares random adds, removes and retirements with a map, across every list length.
 TEST(Directory, AgreesWithAPlainMap) {
   for (uint32_t seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);

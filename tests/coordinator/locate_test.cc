@@ -28,7 +28,7 @@ HolderSet Holders(std::initializer_list<Copy> copies) {
   return holders;
 }
 
-// The first holder of each block.
+// Returns the first holder of each block.
 std::vector<NodeIndex> Leaders(const std::vector<RankedHolders>& ranked) {
   std::vector<NodeIndex> leaders;
   for (const RankedHolders& holders : ranked) leaders.push_back(holders.front().node);
@@ -65,8 +65,8 @@ TEST(RankHolders, ARunIsCountedFromTheBlockOnAndEndsAtAGap) {
   EXPECT_THAT(Leaders(RankHolders(run, kAsker)), ElementsAre(kA, kA, kA, kC, kC));
 }
 
-// Always changing to the farthest-reaching node would ask A, B, C and D; staying
-// until it must change asks A and D only.
+// Always changing to the farthest-reaching node would ask A, B, C and D; staying as long as
+// possible asks A and D only.
 TEST(RankHolders, TheAskerChangesPeersOnlyWhereItMust) {
   const std::vector<HolderSet> run = {Holders({{kA}}),
                                       Holders({{kA}, {kB}}),
@@ -92,7 +92,7 @@ TEST(RankHolders, EqualHoldersAreSpreadOverAskers) {
   for (uint64_t asker = 0; asker < 64; ++asker) {
     const std::vector<NodeIndex> leaders = Leaders(RankHolders(run, asker));
     EXPECT_EQ(std::set(leaders.begin(), leaders.end()).size(), 1);
-    EXPECT_EQ(leaders, Leaders(RankHolders(run, asker)));  // The same each time.
+    EXPECT_EQ(leaders, Leaders(RankHolders(run, asker)));  // Same each time.
     first.insert(leaders.front());
   }
   EXPECT_EQ(first.size(), 4);

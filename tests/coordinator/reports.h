@@ -1,4 +1,4 @@
-// Reports, keys and a clock for the coordinator's tests.
+// Holds reports, keys and a clock for the coordinator's tests.
 #ifndef KVTIER_TESTS_COORDINATOR_REPORTS_H_
 #define KVTIER_TESTS_COORDINATOR_REPORTS_H_
 
@@ -24,7 +24,7 @@ class ManualClock final : public Clock {
 
 inline NodeId TestNode(int number) { return *NodeId::FromString(absl::StrCat("node-", number)); }
 
-// Spread as HMACs are: both words are splitmix64 outputs.
+// Returns a key as spread as HMACs are: both words are splitmix64 outputs.
 inline BlockKey TestBlockKey(uint64_t number) {
   const auto word = [](uint64_t counter) {
     uint64_t z = counter * 0x9e3779b97f4a7c15;
@@ -42,7 +42,7 @@ inline Delta RemoveOf(uint64_t key, Tier tier = Tier::kHost) {
   return {.kind = Delta::Kind::kRemove, .tier = tier, .key = TestBlockKey(key)};
 }
 
-// A whole snapshot in one report, from sequence 0: what a fresh agent sends.
+// Returns a whole snapshot in one report, from sequence 0, as a fresh agent sends it.
 inline Report SnapshotOf(int node, std::vector<Delta> deltas, uint64_t node_epoch = 1) {
   return {.node = TestNode(node),
           .node_epoch = {node_epoch},
@@ -52,7 +52,7 @@ inline Report SnapshotOf(int node, std::vector<Delta> deltas, uint64_t node_epoc
           .snapshot_end = true};
 }
 
-// `deltas` at `first_sequence`; none: a heartbeat.
+// Returns a report of `deltas` at `first_sequence`; without deltas it is a heartbeat.
 inline Report DeltasOf(int node, Epoch coordinator, uint64_t first_sequence,
                        std::vector<Delta> deltas) {
   return {.node = TestNode(node),

@@ -77,7 +77,8 @@ TEST_F(SettingsStoreTest, EachLimitHoldsAndOneBeyondIsRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("node_timeout_ms")) << value;
   }
   EXPECT_TRUE(store->Set("forget_after_ms", "5000").ok());
-  // Forgotten before it is silent: makes no sense, in either order of setting.
+  // A node would be forgotten before it is silent, which makes no sense, in either order of
+  // setting.
   EXPECT_FALSE(store->Set("forget_after_ms", "4999").ok());
   EXPECT_FALSE(store->Set("node_timeout_ms", "5001").ok());
   EXPECT_FALSE(store->Set("forget_after_ms", "604800001").ok());
@@ -147,8 +148,8 @@ TEST_F(SettingsStoreTest, AChangeOfATenantThatCannotBeKeepsWhatIsThere) {
   EXPECT_TRUE(store->Set("node_timeout_ms", "2500").ok()) << "a refusal ends the change";
 }
 
-// The child of the test below: acknowledges each Set() on a descriptor until it is
-// killed. A program of its own, since RocksDB's threads do not survive a fork.
+// Child of the test below: acknowledges each Set() on a descriptor until it is killed. It is a
+// program of its own, since RocksDB's threads do not survive a fork.
 TEST(SettingsStoreChild, DISABLED_SetsUntilItIsKilled) {
   const char* const directory = std::getenv("KVTIER_CHILD_DIRECTORY");
   const char* const descriptor = std::getenv("KVTIER_CHILD_DESCRIPTOR");
@@ -162,7 +163,7 @@ TEST(SettingsStoreChild, DISABLED_SetsUntilItIsKilled) {
   }
 }
 
-// Killed in the middle of its work; every value acknowledged, or a later one, must be
+// The child is killed in the middle of its work; every value acknowledged, or a later one, must be
 // there.
 TEST_F(SettingsStoreTest, WhatWasAcknowledgedSurvivesKill) {
   for (int round = 0; round < 5; ++round) {
@@ -183,7 +184,7 @@ TEST_F(SettingsStoreTest, WhatWasAcknowledgedSurvivesKill) {
       ASSERT_EQ(read(acknowledged[0], &last, sizeof(last)), static_cast<ssize_t>(sizeof(last)));
     }
     kill(child, SIGKILL);
-    uint32_t value = 0;  // What was acknowledged before the kill arrived.
+    uint32_t value = 0;  // Last value acknowledged before the kill.
     while (read(acknowledged[0], &value, sizeof(value)) == sizeof(value)) last = value;
     close(acknowledged[0]);
     int status = 0;
@@ -191,7 +192,7 @@ TEST_F(SettingsStoreTest, WhatWasAcknowledgedSurvivesKill) {
     EXPECT_TRUE(WIFSIGNALED(status)) << status;
     const int64_t stored = absl::ToInt64Milliseconds(Open()->current().node_timeout);
     EXPECT_GE(stored, last);
-    EXPECT_LE(stored, last + 1);  // One more may have been written and not told.
+    EXPECT_LE(stored, last + 1);  // One more may have been written and not acknowledged.
   }
 }
 

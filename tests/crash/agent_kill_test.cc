@@ -1,5 +1,5 @@
-// kill -9 of a real agent at random moments under mixed load, again and again, with the
-// same two workers: never a wrong byte, and no block unreadable that was seen on disk.
+// Kills (-9) a real agent at random moments under mixed load, again and again, with the same two
+// workers: never a wrong byte, and no block unreadable that was seen on disk.
 //
 // KVTIER_CRASH_ROUNDS sets the number of kills, KVTIER_TEST_SEED replays the draws.
 #include <gtest/gtest.h>
@@ -26,30 +26,29 @@ namespace kvtier::testing {
 namespace {
 
 constexpr int kDefaultRounds = 30;
-constexpr int kRoundsThatFill = 50;  // After so many the disk has been full.
-// Ten times what is promised, for machines that do other things as well; `bench disk` measures.
+constexpr int kRoundsThatFill = 50;  // Number of rounds after which the disk has been full.
+// Ten times the promised time, for machines that do other things as well; `bench disk` measures.
 constexpr absl::Duration kReadyWithin = absl::Seconds(30);
 
-constexpr uint64_t kRuns = 100;          // Prefixes that the load draws from.
-constexpr uint64_t kRunBlocks = 8;       // Of the longest.
-constexpr uint64_t kProbes = 1'000'000;  // Numbers from here on: single blocks, put once.
+constexpr uint64_t kRuns = 100;          // Number of prefixes from which the load draws.
+constexpr uint64_t kRunBlocks = 8;       // Number of blocks of the longest prefix.
+constexpr uint64_t kProbes = 1'000'000;  // First number of single blocks, which are put once.
 
-// Host memory holds 64 blocks of 64 KiB, the disk sixteen segments of as many: every
-// round evicts, and reclaims once it wrote for a while.
+// Host memory holds 64 blocks of 64 KiB, and the disk has sixteen segments of that size: every
+// round evicts, and reclaims once it has written for a while.
 const Flags kSmallTiers = {{"host_bytes", "4MiB"},
                            {"slab_bytes", "1MiB"},
                            {"disk_bytes", "64MiB"},
                            {"segment_bytes", "4MiB"}};
-// A probe is a root without children, so reclaim drops it with its own segment and not
-// before. Segments go in the order of their age, and thirteen of sixteen must be
-// written before the probe's own turn comes: 52 MiB. Reclaim re-appends no more than
-// it frees, so that is 26 MiB of puts at least; of those, 4 MiB may have waited in host
-// memory when the probe was seen on disk.
+// A probe is a root without children, so reclaim drops it with its own segment and not earlier.
+// Segments are reclaimed in the order of their age, and thirteen of sixteen must be written before
+// the probe's own turn comes: 52 MiB. Reclaim re-appends no more than it frees, so that is at least
+// 26 MiB of puts; 4 MiB of those may have waited in host memory when the probe was seen on disk.
 constexpr uint64_t kSafeBytes = uint64_t{20} << 20;
 
 int Rounds() { return static_cast<int>(FromEnvironment("KVTIER_CRASH_ROUNDS", kDefaultRounds)); }
 
-// A probe seen on disk, and how much had been given to the agent by then.
+// Probe that was seen on disk, and the bytes that had been given to the agent by then.
 struct Durable {
   uint64_t number = 0;
   uint64_t bytes_put = 0;
@@ -57,8 +56,8 @@ struct Durable {
 
 class AgentKillTest : public ::testing::Test {
  protected:
-  // One worker's life: puts, onboards, prefetches, evictions and broken-off puts, until
-  // `stopping_`. It knows nothing of the kills.
+  // Runs one worker's life: puts, onboards, prefetches, evictions and puts that are broken off,
+  // until `stopping_`. It knows nothing of the kills.
   void Load(TestWorker* worker, uint64_t seed);
   void PutRun(TestWorker* worker, SimRandom* random);
   void PutProbe(TestWorker* worker);
@@ -67,7 +66,7 @@ class AgentKillTest : public ::testing::Test {
   void SeeProbes(absl::Time until);
   void KillAndRestart();
   void CheckDurable();
-  // Of all records that the agent was ever given to write.
+  // Returns the bytes of all records that the agent was ever given to write.
   uint64_t BytesPut() const {
     return large_.given_blocks() * RecordBytes(large_.spec().block_bytes) +
            small_.given_blocks() * RecordBytes(small_.spec().block_bytes);
@@ -79,7 +78,7 @@ class AgentKillTest : public ::testing::Test {
   TestWorker large_{{.socket_dir = agent_.socket_dir(), .block_bytes = uint64_t{64} << 10}};
   TestWorker small_{{.socket_dir = agent_.socket_dir(), .block_bytes = uint64_t{16} << 10}};
 
-  // Held for reading by every call of the load, for writing while the test looks.
+  // Held for reading by every call of the load, and for writing while the test checks.
   absl::Mutex calls_;
   std::atomic<bool> stopping_ = false;
   std::atomic<uint64_t> puts_ = 0;
@@ -87,17 +86,17 @@ class AgentKillTest : public ::testing::Test {
 
   absl::Mutex mu_;
   std::deque<uint64_t> unseen_ ABSL_GUARDED_BY(mu_);  // Probes put and not yet seen on disk.
-  std::vector<Durable> durable_;                      // The test thread's.
+  std::vector<Durable> durable_;                      // Test thread only.
   uint64_t checked_ = 0;
-  uint64_t reclaimed_ = 0;  // Blocks dropped with their segments.
-  uint64_t worn_ = 0;       // Seen, and by the kill too old to be sure of.
+  uint64_t reclaimed_ = 0;  // Number of blocks dropped with their segments.
+  uint64_t worn_ = 0;       // Number seen that were too old at the kill to be certain.
 };
 
 void AgentKillTest::Load(TestWorker* worker, uint64_t seed) {
   SimRandom random(seed);
   while (!stopping_) {
     if (!worker->client().connected()) {
-      absl::SleepFor(absl::Milliseconds(1));  // Nothing to load meanwhile.
+      absl::SleepFor(absl::Milliseconds(1));  // There is nothing to load meanwhile.
       continue;
     }
     absl::ReaderMutexLock lock(&calls_);
@@ -159,12 +158,12 @@ void AgentKillTest::SeeProbes(absl::Time until) {
       absl::SleepFor(absl::Milliseconds(1));  // The load has put none since.
       continue;
     }
-    const uint64_t bytes_put = BytesPut();  // Before the look: later puts only count more.
+    const uint64_t bytes_put = BytesPut();  // Read first: later puts only increase it.
     if (agent_.Holds(Tier::kDisk, large_.KeyOf(*number))) {
       durable_.push_back({.number = *number, .bytes_put = bytes_put});
     } else if (agent_.Holds(Tier::kHost, large_.KeyOf(*number))) {
       absl::MutexLock lock(&mu_);
-      unseen_.push_back(*number);  // On its way.
+      unseen_.push_back(*number);  // It is still being written.
     }
   }
 }
@@ -203,7 +202,7 @@ TEST_F(AgentKillTest, NoWrongBytesAndNoDurableBlockLostOverManyKills) {
   const int rounds = Rounds();
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
-    // The load runs for a random while; every few rounds the host tier is emptied in it.
+    // The load runs for a random time; every few rounds the host tier is emptied meanwhile.
     const absl::Time kill =
         absl::Now() + random.Between(absl::Milliseconds(50), absl::Milliseconds(1000));
     if (random.Below(4) == 0) agent_.EvictUnheld(Tier::kHost);

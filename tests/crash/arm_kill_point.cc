@@ -1,5 +1,5 @@
-// Linked into a program: KVTIER_KILL_AT=PLACE:NTH in its environment kills it at the nth hit
-// of that place.
+// Arms a kill point in the program into which it is linked: KVTIER_KILL_AT=PLACE:NTH in the
+// environment kills it at the nth hit of that place.
 #include <cstdlib>
 #include <string_view>
 

@@ -19,17 +19,18 @@
 namespace kvtier::testing {
 namespace {
 
-constexpr int kStreams = 8;         // Flows at a time.
-constexpr uint64_t kHotBlocks = 4;  // Put again and again, so that two puts meet.
-constexpr uint64_t kRotEvery = 24;  // Reads.
+constexpr int kStreams = 8;  // Number of concurrent flows.
+// Number of blocks that are put again and again, so that two puts meet.
+constexpr uint64_t kHotBlocks = 4;
+constexpr uint64_t kRotEvery = 24;  // One in so many reads is damaged.
 
 std::optional<uint64_t> ParentOf(uint64_t number) {
   if (number % 8 == 0) return std::nullopt;
   return number - 1;
 }
 
-// A disk some of whose reads come back with a wrong header. What lies on it stays
-// right: a kill may undo a drop, and then the block is itself again.
+// RottenReads is a disk some of whose reads return a wrong header. The stored bytes stay right: a
+// kill may undo a drop, and the block is then readable again.
 class RottenReads final : public Disk {
  public:
   // Does not own `disk`.
@@ -55,7 +56,7 @@ class RottenReads final : public Disk {
   std::mt19937_64 random_;
 };
 
-// One opening of the disk and the work on it.
+// Life is one opening of the disk and the work on it.
 class Life {
  public:
   Life(const KillPlan& plan, uint64_t seed)
@@ -126,9 +127,9 @@ Task<void> Life::Put(uint64_t number) {
   PageBuffer slot = DiskPayload(number, length);
   const BlockMeta block = MakeDiskBlock(number, length, ParentOf(number));
   const absl::Status put = co_await tier_->Put(block, slot.bytes());
-  // Declined under pressure; anything else has no reason to happen.
+  // Puts are declined under pressure; any other error is a failure.
   if (!put.ok() && !absl::IsResourceExhausted(put)) Fail(put);
-  // It may have been dropped again between the tier's word and ours.
+  // It may have been dropped again after the put ended.
   if (put.ok() && tier_->Contains(block.key)) {
     TellParent({.what = DiskReport::What::kDurable, .number = number});
   }

@@ -1,5 +1,5 @@
-// kill -9 at every named place of the disk tier (core/kill_point.h), again and again:
-// whatever had been acknowledged is there and right afterwards, and nothing is wrong.
+// Kills (-9) at every named place of the disk tier (core/kill_point.h), again and again: everything
+// that had been acknowledged is there and right afterwards, and nothing is wrong.
 //
 // KVTIER_KILL_ROUNDS multiplies the kills, KVTIER_TEST_SEED replays the draws.
 #include <gtest/gtest.h>
@@ -27,17 +27,17 @@ namespace kvtier::testing {
 namespace {
 
 constexpr uint64_t kKillsPerPlace = 2;
-// A child that is to die while it works, and one that is to die while it opens.
+// Steps of a child that is to die while it works, and of one that is to die while it opens.
 constexpr uint64_t kWorkSteps = 250;
 constexpr uint64_t kOpenSteps = 40;
-// Openings that the hits are counted over, and after which a child gives up waiting for
-// its kill: threads meet differently each time, so a hit may come late.
+// Number of openings over which the hits are counted, and number after which a child gives up
+// waiting for its kill: threads meet differently each time, so a hit may come late.
 constexpr uint64_t kCountedOpens = 5;
 constexpr uint64_t kMaxOpens = 30;
 
 uint64_t Rounds() { return FromEnvironment("KVTIER_KILL_ROUNDS", 1); }
 
-// Where a child dies before one that dies opening what it left.
+// Place where a child dies before another child dies opening the disk that it left.
 constexpr std::string_view kBeforeOpening = "reclaim.before_commit";
 
 enum class Phase { kWork, kOpen, kRenew };
@@ -51,7 +51,7 @@ DiskIoKind IoKind(bool uring) { return uring ? DiskIoKind::kAuto : DiskIoKind::k
 
 using Hits = std::array<uint64_t, kKillPoints.size()>;
 
-// One directory: what its children did to it, and what must be there.
+// KilledDisk is one directory: what its children did to it, and what must be there.
 class KilledDisk {
  public:
   explicit KilledDisk(uint64_t seed) : random_(seed), directory_(FreshDirectory("kill-point")) {}
@@ -63,7 +63,7 @@ class KilledDisk {
   void Count(Phase phase, Hits* hits);
   // Lets a child work until it dies at the n-th hit of `place`, n up to `most`.
   void Kill(std::string_view place, uint64_t most, DiskIoKind io);
-  // Opens the disk twice and looks at all that is there.
+  // Opens the disk twice and checks everything that is there.
   void Verify();
 
   uint64_t verified() const { return verified_; }
@@ -148,7 +148,7 @@ void KilledDisk::Verify() {
 
 class KillPointsTest : public ::testing::Test {
  protected:
-  // How often an unharmed child reaches each place, in each phase.
+  // Returns how often an unharmed child reaches each place, in each phase.
   Hits Counted(Phase phase) {
     Hits hits = {};
     KilledDisk disk(random_.Next());
@@ -181,8 +181,8 @@ TEST_F(KillPointsTest, WhatWasAcknowledgedSurvivesAKillAtEachPlace) {
     for (uint64_t i = 0; i < wanted; ++i) {
       const bool uring = i % 2 == 0;
       if (phase != Phase::kWork && i > 0) {
-        // An opening is to meet what a kill left, not what Verify() tidied up. A disk made
-        // anew is empty: what is put on it next must not be mixed up with what was before.
+        // An opening must meet the state that a kill left, not one that Verify() repaired. A disk
+        // made anew is empty: blocks put on it next must not be mixed up with earlier ones.
         disk.Kill(kBeforeOpening, work[KillPointNumber(kBeforeOpening)], IoKind(!uring));
         if (phase == Phase::kRenew) disk.Verify();
       }

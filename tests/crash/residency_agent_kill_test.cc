@@ -1,6 +1,6 @@
-// kill -9 of a real agent at each place of an update of its residency table that a few thousand
+// Kills (-9) a real agent at each place of an update of its residency table that a few thousand
 // blocks reach (residency_kill_points_test.cc reaches all of them, without an agent), beside a
-// worker that looks on: each look ends, and the next agent's table has what its disk has.
+// worker that reads the table. Each look ends, and the next agent's table has what its disk has.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -30,7 +30,7 @@ constexpr size_t kRun = 1000;  // Blocks of one round of work: the table doubles
 
 struct Place {
   const char* name;
-  uint64_t most_hits;  // Which one may be the last.
+  uint64_t most_hits;  // Largest number of the hit that kills.
 };
 constexpr std::array<Place, 6> kPlaces = {{{"residency.word_written", 300},
                                            {"residency.word_changed", 300},
@@ -43,7 +43,7 @@ int Kills() { return static_cast<int>(FromEnvironment("KVTIER_KILL_ROUNDS", 1));
 
 class ResidencyAgentKillTest : public ::testing::Test {
  protected:
-  // An agent on an empty disk, with `kDurable` on it, and its worker.
+  // Starts an agent on an empty disk, with `kDurable` on it, and its worker.
   void Begin(const std::string& name);
   void DieAt(const Place& place);
   void Verify();
@@ -59,7 +59,7 @@ class ResidencyAgentKillTest : public ::testing::Test {
   ProcessCluster cluster_;
   AgentProcess* agent_ = nullptr;
   std::unique_ptr<TestWorker> worker_;
-  uint64_t next_ = 0;  // Block of the next round.
+  uint64_t next_ = 0;  // First block of the next round.
 };
 
 void ResidencyAgentKillTest::Begin(const std::string& name) {
@@ -82,7 +82,7 @@ void ResidencyAgentKillTest::DieAt(const Place& place) {
   std::atomic<uint64_t> looks = 0;
   std::thread reader([&] {
     while (!stopping) {
-      // There is no agent, or the table has them; a table that is replaced says "perhaps".
+      // Either there is no agent, or the table has them; a table that is replaced says "perhaps".
       const size_t absent = Count(kDurable, Residence::kAbsent);
       EXPECT_TRUE(absent == 0 || absent == kDurable.count) << absent;
       EXPECT_EQ(Count(kNever, Residence::kHost) + Count(kNever, Residence::kDisk), 0);

@@ -1,6 +1,6 @@
-// kill -9 of a residency table's writer at every named place of an update, and of a growth
+// Kills (-9) a residency table's writer at every named place of an update, and of a growth
 // (core/kill_point.h), beside a reader in another process: before and after the death each look
-// ends, and no block that was there throughout is said to be absent.
+// ends, and no block that was there throughout is reported absent.
 //
 // KVTIER_KILL_ROUNDS multiplies the kills, KVTIER_TEST_SEED replays the draws.
 #include <gtest/gtest.h>
@@ -30,11 +30,11 @@ namespace {
 
 constexpr DomainId kDomain{0};
 constexpr uint64_t kKillsPerPlace = 10;
-constexpr uint64_t kKept = 1000;         // Keys 0..: there throughout.
-constexpr uint64_t kChanging = 20000;    // Behind them: they come and go.
-constexpr uint64_t kNever = 10'000'000;  // From here on: never there.
+constexpr uint64_t kKept = 1000;         // Keys from 0 that are there throughout.
+constexpr uint64_t kChanging = 20000;    // Following keys, which come and go.
+constexpr uint64_t kNever = 10'000'000;  // First of the keys that are never there.
 constexpr uint64_t kChanges = 200'000;
-// Of these, so many are there first where an update is to be broken off: the table has its last
+// Number of these that are there at first if an update is to be broken off: the table has its final
 // size and 14 of 15 entries are taken, so that many of the kept ones find no room at first.
 constexpr uint64_t kCrowd = 14'000;
 constexpr int kLooksAfterDeath = 5000;
@@ -44,11 +44,11 @@ uint64_t Kills() { return kKillsPerPlace * FromEnvironment("KVTIER_KILL_ROUNDS",
 bool IsUpdate(std::string_view place) {
   return place.starts_with("residency.word_") || place.starts_with("residency.overflow_");
 }
-// Which hit of a place may be the last one. A table is replaced once.
+// Returns the largest number of the hit of a place that may kill. A table is replaced once.
 uint64_t MostHits(std::string_view place) { return IsUpdate(place) ? 1000 : 1; }
 
-// The writer: blocks come, go and change their tiers until there are too many for a table that has
-// doubled once. It hands each table to the reader, by the table's bytes and its descriptor.
+// Writer adds and removes blocks and changes their tiers until there are too many for a table that
+// has doubled once. It hands each table to the reader, as the table's bytes and its descriptor.
 class Writer {
  public:
   Writer(int socket, uint64_t seed) : socket_(socket), random_(seed) {}
@@ -100,7 +100,7 @@ class Writer {
 
 class ResidencyKillPointsTest : public ::testing::Test {
  protected:
-  // The next table; null: the writer is gone.
+  // Returns the next table; null: the writer is gone.
   static std::shared_ptr<const ResidencyView> Receive(int socket) {
     const auto [shape, descriptors] = ReceiveShapeAndDescriptors(socket);
     if (descriptors.empty()) return nullptr;
@@ -108,7 +108,7 @@ class ResidencyKillPointsTest : public ::testing::Test {
     close(descriptors.front());
     return *ResidencyView::Open(*std::move(mapping));
   }
-  // One look at a block of each kind.
+  // Looks once at a block of each kind.
   void Look(const ResidencyView& view) {
     const Residence kept = view.Look(ResidencyKey(random_.Below(kKept)));
     const Residence never = view.Look(ResidencyKey(kNever + random_.Below(kNever)));

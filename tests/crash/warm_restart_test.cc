@@ -1,5 +1,5 @@
-// 100,000 small blocks on a real agent's disk: after kill -9 it serves them again within
-// seconds of its start.
+// Tests that a real agent with 100,000 small blocks on its disk serves them again within seconds of
+// its start, after kill -9.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -14,12 +14,12 @@ namespace kvtier::testing {
 namespace {
 
 constexpr uint64_t kBlocks = 100'000;
-constexpr size_t kRun = 1000;  // Blocks of one prefix, put in one call.
-// Blocks that may wait for the disk before more are put: well under what host memory
+constexpr size_t kRun = 1000;  // Number of blocks of one prefix, put in one call.
+// Maximum number of blocks that wait for the disk before more are put: well below what host memory
 // holds, so that none is evicted before it was written.
 constexpr uint64_t kMaxWaiting = 6000;
 constexpr int kSamples = 50;
-// Ten times what is promised, for machines that do other things as well; `bench disk` measures.
+// Ten times the promised time, for machines that do other things as well; `bench disk` measures.
 constexpr absl::Duration kReadyWithin = absl::Seconds(30);
 
 TEST(WarmRestartTest, AHundredThousandBlocksAreWarmAgainSoonAfterKill9) {

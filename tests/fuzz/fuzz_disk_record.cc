@@ -1,5 +1,5 @@
-// Any bytes a disk or a manifest can hold: refused, or exactly what they say. The
-// first byte chooses what the rest is.
+// Feeds any bytes that a disk or a manifest can hold: they are refused, or mean exactly what they
+// say. The first byte chooses the kind of the rest.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -26,7 +26,7 @@ Page PageOf(std::span<const uint8_t> bytes) {
   return page;
 }
 
-// A raw header page.
+// Checks a raw header page.
 void CheckHeader(std::span<const uint8_t> bytes) {
   const Page page = PageOf(bytes);
   const absl::StatusOr<RecordHeader> record = DecodeRecordHeader(page);
@@ -47,7 +47,7 @@ void DamageBit(uint32_t bit, Page* page, std::vector<std::byte>* payload) {
   damaged ^= std::byte{1} << (bit % 8);
 }
 
-// Opens as what it was, and with one bit damaged not at all.
+// Checks that a sealed record opens as what it was, and with one bit damaged not at all.
 void CheckSealedRecord(DiskEntry entry, uint32_t bit, std::vector<std::byte> payload) {
   OpeningId opening;
   opening.bytes.fill(1);
@@ -71,9 +71,8 @@ void CheckSealedRecord(DiskEntry entry, uint32_t bit, std::vector<std::byte> pay
   KVT_CHECK(absl::IsDataLoss(OpenRecord(entry, cipher, page, slot).status()));
 }
 
-// A whole record with a good seal (which no fuzzer finds by itself), in the clear or
-// sealed, and one damaged
-// bit. The first four bytes say which; the others are identity and payload.
+// Checks a whole record with a good seal (which no fuzzer finds by itself), in the clear or sealed,
+// with one damaged bit. The first four bytes say which bit; the others are identity and payload.
 void CheckRecord(std::span<const uint8_t> bytes) {
   uint32_t bit = 0;
   std::array<uint8_t, 64> fields{};
@@ -100,7 +99,7 @@ void CheckRecord(std::span<const uint8_t> bytes) {
   KVT_CHECK(absl::IsDataLoss(VerifyRecord(entry, page, payload).status()));
 }
 
-// A manifest row: one byte of key length, the key, the value.
+// Checks a manifest row: one byte of key length, the key, the value.
 void CheckRow(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return;
   const size_t key_size = std::min<size_t>(bytes[0], bytes.size() - 1);

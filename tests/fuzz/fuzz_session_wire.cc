@@ -1,5 +1,5 @@
-// Any packet a worker can send on the descriptor socket: refused with a reason, or
-// exactly what it says.
+// Feeds any packet that a worker can send on the descriptor socket: it is refused with a reason, or
+// means exactly what it says.
 #include <cstdint>
 #include <cstring>
 #include <span>

@@ -1,5 +1,5 @@
-// Any bytes a superblock file can hold: refused, or exactly what they say. The first
-// byte chooses what the rest is.
+// Feeds any bytes that a superblock file can hold: they are refused, or mean exactly what they say.
+// The first byte chooses the kind of the rest.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -18,8 +18,8 @@ using File = std::array<std::byte, kSuperblockFileBytes>;
 
 constexpr size_t kSumAt = kSuperblockBytes - 16;
 
-// What any file may give: a status of the header's, or a superblock that, written
-// back, is what was read.
+// Checks that a file gives one of the header's statuses, or a superblock that, written back, is
+// what was read.
 void CheckFile(std::span<const std::byte> file) {
   const absl::StatusOr<DecodedSuperblock> decoded = DecodeSuperblock(file);
   if (!decoded.ok()) {
@@ -35,11 +35,11 @@ void CheckFile(std::span<const std::byte> file) {
                        file.begin() + static_cast<ptrdiff_t>(counts)));
 }
 
-// Raw bytes of any length.
+// Checks raw bytes of any length.
 void CheckRaw(std::span<const uint8_t> bytes) { CheckFile(std::as_bytes(bytes)); }
 
-// Two copies with good sums (which no fuzzer finds by itself) over arbitrary fields:
-// the first half of the bytes begins copy A, the rest copy B.
+// Checks two copies with good sums (which no fuzzer finds by itself) over arbitrary fields: the
+// first half of the bytes begins copy A, the rest copy B.
 void CheckSummed(std::span<const uint8_t> bytes) {
   const std::span<const std::byte> fields = std::as_bytes(bytes);
   const size_t half = fields.size() / 2;
@@ -57,7 +57,7 @@ void CheckSummed(std::span<const uint8_t> bytes) {
   CheckFile(file);
 }
 
-// A whole file and one flipped bit: the first two bytes say which, the next two say
+// Checks a whole file with one flipped bit: the first two bytes say which bit, the next two say
 // which other one; the rest are the fields.
 void CheckFlipped(std::span<const uint8_t> bytes) {
   std::array<uint8_t, 72> fields{};
@@ -79,7 +79,7 @@ void CheckFlipped(std::span<const uint8_t> bytes) {
   file[bits[0] / 8] ^= std::byte{1} << (bits[0] % 8);
   const absl::StatusOr<DecodedSuperblock> one = DecodeSuperblock(file);
   KVT_CHECK(one.ok() && one->superblock == superblock && one->copies_differ);
-  // The same again in the other copy: nothing is left to believe.
+  // Flips a bit in the other copy too: no copy is valid any more.
   const size_t other = (bits[1] + (bits[0] / 8 < kSuperblockBytes ? kSuperblockBytes * 8 : 0)) %
                        (kSuperblockFileBytes * 8);
   file[other / 8] ^= std::byte{1} << (other % 8);

@@ -1,5 +1,5 @@
-// Runs a fuzz target over a committed corpus where there is no libFuzzer: each
-// argument is a file or a directory of files.
+// Runs a fuzz target over a committed corpus if there is no libFuzzer: each argument is a file or a
+// directory of files.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -17,7 +17,8 @@ namespace {
 bool Replay(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return false;
-  // On the heap and of exact size: a sanitizer sees one byte read too far.
+  // The bytes are on the heap with their exact size, so that a sanitizer sees a read of one byte
+  // too many.
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file),
                                 std::istreambuf_iterator<char>()};
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());

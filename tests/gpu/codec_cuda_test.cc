@@ -1,4 +1,4 @@
-// The device forms of the codecs against their references: the same bytes and outcomes.
+// Compares the device forms of the codecs with their references: the same bytes and outcomes.
 #include <gtest/gtest.h>
 
 #include "kernels/codec.h"
@@ -39,8 +39,8 @@ class CodecOnDeviceTest : public testing::DeviceFormTest {
   std::mt19937_64 random_{testing::TestSeed()};
 };
 
-// What a launch left of each block: as many bytes as its outcome says, and whatever lies
-// behind its room.
+// Result of a launch for each block: as many bytes as its outcome says, and the bytes after its
+// room.
 struct Converted {
   std::vector<CodecOutcome> outcomes;
   std::vector<BlockBytes> bytes;
@@ -63,7 +63,7 @@ struct Request {
 
 constexpr uint64_t kGuard = 256;
 
-// Runs `form` on lists in memory of `Memory`: OnDevice or std::vector.
+// Runs `form` on lists in memory of type `Memory`: OnDevice or std::vector.
 template <typename Form, typename Memory>
 Converted Convert(const Request& request, const std::vector<BlockBytes>& sources, Form form,
                   Memory memory) {
@@ -100,7 +100,7 @@ Converted Convert(const Request& request, const std::vector<BlockBytes>& sources
   return converted;
 }
 
-// Memory of the host with the face of OnDevice.
+// Host memory with the interface of OnDevice.
 template <typename T>
 struct OnHost {
   std::vector<T> values;
@@ -134,7 +134,7 @@ void ExpectTheReferences(const Request& request, const std::vector<BlockBytes>& 
   }
 }
 
-// Encodings of these blocks, as the host makes them.
+// Returns encodings of these blocks, made by the host form.
 std::vector<BlockBytes> EncodingsOf(Codec codec, const KvShape& shape,
                                     const std::vector<BlockBytes>& raw) {
   const Request request = {.codec = codec, .shape = shape};

@@ -21,7 +21,7 @@ TEST(CommandOutputTest, AProgramThatFailsIsUnavailableWithItsWords) {
   EXPECT_EQ(output.status().message(), "sh failed: why\n");
 }
 
-// A torch that hangs in its driver holds up nothing that comes behind it.
+// A torch that hangs in its driver must not hold up later programs.
 TEST(CommandOutputTest, AProgramThatDoesNotEndIsKilled) {
   const auto output = OutputOf({"sleep", "600"}, absl::Milliseconds(50));
   EXPECT_EQ(output.status().code(), absl::StatusCode::kDeadlineExceeded);

@@ -1,4 +1,4 @@
-// The device form of kernels::CopySegments against its reference.
+// Compares the device form of kernels::CopySegments with its reference.
 #include <gtest/gtest.h>
 
 #include "kernels/copy_segments.h"
@@ -33,7 +33,7 @@ using testing::ThreadBlockCounts;
 
 class CopySegmentsOnDeviceTest : public testing::DeviceFormTest {};
 
-// What a launch left: the whole destination, and sums where it was asked for them.
+// Result of a launch: the whole destination, and the sums that were requested.
 struct Copied {
   std::vector<std::byte> bytes;
   std::vector<PayloadSum> sums;
@@ -77,15 +77,15 @@ Copied CopyOnDevice(const CopyCase& shape, const std::vector<std::byte>& source,
   return {to.Read(), sums.Read()};
 }
 
-// Segments of one launch that are all different: empty, a byte, a run of words, many units; wide
-// and narrow; many more than a thread block has at once, or few.
+// MixedSegments are different segments of one launch: empty, a byte, a run of words, many units;
+// wide and narrow; many more than a thread block holds at once, or few.
 class MixedSegments {
  public:
   MixedSegments(uint32_t count, uint64_t most_bytes, std::mt19937_64& random) {
     for (uint32_t i = 0; i < count; ++i) {
       const bool wide = random() % 2 == 0;
       const uint64_t step = wide ? 16 : 1;
-      // Most are short: the exponent is drawn.
+      // Most are short, because the exponent is drawn.
       const uint64_t bytes = (random() % most_bytes) >> random() % 12;
       Piece piece = {.runs = 1 + static_cast<uint32_t>(random() % 5)};
       piece.run_bytes = bytes / piece.runs / step * step;
@@ -137,7 +137,7 @@ class MixedSegments {
   uint64_t longest_ = 0;
 };
 
-// One launch of `shape`, by either form.
+// Runs one launch of `shape`, by either form.
 template <typename Bytes, typename Sums, typename Form>
 void Launch(const MixedSegments& shape, const StridedSegment* segments, Bytes* pieces, Sums* sums,
             uint32_t* arrived, uint32_t thread_blocks, Form form) {
@@ -172,7 +172,7 @@ void ExpectTheReferences(const MixedSegments& shape, bool summed, uint32_t threa
          thread_blocks, CopySegmentsOnDevice);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_TRUE(to.Read() == expected);
-  // The next launch finds the count as this one did.
+  // The launch must leave the count as it was for the next one.
   EXPECT_EQ(arrived.Read(), std::vector<uint32_t>(1));
   EXPECT_TRUE(!summed || sums.Read() == expected_sums);
 }
@@ -181,7 +181,7 @@ void ExpectTheReferences(const CopyCase& shape, uint32_t thread_blocks) {
   SCOPED_TRACE(::testing::Message() << shape << ", " << thread_blocks << " thread blocks");
   const std::vector<std::byte> source = Noise(shape.source_bytes());
   EXPECT_TRUE(CopyOnDevice(shape, source, 0, thread_blocks) == CopyOnHost(shape, source, 0));
-  // Of a room that is too small for some, no sum is taken and no piece written.
+  // If the room is too small for some segments, these get no sum and no piece is written for them.
   for (const uint64_t room : {PiecesOf(shape.segment_bytes()), uint64_t{3}}) {
     EXPECT_TRUE(CopyOnDevice(shape, source, room, thread_blocks) == CopyOnHost(shape, source, room))
         << "sums, room for " << room << " pieces";
@@ -205,7 +205,7 @@ TEST_F(CopySegmentsOnDeviceTest, AnySegmentsOfOneLaunchAreTheReferences) {
   }
 }
 
-// Tiles behind each other in one thread block, and as many as there are.
+// A thread block has several tiles in a row, or a single one.
 TEST_F(CopySegmentsOnDeviceTest, ThousandsOfTinySegmentsAreTheReferences) {
   std::mt19937_64 random(testing::TestSeed());
   for (const uint32_t thread_blocks : {1U, 3U, 8U}) {
@@ -228,8 +228,8 @@ TEST_F(CopySegmentsOnDeviceTest, SumsOfWholeBlocksAreTheReferences) {
   ExpectTheReferences(gather, 2);
 }
 
-// Two blocks at once, from one layout to another. The blocks are of `whole`, of which the
-// move takes the first tokens: what is behind them stays as it was.
+// Moves two blocks at once from one layout to another. The blocks have the shape `whole`, of which
+// the move takes the first tokens; bytes after them stay unchanged.
 void ExpectMoved(const testing::Move& move, const KvShape& whole) {
   const uint64_t from_bytes = (testing::ExtentOf(move.from, whole, move.row_bytes) + 15) & ~15;
   const uint64_t to_bytes = (testing::ExtentOf(move.to, whole, move.row_bytes) + 15) & ~15;
@@ -267,11 +267,12 @@ TEST_F(CopySegmentsOnDeviceTest, EveryLayoutBecomesEveryOther) {
   }
 }
 
-// A copy on write takes the tokens that the block has, between slots of one layout.
+// A copy on write copies the tokens that the block has, between slots of one layout.
 TEST_F(CopySegmentsOnDeviceTest, APartOfABlockIsCopiedAndTheRestLeft) {
   constexpr KvShape kShapes[] = {
       {.layers = 3, .tokens = 16, .kv_heads = 4, .head_dim = 64},
-      {.layers = 2, .tokens = 16, .kv_heads = 3, .head_dim = 50},  // Rows of 100 bytes: not wide.
+      // Rows of 100 bytes, which are not wide.
+      {.layers = 2, .tokens = 16, .kv_heads = 3, .head_dim = 50},
       {.layers = 3, .axes = 1, .tokens = 16, .kv_heads = 1, .head_dim = 576},
   };
   for (const KvShape& whole : kShapes) {

@@ -1,5 +1,5 @@
-// An engine captures a graph while the lanes go on: on the fake GPU, which refuses what a
-// capture forbids and says whether the graph was spoilt.
+// Tests that an engine can capture a graph while the lanes go on. The fake GPU refuses calls that a
+// capture forbids, and reports whether the graph was spoilt.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ TEST_F(CudaCaptureTest, AllThatADeviceDoesLeavesACaptureAsItIs) {
   EXPECT_TRUE(fake_cuda::EndCapture());
 }
 
-// A word that stays as it is makes the device ask CUDA for errors.
+// The device asks CUDA for errors when a word does not change.
 TEST_F(CudaCaptureTest, ASilentLaneIsAskedAboutAndTheCaptureStays) {
   const std::unique_ptr<SignalPage> page = *SignalPage::Create();
   const auto device = *OpenCudaDevice({}, &clock_);
@@ -53,7 +53,7 @@ TEST_F(CudaCaptureTest, ASilentLaneIsAskedAboutAndTheCaptureStays) {
   EXPECT_EQ(device->Drain(Patience(absl::Seconds(20))), absl::OkStatus());
 }
 
-// A word in a graph would be written, or waited for, whenever the engine runs that.
+// A word in a graph would be written, or waited for, whenever the engine runs the graph.
 TEST_F(CudaCaptureTest, AStreamThatCapturesTakesNoWords) {
   for (const cudaStream_t compute : {engine_, cudaStream_t{nullptr}}) {
     const std::unique_ptr<SignalPage> page = *SignalPage::Create();
@@ -71,7 +71,7 @@ TEST_F(CudaCaptureTest, AStreamThatCapturesTakesNoWords) {
   }
 }
 
-// It is another stream on each thread, and the lanes have a thread of their own.
+// cudaStreamPerThread is another stream on each thread, and the lanes have a thread of their own.
 TEST_F(CudaCaptureTest, TheStreamOfEachThreadIsNoComputeStream) {
   const auto device = OpenCudaDevice({.compute_stream = cudaStreamPerThread}, &clock_);
   EXPECT_EQ(device.status().code(), absl::StatusCode::kInvalidArgument);
@@ -89,7 +89,8 @@ TEST_F(CudaCaptureTest, TheThreadsOwnModeComesBack) {
   EXPECT_EQ(mode, cudaStreamCaptureModeThreadLocal);
 }
 
-// Without the device's care: what a capture makes CUDA answer is no word about the stream.
+// Calls without the device's precautions: an error that a capture causes says nothing about the
+// stream.
 TEST_F(CudaCaptureTest, WhatACaptureRefusesToTellIsNotKnown) {
   SignalWord word = 0;
   const auto driver = *CudaDriver::Find();

@@ -1,4 +1,4 @@
-// The promises of Device, kept by the CUDA form on a GPU.
+// Tests the promises of Device with the CUDA form on a GPU.
 #include "tests/testing/block_cases.h"
 #include "tests/testing/device_cases.h"
 #include "tests/testing/region_cases.h"
@@ -14,7 +14,7 @@ const DeviceForm kCuda = {
     .open = [](const Clock* clock,
                uint64_t pin_chunk_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
 #ifdef KVTIER_HAVE_CUDA
-      // A buffer holds a few of the tests' blocks, and a batch needs several.
+      // A buffer holds a few of the tests' blocks, so a batch needs several buffers.
       return OpenCudaDevice(
           {.kernels = true, .largest_block = 5 * kBlockRaw, .pin_chunk_bytes = pin_chunk_bytes},
           clock);
@@ -51,7 +51,7 @@ TEST_F(CudaDeviceTest, OnlyMemoryOfTheGpuIsAdopted) {
   const Arena arena(kHandleBytes);
   ASSERT_EQ(device->Pin(arena.bytes()), absl::OkStatus());
   std::byte* const start = (*region)->address();
-  // Past its end, and host memory that is pinned.
+  // These ranges pass its end, or are pinned host memory.
   for (const std::span<std::byte> range : {std::span(start + kHandleBytes - 1, 2),
                                            std::span(start + kHandleBytes, 1), arena.bytes()}) {
     EXPECT_EQ(device->AdoptRegion({&range, 1}).status().code(), absl::StatusCode::kInvalidArgument);
@@ -69,7 +69,7 @@ TEST_F(CudaDeviceTest, MemoryThatIsNotThereIsResourceExhausted) {
   EXPECT_EQ(device->state(), absl::OkStatus());
 }
 
-// A block of 32 bytes in the first of the page's words.
+// Submits a block of 32 bytes in the first words of the page.
 absl::Status SubmitSmallBlock(Device* device, DeviceRegion* region, SignalPage* page) {
   const BlockGeometry geometry = {.shape = {.layers = 1, .axes = 1, .tokens = 2, .kv_heads = 1},
                                   .row_bytes = 16,
@@ -107,7 +107,7 @@ TEST_F(CudaDeviceTest, BlocksNeedKernelsAndRoomForThem) {
   }
 }
 
-// Behind more than a stream queues, a word waits outside, and whoever polls has to feed it.
+// If the stream is full, a word waits outside, and only polling feeds it to the stream.
 TEST_F(CudaDeviceTest, WhatHasNoRoomInTheStreamIsNotHandedOver) {
   const std::unique_ptr<SignalPage> page = *SignalPage::Create();
   const Arena arena(kArenaBytes);

@@ -1,4 +1,4 @@
-// What the CUDA device does when the GPU fails it, which only a fake one does when asked.
+// Tests what the CUDA device does when the GPU fails, which only a fake GPU does on demand.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -68,7 +68,7 @@ TEST_F(CudaFaultsTest, AFailedCopyLosesTheDeviceAndEndsEverything) {
     fake_cuda::FailNextMove();
     device_->Raise(page_->word(0), 1);
     const std::vector<absl::Status> ends = Ends(4);
-    // What waited for the word may have been seen to end before.
+    // Operations that waited for the word may have been seen to end before.
     for (size_t i = 1; i < ends.size(); ++i) EXPECT_EQ(ends[i].code(), kUnavailable) << i;
     EXPECT_EQ(page_->word(1)->load(), 0) << "not signalled behind a failure";
     EXPECT_EQ(device_->next_poll(), absl::InfiniteFuture());
@@ -96,7 +96,7 @@ TEST_F(CudaFaultsTest, ALostDeviceRefusesEverythingAndDoesNotHang) {
   EXPECT_EQ(device_->Unpin(page_->bytes()), absl::OkStatus());
 }
 
-// Kernels and copies of blocks fail as others do, and a lost device takes no blocks.
+// Kernels and copies of blocks fail like other operations, and a lost device takes no blocks.
 TEST_F(CudaFaultsTest, AFailedBatchOfBlocksLosesTheDevice) {
   for (const CopyDirection direction : {kIn, kOut}) {
     ASSERT_EQ(SubmitBlocks(direction), absl::OkStatus());
@@ -110,7 +110,8 @@ TEST_F(CudaFaultsTest, AFailedBatchOfBlocksLosesTheDevice) {
   }
 }
 
-// A call that CUDA refuses, a bad argument say, is that copy's failure alone: the device serves on.
+// A call that CUDA refuses, for example for a bad argument, fails that copy only: the device goes
+// on.
 TEST_F(CudaFaultsTest, ARefusedCallFailsItsCopyAndNothingElse) {
   for (const bool blocks : {false, true}) {
     SCOPED_TRACE(blocks);
@@ -127,7 +128,7 @@ TEST_F(CudaFaultsTest, ARefusedCallFailsItsCopyAndNothingElse) {
   }
 }
 
-// Each call of a batch of blocks in turn; what of it was put into the streams ends first.
+// Each call of a batch of blocks fails in turn; the calls that were put into the streams end first.
 TEST_F(CudaFaultsTest, ARefusedCallInsideABatchOfBlocksFailsTheBatch) {
   for (const CopyDirection direction : {kIn, kOut}) {
     for (const uint64_t nth : {1, 2}) {
@@ -155,7 +156,7 @@ TEST_F(CudaFaultsTest, NoWordIsWrittenBehindARefusedCopyUntilItsEndIsPolled) {
   EXPECT_EQ(page_->word(0)->load(), 1U);
 }
 
-// Without it, what is behind would run too early.
+// Without the wait, later operations would run too early.
 TEST_F(CudaFaultsTest, ARefusedWaitForAWordLosesTheDevice) {
   fake_cuda::RefuseNextWait();
   ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(0), 1).ok());
@@ -163,8 +164,8 @@ TEST_F(CudaFaultsTest, ARefusedWaitForAWordLosesTheDevice) {
   EXPECT_EQ(Ends(1)[0].code(), kUnavailable);
 }
 
-// A lost device may have copies that run: they use host memory, which its owner gets back with
-// the ends.
+// A lost device may have running copies: they use host memory, which its owner gets back with their
+// ends.
 TEST_F(CudaFaultsTest, ALostDevicesCopiesEndOnceWhatRunsHasEnded) {
   ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(0), 1).ok());
   ASSERT_EQ(Submit(), absl::OkStatus());
@@ -186,9 +187,9 @@ TEST_F(CudaFaultsTest, ALostDeviceEndsWhatWaitsForever) {
   device_->Raise(page_->word(0), 1);
 }
 
-// The driver unmaps under what runs, and a copy that was given up may run yet.
+// The driver unmaps memory under running copies, and a copy that was given up may still run.
 TEST_F(CudaFaultsTest, MemoryOfAnAbandonedCopyStaysMappedAndPinned) {
-  // Registered until the process ends.
+  // The page stays registered until the process ends.
   const SignalPage* const page = SignalPage::Create()->release();
   ASSERT_EQ(device_->Pin(page->bytes()), absl::OkStatus());
   ASSERT_TRUE(device_->Await(Lane::kOnboard, page->word(0), 1).ok());
@@ -206,10 +207,10 @@ TEST_F(CudaFaultsTest, MemoryOfAnAbandonedCopyStaysMappedAndPinned) {
   EXPECT_EQ(device_->Unpin(page->bytes()).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(fake_cuda::RegisteredBytes(), before);
   page->Release(0, 1);
-  device_.reset();  // When the copy has run.
+  device_.reset();  // Runs after the copy has run.
 }
 
-// The toolkit that built this has batched copies; the driver of the machine may be older.
+// The toolkit that built this test has batched copies; the driver of the machine may be older.
 TEST_F(CudaFaultsTest, ADriverWithoutBatchedCopiesIsNotOpened) {
   fake_cuda::SetDriverVersion(12070);
   const absl::Status status = OpenCudaDevice({}, &clock_).status();
@@ -243,7 +244,7 @@ TEST_F(CudaFaultsTest, ADeviceWhoseLaneWaitsIsClosedAllTheSame) {
   for (const Lane lane : {Lane::kOnboard, Lane::kCompute}) {
     region_.reset();
     device_ = *OpenCudaDevice({.compute_stream = nullptr}, &clock_);
-    // Registered until the process ends.
+    // The page stays registered until the process ends.
     const SignalPage* const page = SignalPage::Create()->release();
     const uint64_t before = fake_cuda::RegisteredBytes();
     ASSERT_EQ(device_->Pin(page->bytes()), absl::OkStatus());

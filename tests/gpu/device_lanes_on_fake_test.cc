@@ -1,4 +1,4 @@
-// Lanes on a device beside an engine's own streams, on the fake GPU of the tests.
+// Tests lanes on a device beside an engine's own streams, on the fake GPU of the tests.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,8 +31,7 @@ constexpr uint32_t kSlots = 8;
 constexpr uint64_t kRun = 4096;
 constexpr uint64_t kBytes = 2 * kRun * kSlots;
 
-// An engine with KV on the GPU, keys and values apart, and a stream whose work ends when it is
-// told.
+// An engine with KV on the GPU, keys and values apart, and a stream whose work ends on demand.
 class DeviceLanesOnFakeTest : public ::testing::Test {
  protected:
   DeviceLanesOnFakeTest()
@@ -97,7 +96,7 @@ class DeviceLanesOnFakeTest : public ::testing::Test {
     }
     return true;
   }
-  // The engine's stream has a step that lasts until Finish().
+  // Starts a step in the engine's stream that lasts until Finish().
   void Begin() {
     void* word = nullptr;
     ASSERT_EQ(cudaHostGetDevicePointer(&word, page_->word(0), 0), cudaSuccess);
@@ -107,7 +106,7 @@ class DeviceLanesOnFakeTest : public ::testing::Test {
   }
   void Finish() { page_->word(0)->store(1); }
   EngineWork Stream() const { return {EngineWork::Kind::kStream, stream_}; }
-  // Records an event behind the work that the stream has so far.
+  // Records an event after the work that the stream has so far.
   EngineWork Event() const {
     EXPECT_EQ(cudaEventRecord(event_, stream_), cudaSuccess);
     return {EngineWork::Kind::kEvent, event_};
@@ -155,7 +154,7 @@ TEST_F(DeviceLanesOnFakeTest, AnOffloadReadsNothingBeforeTheStreamOrTheEventIsRe
     ASSERT_TRUE(job.ok()) << job.status();
     EXPECT_FALSE((*job)->Wait(absl::Milliseconds(20)));
     EXPECT_FALSE((*job)->copied());
-    Compute(0, 3);  // As the step does at its end.
+    Compute(0, 3);  // Does what the step does at its end.
     Finish();
     EXPECT_THAT(ResultsOf(job), ElementsAre(true));
     EXPECT_THAT(ResultsOf(lanes_->Onboard(keys, Slots(6, 1), {})), ElementsAre(true));
@@ -164,7 +163,7 @@ TEST_F(DeviceLanesOnFakeTest, AnOffloadReadsNothingBeforeTheStreamOrTheEventIsRe
   }
 }
 
-// What the stream is given behind the call is not waited for.
+// Work that the stream is given after the call is not waited for.
 TEST_F(DeviceLanesOnFakeTest, AMarkIsOfTheMomentOfTheCall) {
   const EngineWork before = Event();
   Begin();
@@ -237,10 +236,10 @@ TEST_F(DeviceLanesOnFakeTest, MoreMarksThanWordsAreRefusedUntilSomeAreReached) {
               ElementsAre(true));
 }
 
-// Two groups of KV: the agent's memory is pinned once, and each set of lanes goes on without the
+// With two groups of KV the agent's memory is pinned once, and each set of lanes runs without the
 // other.
 TEST_F(DeviceLanesOnFakeTest, LanesOfOneClientShareTheirDevice) {
-  Store(1);  // Pins the memory of its blocks, all there is.
+  Store(1);  // Pins the memory of its blocks, which is all there is.
   const uint64_t pinned = fake_cuda::RegisteredBytes();
   auto second = *Open(Tensors());
   EXPECT_THAT(ResultsOf(second->Onboard(TestKeys(1, 1), Slots(7, 1), {})), ElementsAre(true));

@@ -1,4 +1,4 @@
-// The fake GPU finds what it is there to find.
+// Tests that the fake GPU finds the mistakes that it is made for.
 #include "tests/testing/fake_cuda.h"
 
 #include <cuda.h>
@@ -43,7 +43,7 @@ class StrictCudaTest : public ::testing::Test {
     (void)cudaGetLastError();
   }
 
-  // Whether CUDA takes the copy.
+  // Returns whether CUDA takes the copy.
   bool CopyBytes(void* to, const void* from, uint64_t bytes) {
     CudaCopies copies;
     copies.Add(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
@@ -57,8 +57,8 @@ class StrictCudaTest : public ::testing::Test {
   }
 
   void* device_ = nullptr;
-  void* host_ = nullptr;         // The device's address of it.
-  void* host_memory_ = nullptr;  // The host's.
+  void* host_ = nullptr;         // Device address of the memory.
+  void* host_memory_ = nullptr;  // Host address of the memory.
   cudaStream_t stream_ = nullptr;
 };
 
@@ -72,7 +72,7 @@ TEST_F(StrictCudaTest, ACopyThatLeavesAnAllocationOnEitherSideIsRefused) {
 }
 
 TEST_F(StrictCudaTest, MemoryThatIsFreedUnderACopyEndsTheProgram) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // The GPU is a thread.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // Needed because the GPU is a thread.
   EXPECT_DEATH(
       {
         // The copy's turn comes when the word is raised.
@@ -137,7 +137,7 @@ TEST_F(StrictCudaTest, AGpuWithoutWhatADeviceNeedsIsNotOpened) {
   EXPECT_TRUE(OpenCudaDevice({}, &clock).ok());
 }
 
-// The rig's, for a GPU whose driver holds a call up.
+// Tests the rig's rescuer, for a GPU whose driver holds up a call.
 TEST(RescuerTest, ReleasesAllWordsAndFailsTheTest) {
   const auto page = *SignalPage::Create();
   EXPECT_NONFATAL_FAILURE_ON_ALL_THREADS(

@@ -1,4 +1,4 @@
-// That what runs the kernels on the host would show their mistakes.
+// Tests that the host runner of the kernels reveals their mistakes.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ void Start(void (*kernel)(uint32_t*), uint32_t thread_blocks, uint32_t* out) {
   ASSERT_EQ(cudaLaunchKernelEx(&config, kernel, out), cudaSuccess);
 }
 
-// Each thread writes its number and reads another's.
+// Makes each thread write its number and read another's.
 __global__ void Reverse(uint32_t* out) {
   __shared__ uint32_t shared[kThreads];
   shared[threadIdx.x] = threadIdx.x;

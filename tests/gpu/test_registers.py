@@ -19,10 +19,10 @@ ENTRY = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)'")
 FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 REGISTERS = re.compile(r"Used (\d+) registers")
 
-# With more, an SM holds no two thread blocks of 256 threads, and none of the copying kernel's 512.
+# With more registers, an SM cannot hold two thread blocks of 256 threads, or one of the copying kernel's 512.
 MOST_REGISTERS = 128
 
-# What only calls CUDA.
+# Sources that only call CUDA.
 WITHOUT_KERNELS = ("gpu_stream.cu",)
 
 SPILLS = """
@@ -76,7 +76,7 @@ def kernels_in(report):
         if entry := ENTRY.search(line):
             found.append(Kernel(readable(entry[1]), entry[2]))
         elif frame := FRAME.search(line):
-            # The frame holds what is spilled and what is indexed.
+            # The frame holds spilled registers and indexed arrays.
             found[-1].local_bytes = max(int(number) for number in frame.groups())
         elif used := REGISTERS.search(line):
             found[-1].registers = int(used[1])

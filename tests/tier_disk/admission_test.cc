@@ -63,7 +63,8 @@ TEST(AdmissionTest, SecondTouchWritesABlockHitInHostMemory) {
   EXPECT_EQ(admission.Decide(hit, kStart), kWrite);
 }
 
-// A put takes room for what may be written, so what may not must be refused then.
+// A put takes room only if its block may be written, so a block that may not be written must be
+// refused at the put.
 TEST(AdmissionTest, WhatMayNotBeWrittenIsRefused) {
   std::mt19937_64 random(testing::TestSeed());
   for (const WritePolicy policy :
@@ -107,7 +108,7 @@ TEST(AdmissionTest, AParentOfABlockOnTheDiskIsWrittenOnCredit) {
     parent.disk_has_child = true;
     EXPECT_EQ(admission.Decide(parent, kStart), kWrite);
     EXPECT_EQ(budget.written_bytes(), 11 * kRecord);
-    EXPECT_EQ(budget.Available(kStart + absl::Seconds(1)), 0);  // Pays the debt.
+    EXPECT_EQ(budget.Available(kStart + absl::Seconds(1)), 0);  // The second pays the debt.
   }
 }
 
@@ -129,8 +130,8 @@ TEST(AdmissionTest, EachDecisionIsCounted) {
   EXPECT_EQ(admission.tally().over_budget, 2);
 }
 
-// Four new blocks a second, of which none returns, and one hit block a second, which
-// always does, into a budget of one record a second.
+// Four new blocks a second, none of which returns, and one hit block a second, which always
+// returns, with a budget of one record a second.
 struct Spent {
   int on_new = 0;
   int on_hit = 0;
@@ -148,7 +149,7 @@ Spent SpendOnMixedTraffic(WritePolicy policy, uint64_t seed) {
       candidate.host_hits = i == hit_at ? 1 : 0;
       const bool written = admission.Decide(candidate, now) == kWrite;
       if (i == hit_at) admission.Entered(candidate.key);
-      if (second < 10000) continue;  // Learning.
+      if (second < 10000) continue;  // Learning phase.
       (i == hit_at ? spent.on_hit : spent.on_new) += written ? 1 : 0;
     }
   }
@@ -160,8 +161,8 @@ TEST(AdmissionTest, PredictedReuseSpendsAScarceBudgetOnWhatReturns) {
   const Spent all = SpendOnMixedTraffic(WritePolicy::kAll, seed);
   const Spent predicted = SpendOnMixedTraffic(WritePolicy::kPredictedReuse, seed);
   EXPECT_LT(all.on_hit, 3500);                           // One in five.
-  EXPECT_GT(predicted.on_hit, 8000);                     // Of 10000 that the budget pays for.
-  EXPECT_GT(predicted.on_hit + predicted.on_new, 9900);  // And no byte of it is left.
+  EXPECT_GT(predicted.on_hit, 8000);                     // The budget pays for 10000.
+  EXPECT_GT(predicted.on_hit + predicted.on_new, 9900);  // The budget is spent to the last byte.
 }
 
 TEST(AdmissionTest, TheSameCallsGetTheSameDecisions) {

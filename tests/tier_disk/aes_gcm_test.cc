@@ -36,9 +36,9 @@ struct Vector {
   const char* tag;
 };
 
-// The first four: NIST CAVP, gcmEncryptExtIV256.rsp, count 0 of (plain bits, AAD bits)
-// (0, 0), (128, 0), (0, 128) and (128, 128). The others: test cases 13 to 16 of
-// "The Galois/Counter Mode of Operation", as submitted to NIST.
+// The first four are from NIST CAVP, gcmEncryptExtIV256.rsp, count 0 of (plain bits, AAD bits) (0,
+// 0), (128, 0), (0, 128) and (128, 128). The others are test cases 13 to 16 of "The Galois/Counter
+// Mode of Operation", as submitted to NIST.
 constexpr Vector kVectors[] = {
     {"b52c505a37d78eda5dd34f20c22540ea1b58963cf8e5bf8ffa85f9f2492505b4", "516c33929df5a3284ff463d7",
      "", "", "", "bdc1ac884d332457a1d2664f168c76f0"},
@@ -98,12 +98,12 @@ TEST(AesGcmTest, GivesTheKnownAnswers) {
   }
 }
 
-// One sealed message and what it was sealed under, to be spoilt one bit at a time.
+// Fixture with one sealed message and its input, to be damaged one bit at a time.
 class SpoiltMessageTest : public ::testing::Test {
  protected:
   SpoiltMessageTest() : sealed_(64), out_(64) { tag_ = SealGcm(Input(), Bytes(64), sealed_); }
   GcmInput Input() const { return {.key = key_, .nonce = nonce_, .associated = associated_}; }
-  // Flips each bit of `bytes` in turn; says at how many the message still opened.
+  // Flips each bit of `bytes` in turn; returns for how many the message still opened.
   int OpenedWithAnyBitOf(std::span<uint8_t> bytes) {
     int opened = 0;
     for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {

@@ -1,4 +1,4 @@
-// Blocks for the disk tier's tests: number n is one key and one content, for ever.
+// Makes blocks for the disk tier's tests: each number always gives the same key and content.
 #ifndef KVTIER_TESTS_TIER_DISK_DISK_BLOCKS_H_
 #define KVTIER_TESTS_TIER_DISK_DISK_BLOCKS_H_
 
@@ -13,7 +13,7 @@
 
 namespace kvtier::testing {
 
-// The id whose digits are `hi` and `lo`.
+// Returns the id whose digits are `hi` and `lo`.
 inline DiskId TestDiskId(uint64_t hi, uint64_t lo) {
   DiskId id;
   for (size_t i = 0; i < 8; ++i) {
@@ -30,7 +30,7 @@ inline BlockKey DiskKey(uint64_t number) {
   return namer.Name(TestEngineKey(number));
 }
 
-// A slot with the payload of block `number`.
+// Returns a slot with the payload of block `number`.
 inline PageBuffer DiskPayload(uint64_t number, uint64_t length) {
   PageBuffer slot(length);
   std::fill(slot.bytes().begin(), slot.bytes().end(), std::byte{0});

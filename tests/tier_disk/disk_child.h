@@ -1,8 +1,8 @@
-// DiskChild is this test program once more, as a child that works on a disk until it
-// is killed and tells over a pipe what happened to which block; and what a parent
-// needs to hold the disk against that afterwards.
+// DiskChild runs this test program again as a child that works on a disk until it is killed, and
+// reports over a pipe what happened to which block. This header also has what a parent needs to
+// compare the disk with those reports afterwards.
 //
-// REQUIRES: the program's main() hands "--child" arguments on before GoogleTest.
+// REQUIRES: the program's main() handles "--child" arguments before GoogleTest.
 #ifndef KVTIER_TESTS_TIER_DISK_DISK_CHILD_H_
 #define KVTIER_TESTS_TIER_DISK_DISK_CHILD_H_
 
@@ -21,36 +21,36 @@
 
 namespace kvtier::testing {
 
-// What a child says of the block with this number.
+// Report of a child about the block with this number.
 struct DiskReport {
   enum class What : uint64_t {
-    kDurable,    // Put, and told so by the tier.
-    kDropped,    // About to be unreadable: reclaimed, erased or damaged.
-    kForgotten,  // Every block is: the disk is about to be made anew.
+    kDurable,    // It was put, and the tier said so.
+    kDropped,    // It is about to become unreadable: reclaimed, erased or damaged.
+    kForgotten,  // Every block is forgotten: the disk is about to be made anew.
     kHits,       // The kill point `number` was reached `count` times in this life.
   };
   What what = What::kDurable;
   uint64_t number = 0;
   uint64_t count = 0;
 };
-static_assert(sizeof(DiskReport) == 24);  // Below PIPE_BUF: one write is never torn.
+static_assert(sizeof(DiskReport) == 24);  // Below PIPE_BUF, so one write is never torn.
 
-// In the child. Ends the process when the parent is gone.
+// Sends a report from the child. Ends the process if the parent is gone.
 void TellParent(const DiskReport& report);
 
-// Not thread-safe.
+// DiskChild owns the child process. Not thread-safe.
 class DiskChild {
  public:
-  // Starts /proc/self/exe with these words behind its name. nullptr: the system refused.
+  // Starts /proc/self/exe with these arguments. nullptr: the system refused.
   static std::unique_ptr<DiskChild> Start(std::vector<std::string> words);
   ~DiskChild();  // Kills it, if it still runs.
   DiskChild(const DiskChild&) = delete;
   DiskChild& operator=(const DiskChild&) = delete;
 
-  // The next report, awaited. nullopt: the child has ended and all were read.
+  // Waits for the next report. nullopt: the child has ended and all reports were read.
   std::optional<DiskReport> Next();
-  void Kill();  // SIGKILL.
-  // Its exit status, or minus the signal that ended it; awaited.
+  void Kill();  // Sends SIGKILL.
+  // Waits for its end; returns its exit status, or minus the signal that ended it.
   int Wait();
 
  private:
@@ -61,7 +61,7 @@ class DiskChild {
   std::optional<int> ended_;
 };
 
-// The blocks of which the last word was that they are durable.
+// DurableBlocks are the blocks whose last report says that they are durable.
 class DurableBlocks {
  public:
   void Take(const DiskReport& report);
@@ -71,8 +71,8 @@ class DurableBlocks {
   std::set<uint64_t> numbers_;
 };
 
-// Reads each of these blocks. Errors: the first that is not there, not readable, or
-// (kInternal) not itself. `tier` and `numbers` outlive the task.
+// Reads each of these blocks. Errors: the first one that is missing, unreadable, or (kInternal) has
+// other bytes. `tier` and `numbers` outlive the task.
 Task<absl::Status> ReadBlocks(DiskTier* tier, const std::set<uint64_t>& numbers,
                               uint64_t (*length_of)(uint64_t));
 

@@ -1,8 +1,8 @@
-// The claim: whatever happens to the bytes of a record, of its manifest row or of the
-// superblock, it is found, counted and never served; and clean reads raise no alarm.
+// Claim: whatever happens to the bytes of a record, of its manifest row or of the superblock, it is
+// found, counted and never served; and clean reads raise no alarm.
 //
-// KVTIER_CORRUPTIONS sets the number of corruptions, KVTIER_CLEAN_READS that of clean
-// reads, KVTIER_TEST_SEED replays the draws.
+// KVTIER_CORRUPTIONS sets the number of corruptions, KVTIER_CLEAN_READS that of clean reads,
+// KVTIER_TEST_SEED replays the draws.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,12 +33,12 @@ using testing::DiskRig;
 using testing::MakeDiskBlock;
 using testing::SimRandom;
 
-constexpr uint64_t kSector = 512;  // What a device writes whole or not at all.
-constexpr uint64_t kBlocks = 64;   // On the disk at any time.
+constexpr uint64_t kSector = 512;  // Bytes that a device writes whole or not at all.
+constexpr uint64_t kBlocks = 64;   // Number of blocks on the disk at any time.
 constexpr uint64_t kDefaultCorruptions = 500;
 constexpr uint64_t kDefaultCleanReads = 20'000;
 
-// Pairs of blocks have the same length, so that records can be swapped.
+// Returns the same length for both blocks of a pair, so that their records can be swapped.
 uint64_t LengthOf(uint64_t number) {
   constexpr uint64_t kLengths[] = {4096, 1, 12'000, 65'536, 511, 30'001, 8'192, 513};
   return kLengths[number / 2 % std::size(kLengths)];
@@ -66,7 +66,7 @@ constexpr std::array<const char*, 11> kKindNames = {
 struct Tally {
   uint64_t done = 0;
   uint64_t detected = 0;
-  uint64_t served = 0;  // Wrong bytes given as right ones.
+  uint64_t served = 0;  // Number of wrong bytes that were returned as right ones.
 };
 
 enum class Payloads : uint8_t { kClear, kSealed };
@@ -90,7 +90,7 @@ class DiskCorruptionTest : public ::testing::TestWithParam<Payloads> {
     process_->Spawn(rig_.tier->RunScrub(0));
     FillUp();
   }
-  // Every block is on the disk. A put may reclaim others: those are put again.
+  // Puts every block. A put may reclaim others, which are put again.
   void FillUp() {
     while (rig_.tier->block_count() < kBlocks) {
       for (uint64_t number = 0; number < kBlocks; ++number) {
@@ -99,7 +99,7 @@ class DiskCorruptionTest : public ::testing::TestWithParam<Payloads> {
     }
   }
 
-  // The block's record, as the manifest has it.
+  // Returns the entry of the block's record in the manifest.
   DiskEntry EntryOf(uint64_t number) {
     ManifestImage image;
     const std::string row = BlockRowKey(DiskKey(number));
@@ -114,7 +114,7 @@ class DiskCorruptionTest : public ::testing::TestWithParam<Payloads> {
   }
   std::byte RandomByte() { return static_cast<std::byte>(random_.Below(256)); }
 
-  // The sector at `at` becomes zeroes, ones or noise, and other than it was.
+  // Fills the sector with zeroes, ones or noise, so that it differs from before.
   void RuinSector(std::span<std::byte> sector) {
     const std::vector<std::byte> before(sector.begin(), sector.end());
     while (std::equal(sector.begin(), sector.end(), before.begin())) {
@@ -126,19 +126,20 @@ class DiskCorruptionTest : public ::testing::TestWithParam<Payloads> {
   }
   void RuinSectorOf(const DiskEntry& entry, uint64_t begin, uint64_t end) {
     const uint64_t at = begin + random_.Below((end - begin + kSector - 1) / kSector) * kSector;
-    // Payload bytes only: the padding after them is not part of the block.
+    // Ruins payload bytes only: the padding after them is not part of the block.
     std::vector<std::byte> sector =
         rig_.disk_media.ReadRaw(AddressOf(entry, at), std::min(kSector, end - at));
     RuinSector(sector);
     rig_.disk_media.WriteRaw(AddressOf(entry, at), sector);
   }
-  // Of a write of the record only the first sectors landed, on what was there before.
+  // Makes a torn write of the record: only its first sectors reach the disk, over the earlier
+  // content.
   void Tear(const DiskEntry& entry) {
     const std::vector<std::byte> whole = ReadRecord(entry);
     const uint64_t content = kRecordHeaderBytes + entry.block.length;
     const uint64_t landed = random_.Below((content + kSector - 1) / kSector) * kSector;
     std::vector<std::byte> torn = whole;
-    // Until something of the content differs: an older byte may be the new one's equal.
+    // Repeats until some content differs: an older byte may equal the new one.
     while (
         std::equal(torn.begin(), torn.begin() + static_cast<ptrdiff_t>(content), whole.begin())) {
       const bool was_empty = random_.Below(2) == 0;
@@ -153,7 +154,7 @@ class DiskCorruptionTest : public ::testing::TestWithParam<Payloads> {
     rig_.disk_media.WriteRaw(AddressOf(a), ReadRecord(b));
     rig_.disk_media.WriteRaw(AddressOf(b), bytes);
   }
-  // A genuine record of the same block at the same place, of an earlier generation.
+  // Writes a genuine record of the same block at the same place, of an earlier generation.
   void MakeStale(const DiskEntry& entry) {
     std::vector<std::byte> page(kRecordHeaderBytes);
     const std::vector<std::byte> record = ReadRecord(entry);
@@ -167,19 +168,19 @@ class DiskCorruptionTest : public ::testing::TestWithParam<Payloads> {
   void CorruptRecord(Kind kind, Tally* tally);
   void CorruptManifest(Kind kind, Tally* tally);
   void CorruptSuperblock(Kind kind, Tally* tally);
-  // A get of a damaged block: true when it was found.
+  // Gets a damaged block; returns whether the damage was found.
   bool IsFound(uint64_t number, Tally* tally) {
     const absl::Status got = rig_.Get(number, LengthOf(number));
     if (absl::IsInternal(got)) ++tally->served;
     return absl::IsDataLoss(got) && absl::IsNotFound(rig_.Get(number, LengthOf(number)));
   }
-  // One pass of the scrub; what it dropped.
+  // Runs one pass of the scrub; returns how many records it dropped.
   uint64_t ScrubFinds() {
     EXPECT_EQ(rig_.tier->VerifyAll(kVerifyBytesPerSecond), absl::OkStatus());
     while (rig_.tier->scrub().pass.running()) EXPECT_TRUE(rig_.sim_time.Step());
     return rig_.tier->scrub().pass.counts.damaged;
   }
-  // Reads blocks that nothing happened to; false alarms are counted.
+  // Reads undamaged blocks; counts false alarms.
   void ReadClean(uint64_t reads) {
     for (uint64_t i = 0; i < reads; ++i) {
       const uint64_t number = random_.Below(kBlocks);
@@ -261,7 +262,7 @@ void DiskCorruptionTest::CorruptManifest(Kind kind, Tally* tally) {
   Open();
 }
 
-// One copy hurt is found and the other counts; both hurt, nothing is believed.
+// If one copy is damaged, it is found and the other counts; if both are, nothing is believed.
 void DiskCorruptionTest::CorruptSuperblock(Kind kind, Tally* tally) {
   Superblock superblock{.sequence = 1 + random_.Below(1000),
                         .geometry = {.segment_bytes = 1 << 20, .segment_count = 16}};
@@ -313,7 +314,7 @@ TEST_P(DiskCorruptionTest, EveryCorruptionIsFoundNoneIsServedAndCleanReadsRaiseN
     const Tally before = tally;
     Corrupt(static_cast<Kind>(i % tallies.size()), &tally);
     ASSERT_EQ(tally.detected, before.detected + 1) << i << ": " << kKindNames[i % tallies.size()];
-    // In between, what nothing happened to.
+    // Undamaged blocks are read in between.
     ReadClean(clean * (i + 1) / corruptions - clean_reads_);
   }
   std::printf("%-26s %9s %9s %9s\n", "corruption", "done", "detected", "served");
@@ -335,7 +336,7 @@ TEST_P(DiskCorruptionTest, EveryCorruptionIsFoundNoneIsServedAndCleanReadsRaiseN
   EXPECT_EQ(false_alarms_, 0);
 }
 
-// Each 512 B of one write, in turn: it is cut there, and what was there before stays.
+// One write is cut at each 512 B in turn; after the cut the earlier content stays.
 TEST_P(DiskCorruptionTest, AWriteCutAtAnySectorIsFound) {
   for (const uint64_t number : {0, 4, 6, 10}) {
     const uint64_t content = kRecordHeaderBytes + LengthOf(number);

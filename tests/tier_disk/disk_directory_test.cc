@@ -1,5 +1,5 @@
-// The life of a disk directory: what it is called, what a crash between two steps of
-// opening leaves, and what of another program's is touched.
+// Tests the life of a disk directory: its id, the state after a crash between two steps of opening,
+// and that nothing of another program is touched.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -38,7 +38,7 @@ class DiskDirectoryTest : public ::testing::Test {
         {.directory = directory_, .segment_bytes = kSegmentBytes, .segment_count = segments},
         DiskIoKind::kPread);
   }
-  // A disk with a block: a page in segment 0 and a row of it.
+  // Makes a disk with a block: a page in segment 0 and its row.
   void MakeDisk() {
     auto disk = Open();
     ASSERT_TRUE(disk.ok()) << disk.status();
@@ -53,7 +53,7 @@ class DiskDirectoryTest : public ::testing::Test {
     ASSERT_EQ(testing::RunTask(&executor_, disk->manifest->Commit(batch)), absl::OkStatus());
     made_ = *disk->files->superblock();
   }
-  // Moves what MakeDisk() told the manifest, and much more, into a table of it.
+  // Moves what MakeDisk() put into the manifest, and much more, into a table.
   void MakeTable() {
     auto disk = Open();
     ASSERT_TRUE(disk.ok()) << disk.status();
@@ -65,7 +65,7 @@ class DiskDirectoryTest : public ::testing::Test {
     ASSERT_EQ(testing::RunTask(&executor_, disk->manifest->Commit(batch)), absl::OkStatus());
     ASSERT_EQ(testing::RunTask(&executor_, disk->manifest->EraseSalt("nobody")), absl::OkStatus());
   }
-  // Whether the block of MakeDisk() is there, page and row; never one without the other.
+  // Returns whether the block of MakeDisk() is there, page and row; never one without the other.
   bool HasBlock(OpenedDisk* disk) {
     PageBuffer page(4096);
     const std::array<std::span<std::byte>, 1> buffers = {page.bytes()};
@@ -88,7 +88,7 @@ class DiskDirectoryTest : public ::testing::Test {
     file.seekp(static_cast<std::streamoff>(offset));
     file << bytes;
   }
-  // Overwrites both copies with one whose field at `offset` is `value`, checksum and all.
+  // Overwrites both copies with one whose field at `offset` is `value`, with a right checksum.
   template <typename T>
   void Forge(uint64_t offset, T value) {
     auto file = EncodeSuperblockFile(made_);
@@ -108,7 +108,7 @@ class DiskDirectoryTest : public ::testing::Test {
   void ExpectBothCopies(const Superblock& superblock) {
     EXPECT_EQ(ReadAll(SuperblockPath()), CopyOf(superblock) + CopyOf(superblock));
   }
-  // Opens a directory whose block must be gone; the disk is a new making of itself.
+  // Opens a directory whose block must be gone; the disk has a new incarnation.
   void ExpectStartsEmpty(bool same_disk) {
     auto disk = Open();
     ASSERT_TRUE(disk.ok()) << disk.status();
@@ -122,7 +122,7 @@ class DiskDirectoryTest : public ::testing::Test {
 
   ThreadExecutor executor_;
   const std::string directory_;
-  Superblock made_;  // As MakeDisk() left it.
+  Superblock made_;  // Superblock that MakeDisk() left.
 };
 
 TEST_F(DiskDirectoryTest, AFreshDirectorySaysWhatItIs) {
@@ -167,7 +167,7 @@ TEST_F(DiskDirectoryTest, WithoutASuperblockItStartsEmptyAsAnotherDisk) {
 
 TEST_F(DiskDirectoryTest, ADiskOfBeforeTheFirstReleaseStartsEmptyAndSaysWhy) {
   MakeDisk();
-  Forge<uint64_t>(0, 0x726570757374766b);  // "kvtsuper", whatever its version.
+  Forge<uint64_t>(0, 0x726570757374766b);  // Magic "kvtsuper", whatever its version.
   ::testing::internal::CaptureStderr();
   ExpectStartsEmpty(/*same_disk=*/false);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("another build made the disk"));
@@ -192,7 +192,7 @@ TEST_F(DiskDirectoryTest, WithADamagedManifestItIsTheSameDiskMadeAnew) {
   ExpectStartsEmpty(/*same_disk=*/true);
 }
 
-// The file of the manifest whose name has `part`.
+// Returns the file of the manifest whose name contains `part`.
 std::string ManifestFile(const std::string& directory, const std::string& part) {
   for (const auto& file : std::filesystem::directory_iterator(directory + "/manifest")) {
     const std::string path = file.path().string();
@@ -201,8 +201,8 @@ std::string ManifestFile(const std::string& directory, const std::string& part) 
   return "";
 }
 
-// Without its MANIFEST-* a disk kept its agent from starting, for good: RocksDB calls a file that
-// is not there an I/O error. A damaged table opened, and then failed to load.
+// Without its MANIFEST-* a disk once kept its agent from starting at all, because RocksDB reports a
+// missing file as an I/O error. A damaged table opened, and then failed to load.
 TEST_F(DiskDirectoryTest, AManifestThatLostAFileIsTheSameDiskMadeAnew) {
   using std::filesystem::file_size;
   using std::filesystem::resize_file;
@@ -230,7 +230,7 @@ TEST_F(DiskDirectoryTest, AManifestThatLostAFileIsTheSameDiskMadeAnew) {
   }
 }
 
-// An error that may pass gives nothing up.
+// An error that may pass must not lose anything.
 TEST_F(DiskDirectoryTest, AManifestThatCannotBeReadIsLeftAsItIs) {
   const std::vector<std::string> parts = {"/MANIFEST-", "/CURRENT", ".sst"};
   for (const std::string& part : parts) {
@@ -240,7 +240,7 @@ TEST_F(DiskDirectoryTest, AManifestThatCannotBeReadIsLeftAsItIs) {
     MakeTable();
     const std::string path = ManifestFile(directory_, part);
     std::filesystem::rename(path, directory_ + "/aside");
-    std::filesystem::create_symlink(path, path);  // Root, too, gets an error: ELOOP.
+    std::filesystem::create_symlink(path, path);  // Even root gets an error: ELOOP.
     const absl::Status refused = Open().status();
     EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
     EXPECT_THAT(std::string(refused.message()), HasSubstr(directory_));
@@ -252,7 +252,7 @@ TEST_F(DiskDirectoryTest, AManifestThatCannotBeReadIsLeftAsItIs) {
   }
 }
 
-// A device that fails gives errors and nonsense, and may be well after the next boot.
+// A failing device gives errors and nonsense, and may be well after the next boot.
 TEST_F(DiskDirectoryTest, ADamagedManifestIsGivenUpOnlyWhenAllOfItCanBeRead) {
   MakeDisk();
   MakeTable();
@@ -271,7 +271,7 @@ TEST_F(DiskDirectoryTest, ADamagedManifestIsGivenUpOnlyWhenAllOfItCanBeRead) {
   EXPECT_TRUE(HasBlock(&*disk));
 }
 
-// As on a volume of its own that is not mounted.
+// The link leads to a volume of its own that is not mounted.
 TEST_F(DiskDirectoryTest, AManifestBehindALinkToNowhereIsLeftAsItIs) {
   MakeDisk();
   const std::string away = directory_ + ".away";
@@ -298,7 +298,7 @@ TEST_F(DiskDirectoryTest, OneDamagedCopyIsPutRight) {
   }
 }
 
-// Whatever of a change reached the device before the crash, the newer copy is in force.
+// Whatever part of a change reached the device before the crash, the newer copy is valid.
 TEST_F(DiskDirectoryTest, AChangeCutInTwoIsCompleted) {
   MakeDisk();
   Superblock newer = made_;
@@ -325,7 +325,7 @@ TEST_F(DiskDirectoryTest, AResizeCutInTwoBeginsOnceMore) {
   EXPECT_EQ(disk->files->superblock()->geometry.segment_count, kSegments + 1);
 }
 
-// Each step of making a directory, with a crash right after it.
+// Tests each step of making a directory, with a crash right after it.
 TEST_F(DiskDirectoryTest, AMakingCutInTwoBeginsOnceMore) {
   const auto make_segment = [&](const std::string& bytes) {
     std::filesystem::create_directories(directory_ + "/segments");
@@ -337,7 +337,7 @@ TEST_F(DiskDirectoryTest, AMakingCutInTwoBeginsOnceMore) {
       [&] { make_segment(""); },
       [&] { make_segment("half a segment"); },
       [&] { std::ofstream(SuperblockPath() + ".new") << "torn"; },
-      // The superblock, and no manifest, or an unfinished one.
+      // The superblock, with no manifest or an unfinished one.
       [&] { SuperblockFile(directory_).Create(made_).IgnoreError(); },
       [&] { std::filesystem::create_directory(directory_ + "/manifest"); },
       [&] { std::ofstream(directory_ + "/manifest/LOCK").flush(); },
@@ -354,7 +354,7 @@ TEST_F(DiskDirectoryTest, AMakingCutInTwoBeginsOnceMore) {
   }
 }
 
-// Each step of starting empty over a damaged manifest: new segments, no manifest, another
+// Tests each step of starting empty over a damaged manifest: new segments, no manifest, another
 // incarnation, then the new manifest.
 TEST_F(DiskDirectoryTest, AStartingEmptyCutInTwoBeginsOnceMore) {
   for (int last = 0; last < 3; ++last) {
@@ -374,7 +374,7 @@ TEST_F(DiskDirectoryTest, AStartingEmptyCutInTwoBeginsOnceMore) {
   }
 }
 
-// The same for a directory that is dropped whole.
+// Tests the same for a directory that is dropped whole.
 TEST_F(DiskDirectoryTest, ADroppingCutInTwoBeginsOnceMore) {
   for (int last = 0; last < 2; ++last) {
     SCOPED_TRACE(last);
@@ -389,7 +389,7 @@ TEST_F(DiskDirectoryTest, ADroppingCutInTwoBeginsOnceMore) {
 
 class ForeignDiskTest : public DiskDirectoryTest {
  protected:
-  // Refused, with another size asked for, and every byte as it was.
+  // Checks that the disk is refused, also with another size, and that every byte is unchanged.
   void ExpectUntouched(absl::Status* refused) {
     const std::string superblock = ReadAll(SuperblockPath());
     *refused = Open(kSegments - 1).status();
@@ -397,7 +397,7 @@ class ForeignDiskTest : public DiskDirectoryTest {
     EXPECT_THAT(std::string(refused->message()), HasSubstr(directory_));
     EXPECT_EQ(ReadAll(SuperblockPath()), superblock);
     EXPECT_TRUE(std::filesystem::exists(directory_ + "/segments/00000002.seg"));
-    // It was not the files that were refused.
+    // The files were not the reason for the refusal.
     WriteAt(0, CopyOf(made_) + CopyOf(made_));
     auto disk = Open();
     ASSERT_TRUE(disk.ok()) << disk.status();

@@ -13,22 +13,22 @@ using testing::DiskForm;
 using testing::DiskKey;
 using testing::DiskRig;
 
-constexpr uint64_t kLength = 60000;  // Some sixteen to a segment.
+constexpr uint64_t kLength = 60000;  // Some sixteen blocks to a segment.
 
-// Puts blocks 1 to `last`: more than two segments, and a segment is an epoch of so small a disk.
+// Puts blocks 1 to `last`: more than two segments. On so small a disk a segment is an epoch.
 void PutUpTo(uint64_t last, DiskRig* rig) {
   for (uint64_t i = 1; i <= last; ++i) ASSERT_EQ(rig->Put(i, kLength), absl::OkStatus());
 }
 
-// Puts blocks from `number` on until a segment was reclaimed, which is the one of block 1.
+// Puts blocks from `number` on until a segment was reclaimed, which is the segment of block 1.
 void PutUntilReclaim(uint64_t number, DiskRig* rig) {
   while (rig->tier->reclaimed().segments == 0) {
     ASSERT_EQ(rig->Put(number++, kLength), absl::OkStatus());
   }
 }
 
-// A full disk comes round to four blocks of which two were used. The learnt order is LRU here: it
-// has not had the lessons that it is followed from.
+// A full disk comes round to four blocks of which two were used. The learnt order acts as LRU here,
+// because it lacks the lessons from which it would be followed.
 TEST(DiskEvictionTest, ReclaimKeepsWhatThePolicySays) {
   struct Case {
     EvictionPolicy policy;
@@ -54,7 +54,8 @@ TEST(DiskEvictionTest, ReclaimKeepsWhatThePolicySays) {
   }
 }
 
-// The disk itself has no states of blocks and no lessons: without KeptLessons a tier begins anew.
+// The disk itself stores no states of blocks and no lessons: without KeptLessons a tier begins
+// anew.
 TEST(DiskEvictionTest, AfterARestartReclaimGoesByWhatComesThen) {
   DiskRig rig(DiskForm::kSim, {}, "", [](const BlockKey&) {});
   ASSERT_EQ(rig.Open(), absl::OkStatus());

@@ -1,6 +1,5 @@
-// A disk that fails in one way at a time, under the tier and under an agent: nothing
-// wrong is served, whoever waits with a deadline is answered by it, and when the fault
-// goes the hits are back.
+// Tests a disk that fails in one way at a time, under the tier and under an agent: nothing wrong is
+// served, a request with a deadline is answered by it, and when the fault goes the hits are back.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -31,7 +30,7 @@ using testing::FreshDirectory;
 using testing::SimDiskFaults;
 using testing::SimRandom;
 
-// The two rates of input and output errors: a disk that dies, and one that hiccups.
+// Rates of input and output errors: of a dying disk, and of one with occasional errors.
 constexpr double kOften = 1.0 / 32;
 constexpr double kRarely = 1.0 / 1000;
 constexpr uint64_t kNumbers = 300;
@@ -41,7 +40,7 @@ std::optional<uint64_t> ParentOf(uint64_t number) {
   return number % 8 == 0 ? std::nullopt : std::optional(number - 1);
 }
 
-// Random puts, gets and erases on a simulated disk, beside a list of what is there.
+// FaultyTier runs random puts, gets and erases on a simulated disk, beside a list of what is there.
 class FaultyTier {
  public:
   explicit FaultyTier(uint64_t seed)
@@ -52,7 +51,7 @@ class FaultyTier {
     EXPECT_EQ(rig.Open(), absl::OkStatus());
   }
   void Step();
-  // With the fault gone: all that is listed is there, and everything can be put.
+  // Checks, without the fault, that all listed blocks are there and everything can be put.
   void CheckRecovered();
 
  private:
@@ -146,7 +145,7 @@ TEST(TierFaultsTest, ShortTransfersChangeNothing) {
   EXPECT_EQ(tier.stats().io_errors + tier.stats().verify_failures, 0u);
 }
 
-// What an agent's disk does, and for how long its I/Os stand still.
+// Fault of an agent's disk, and how long its I/Os hang.
 struct AgentFault {
   std::string name;
   SimDiskFaults faults;
@@ -166,7 +165,7 @@ constexpr size_t kRunBlocks = 6;
 class AgentFaultsTest : public ::testing::TestWithParam<AgentFault> {
  protected:
   static uint64_t FirstOf(uint64_t run) { return 1 + 10 * run; }
-  // Onboards a run; what comes is right (the rig checks) and in time.
+  // Onboards a run; checks that the bytes are right (the rig does it) and in time.
   size_t HitsInTime(uint64_t run, absl::Duration timeout) {
     const absl::Time began = rig_.executor.Now();
     const size_t hits = rig_.Hits(rig_.session, FirstOf(run), kRunBlocks, timeout);
@@ -239,9 +238,9 @@ TEST(AgentStallTest, ADiskThatNeverAnswersAgainCostsEachRequestItsDeadlineAndNoM
   EXPECT_EQ(rig.executor.Now(), now) << "what is in host memory does not wait for the disk";
 }
 
-// The file system under a running disk fills up: the segments have their room, the
-// manifest cannot grow. It used to run into that, and its log stayed broken when the space
-// was back: no put succeeded until a restart.
+// The file system under a running disk fills up: the segments have their room, but the manifest
+// cannot grow. Its log once stayed broken after that, even when the space was back, and no put
+// succeeded until a restart.
 class FullFileSystemTest : public ::testing::Test {
  protected:
   FullFileSystemTest() : mount_point_(FreshDirectory("full")) {
@@ -253,7 +252,7 @@ class FullFileSystemTest : public ::testing::Test {
     if (mounted_) umount2(mount_point_.c_str(), MNT_DETACH);
     std::filesystem::remove_all(mount_point_, error);
   }
-  // All of it: far below what the manifest keeps free, and what RocksDB could survive.
+  // Takes all space, far below what the manifest keeps free and what RocksDB could survive.
   void TakeAllSpace() {
     const int filler =
         open((mount_point_ + "/filler").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

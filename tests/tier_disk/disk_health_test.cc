@@ -17,7 +17,7 @@ constexpr uint64_t kBytes = 65536;
 
 class DiskHealthTest : public ::testing::Test {
  protected:
-  // One I/O after the other.
+  // Records one I/O after another.
   void Record(IoOutcome outcome, absl::Duration latency = kUsual, uint64_t backlog = kBytes) {
     now_ += latency;
     const IoReport report{
@@ -27,7 +27,7 @@ class DiskHealthTest : public ::testing::Test {
   void RecordMany(int ios, IoOutcome outcome, absl::Duration latency = kUsual) {
     for (int i = 0; i < ios; ++i) Record(outcome, latency);
   }
-  // A disk with a past: kUsual is what it usually takes.
+  // Gives the disk a past: kUsual is its usual latency.
   void Live() { RecordMany(kHistoryMinIos, IoOutcome::kOk); }
   void Quarantine() {
     RecordMany(kErrorsTooMany, IoOutcome::kError);
@@ -73,7 +73,7 @@ TEST_F(DiskHealthTest, TheLastErrorOfABurstQuarantines) {
 TEST_F(DiskHealthTest, ErrorsLeaveTheWindow) {
   RecordMany(kErrorsTooMany - 1, IoOutcome::kError);
   RecordMany(kErrorWindow - kErrorsTooMany + 1, IoOutcome::kOk);
-  Record(IoOutcome::kError);  // The first of the burst has just gone.
+  Record(IoOutcome::kError);  // The first error of the burst has just left the window.
   EXPECT_TRUE(health_.healthy());
 }
 
@@ -84,7 +84,7 @@ TEST_F(DiskHealthTest, ErrorsInsideTheWindowAddUp) {
   EXPECT_FALSE(health_.healthy());
 }
 
-// How often an independent error of probability `p` quarantines in `ios` I/Os.
+// Returns how often independent errors of probability `p` quarantine in `ios` I/Os.
 uint64_t QuarantinesAt(double p, int ios, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::bernoulli_distribution fails(p);
@@ -105,8 +105,8 @@ uint64_t QuarantinesAt(double p, int ios, uint64_t seed) {
   return health.quarantines();
 }
 
-// One window of 64 holds 16 errors by chance with probability 5e-34 and 1e-10. A million
-// I/Os see some 1e5 windows that differ enough to count.
+// One window of 64 has 16 errors by chance with probability 5e-34 and 1e-10. A million I/Os have
+// some 1e5 windows that differ enough to count.
 TEST_F(DiskHealthTest, OneErrorInAThousandOrIn32NeverQuarantines) {
   const uint64_t seed = testing::TestSeed();
   EXPECT_EQ(QuarantinesAt(1.0 / 1000, 1'000'000, seed), 0);
@@ -143,8 +143,8 @@ TEST_F(DiskHealthTest, AMedianFarAboveTheUsualQuarantines) {
                                                        "latest: 65536 bytes in 400ms"));
 }
 
-// With many I/Os in flight a single hiccup of the device, or of the machine, is the
-// latency of all of them.
+// With many I/Os in flight, one pause of the device, or of the machine, is in the latency of all of
+// them.
 TEST_F(DiskHealthTest, APauseThatManyIosSawCountsOnce) {
   RecordMany(1000, IoOutcome::kOk);
   for (int pause = 0; pause < kSlowTooMany - 1; ++pause) {
@@ -375,7 +375,7 @@ TEST_F(DiskHealthTest, AfterAGoodWhileTheIntervalStartsOver) {
   EXPECT_EQ(health_.next_probe(), now_ + kFirstProbeAfter);
 }
 
-// Against the plainest way to say it: lists of the last outcomes.
+// Compares with a plain model: lists of the last outcomes.
 TEST_F(DiskHealthTest, RandomIosAreJudgedAsByAListOfThem) {
   std::mt19937_64 random(testing::TestSeed());
   uint64_t quarantines = 0;
@@ -386,7 +386,7 @@ TEST_F(DiskHealthTest, RandomIosAreJudgedAsByAListOfThem) {
     std::deque<int> slow(kSlowWindow, 0);
     const double error_share = static_cast<double>(random() % 30) / 100;
     const double slow_share = static_cast<double>(random() % 60) / 100;
-    // Few enough that the slow ones do not become the usual ones.
+    // Few enough that the slow latencies do not become the usual ones.
     for (int i = 0; i < 60 && health_.healthy(); ++i) {
       const bool fails = std::bernoulli_distribution(error_share)(random);
       const bool slows = std::bernoulli_distribution(slow_share)(random);

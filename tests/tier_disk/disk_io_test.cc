@@ -1,4 +1,4 @@
-// What follows a system call: real kernels rarely give short answers.
+// Tests what follows a system call, because real kernels rarely give short results.
 #include "tier_disk/io/disk_io.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// DiskRig is one disk and a DiskTier over it, in one of three forms, so that a test
-// can be written once: simulated, io_uring on files, pread on files.
+// DiskRig is one disk and a DiskTier over it, in one of three forms, so that one test serves all:
+// simulated, io_uring on files, pread on files.
 #ifndef KVTIER_TESTS_TIER_DISK_DISK_RIG_H_
 #define KVTIER_TESTS_TIER_DISK_DISK_RIG_H_
 
@@ -35,12 +35,12 @@ class DiskRig {
     uint32_t segments = 6;
     uint64_t segment_bytes = uint64_t{1} << 20;
     uint64_t seed = 1;
-    std::shared_ptr<const MasterSecret> secret{};  // Null: payloads lie in the clear.
+    std::shared_ptr<const MasterSecret> secret{};  // Null: payloads are in the clear.
     EvictionPolicy eviction = EvictionPolicy::kLearnt;
   };
   using OnDrop = std::function<void(const BlockKey&)>;
 
-  // REQUIRES: `directory` exists no longer, or not yet; unused by kSim.
+  // Makes a rig. REQUIRES: `directory` does not exist; unused by kSim.
   DiskRig(DiskForm form, const Shape& shape, std::string directory, OnDrop on_drop);
   ~DiskRig();
 
@@ -55,15 +55,15 @@ class DiskRig {
   }
   absl::Status Put(uint64_t number, uint64_t length, std::optional<uint64_t> parent = {},
                    const std::string& tenant = kNoTenant);
-  // kOk only if the bytes are the block's own.
+  // Returns kOk only if the bytes are the block's own.
   absl::Status Get(uint64_t number, uint64_t length);
   absl::Status Erase(uint64_t number) { return Run(tier->Erase(DiskKey(number))); }
 
-  // From the next Open() on.
+  // Sets the secret from the next Open() on.
   void Mount(std::shared_ptr<const MasterSecret> secret) { layout_.secret = std::move(secret); }
   const DiskLayout& layout() const { return layout_; }
 
-  // The simulated form's parts, for tests that break them.
+  // Parts of the simulated form, for tests that break them.
   SimTime sim_time;
   SimDiskMedia disk_media;
   SimManifestMedia manifest_media;
@@ -71,7 +71,7 @@ class DiskRig {
   std::unique_ptr<SimDisk> sim_disk;
 
   std::unique_ptr<DiskTier> tier;
-  DiskTier::Recovery recovery;  // Of the last Open().
+  DiskTier::Recovery recovery;  // Result of the last Open().
 
  private:
   DiskTier::Observer Listener() const;
@@ -90,10 +90,10 @@ class DiskRig {
   OpenedDisk opened_;
 };
 
-// A secret whose files have these bytes, each 32 times; `previous` 0: there is none.
+// Returns a secret whose files have these bytes, each 32 times; `previous` 0: there is none.
 std::shared_ptr<const MasterSecret> TestSecret(uint8_t master, uint8_t previous = 0);
 
-// A fresh name below the test's temporary directory; removed by the rig.
+// Returns a fresh name below the test's temporary directory; the rig removes it.
 std::string FreshDirectory(const std::string& name);
 
 }  // namespace kvtier::testing

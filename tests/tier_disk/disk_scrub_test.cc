@@ -1,5 +1,5 @@
-// DiskTier's scrub over the simulated disk: everything that is damaged is found, nothing
-// that is not, whatever else happens on the disk meanwhile.
+// Tests DiskTier's scrub over the simulated disk: it finds all damage, and nothing else, whatever
+// else happens on the disk meanwhile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class DiskScrubTest : public ::testing::Test {
     for (uint64_t i = 0; i < count; ++i) ASSERT_EQ(rig_.Put(i, kLength), absl::OkStatus());
   }
   static DiskAddress Nth(uint64_t n) { return {SegmentId{0}, n * RecordBytes(kLength)}; }
-  // One asked pass, to its end.
+  // Runs one requested pass to its end.
   ScrubPass Verify(uint64_t bytes_per_second = kFast) {
     EXPECT_EQ(rig_.tier->VerifyAll(bytes_per_second), absl::OkStatus());
     while (rig_.tier->scrub().pass.running()) EXPECT_TRUE(rig_.sim_time.Step());
@@ -78,7 +78,7 @@ TEST_F(DiskScrubTest, ADamagedRecordIsDroppedAsADamagedGetDropsIt) {
   EXPECT_EQ(dropped_, std::vector{DiskKey(3)});
   EXPECT_TRUE(absl::IsNotFound(rig_.Get(3, kLength)));
   Open(0);
-  EXPECT_EQ(rig_.recovery.recovered_blocks, 9);  // The manifest forgot it, too.
+  EXPECT_EQ(rig_.recovery.recovered_blocks, 9);  // The manifest dropped it, too.
   EXPECT_EQ(Verify().counts, (ScrubCounts{.records = 9, .bytes = rig_.tier->used_bytes()}));
 }
 
@@ -160,7 +160,7 @@ TEST_F(DiskScrubTest, AStalledScrubReadHoldsUpNoGetPutOrErase) {
   PutMany(5);
   rig_.disk_media.faults.latency = absl::Seconds(5);
   ASSERT_EQ(rig_.tier->VerifyAll(kFast), absl::OkStatus());
-  for (int i = 0; i < 3; ++i) rig_.sim_time.Step();  // Its read is under way.
+  for (int i = 0; i < 3; ++i) rig_.sim_time.Step();  // Its read is in flight.
   rig_.disk_media.faults.latency = absl::Microseconds(80);
   const absl::Time before = rig_.sim_time.Now();
   EXPECT_EQ(rig_.Get(0, kLength), absl::OkStatus());
@@ -171,8 +171,8 @@ TEST_F(DiskScrubTest, AStalledScrubReadHoldsUpNoGetPutOrErase) {
   EXPECT_EQ(rig_.tier->scrub().pass.counts.damaged, 0);
 }
 
-// Puts, gets and erases on a disk so small that it reclaims all the time, under one pass
-// after another, with crashes: a clean disk has no damaged record.
+// Runs puts, gets and erases on a disk so small that it reclaims all the time, with one pass after
+// another and with crashes: a clean disk has no damaged record.
 void RunUnderLoad(uint64_t seed, uint64_t* verified, uint64_t* reclaimed) {
   constexpr uint64_t kNumbers = 300;
   std::mt19937_64 random(seed);
@@ -184,7 +184,7 @@ void RunUnderLoad(uint64_t seed, uint64_t* verified, uint64_t* reclaimed) {
     std::optional<uint64_t> parent;
     if (number % 4 != 0) parent = number - 1;
     const BlockMeta block = MakeDiskBlock(number, length(number), parent);
-    (co_await rig.tier->Put(block, slot.bytes())).IgnoreError();  // Declined under load.
+    (co_await rig.tier->Put(block, slot.bytes())).IgnoreError();  // May be declined under load.
   };
   const auto get = [&](uint64_t number) -> Task<void> {
     PageBuffer slot(length(number));
@@ -202,7 +202,7 @@ void RunUnderLoad(uint64_t seed, uint64_t* verified, uint64_t* reclaimed) {
       const uint64_t number = random() % kNumbers;
       const uint64_t roll = random() % 10;
       process->Spawn(roll < 6 ? put(number) : roll < 9 ? get(number) : erase(number));
-      rig.tier->VerifyAll(kFast).IgnoreError();  // One runs, mostly.
+      rig.tier->VerifyAll(kFast).IgnoreError();  // A pass usually runs already.
       for (uint64_t steps = random() % 12; steps > 0; --steps) rig.sim_time.Step();
     }
     rig.tier->Audit();
@@ -212,12 +212,12 @@ void RunUnderLoad(uint64_t seed, uint64_t* verified, uint64_t* reclaimed) {
     EXPECT_EQ(rig.tier->stats().verify_failures, 0);
     *verified += found.records;
     *reclaimed += rig.tier->stats().evictions;
-    process.reset();  // Crash.
+    process.reset();  // Simulates a crash.
   }
 }
 
 TEST(DiskScrubModelTest, ACleanDiskRaisesNoAlarmUnderPutsReclaimsErasesAndCrashes) {
-  // 15 take ThreadSanitizer two minutes.
+  // 15 seeds take ThreadSanitizer two minutes.
   constexpr uint64_t kSeeds = testing::kSanitized ? 5 : 15;
   const uint64_t first = testing::TestSeed();
   uint64_t verified = 0;

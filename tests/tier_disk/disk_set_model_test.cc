@@ -1,5 +1,5 @@
-// Random operations on a DiskSet whose disks fail, hang, slow down, fill up and get
-// well again, against the owner's view of it.
+// Runs random operations on a DiskSet whose disks fail, hang, slow down, fill up and recover, and
+// compares it with the owner's view.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -48,7 +48,7 @@ void ChangeFaults(DiskSetRig* rig, std::mt19937_64* random) {
       disk.rows.faults.commit_error = 0.5;
       break;
     default:
-      break;  // A quiet time.
+      break;  // Does nothing.
   }
 }
 
@@ -93,7 +93,7 @@ void RunStorm(uint64_t seed, Seen* seen) {
     HealAndCompare(&rig);
     if (::testing::Test::HasFatalFailure()) return;
     for (const auto& status : rig.set->Statuses()) seen->quarantines += status.quarantines;
-    ASSERT_EQ(rig.Open(), absl::OkStatus());  // A crash, at rest.
+    ASSERT_EQ(rig.Open(), absl::OkStatus());  // Simulates a crash at rest.
     rig.Pass(absl::Seconds(1));
     rig.set->Audit();
   }
@@ -107,7 +107,7 @@ TEST(DiskSetModelTest, DisksComeAndGoAndTheOwnersViewIsRightInTheEnd) {
     RunStorm(seed, &seen);
     if (::testing::Test::HasFatalFailure()) return;
   }
-  EXPECT_GT(seen.quarantines, 5U);  // Some 40 as a rule.
+  EXPECT_GT(seen.quarantines, 5U);  // Usually some 40.
   EXPECT_GT(seen.hits, 1000U);
 }
 

@@ -1,4 +1,4 @@
-// What DiskSet does with the disks that it finds: opening, changed sets, duplicates.
+// Tests what DiskSet does with the disks that it finds: opening, changed sets, duplicates.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -28,7 +28,7 @@ class DiskSetOpenTest : public ::testing::Test {
     for (uint64_t number = 0; number < kBlocks; ++number) served += rig_.Get(number).ok() ? 1 : 0;
     return served;
   }
-  // The disks that hold the block, served or not.
+  // Returns how many disks hold the block, served or not.
   size_t Copies(uint64_t number) {
     size_t copies = 0;
     for (const auto& disk : rig_.disks) {
@@ -54,14 +54,14 @@ TEST_F(DiskSetOpenTest, TheRecoveryIsSummedAndPerDisk) {
   EXPECT_EQ(sum, kBlocks);
   EXPECT_EQ(Served(), kBlocks);
   EXPECT_EQ(rig_.known.size(), kBlocks);
-  EXPECT_EQ(rig_.added, 0);  // Keys() told.
+  EXPECT_EQ(rig_.added, 0);  // Keys() announces them.
 }
 
 TEST_F(DiskSetOpenTest, DisksOpenAtTheSameTime) {
   for (const auto& disk : rig_.disks) disk->rows.faults.latency = absl::Seconds(1);
   const absl::Time started = rig_.time.Now();
   ASSERT_EQ(rig_.Open(), absl::OkStatus());
-  EXPECT_LT(rig_.time.Now() - started, absl::Seconds(3));  // A load and a commit each.
+  EXPECT_LT(rig_.time.Now() - started, absl::Seconds(3));  // Each takes a load and a commit.
 }
 
 TEST_F(DiskSetOpenTest, AfterADiskIsAddedAllBlocksAreStillHit) {
@@ -70,7 +70,8 @@ TEST_F(DiskSetOpenTest, AfterADiskIsAddedAllBlocksAreStillHit) {
   ASSERT_EQ(rig_.Open(), absl::OkStatus());
   EXPECT_EQ(Served(), kBlocks);
   for (uint64_t number = 0; number < kBlocks; ++number) {
-    ASSERT_EQ(rig_.Put(number), absl::OkStatus());  // Here already, if not where it belongs.
+    // Each block is here already, if not where it belongs.
+    ASSERT_EQ(rig_.Put(number), absl::OkStatus());
     EXPECT_EQ(Copies(number), 1);
   }
   ASSERT_EQ(rig_.Put(rig_.NumbersOf(2, 100)[99]), absl::OkStatus());
@@ -90,7 +91,7 @@ TEST_F(DiskSetOpenTest, AfterADiskIsRemovedTheOthersBlocksAreStillHit) {
   }
 }
 
-// A disk is taken out, its blocks are put again elsewhere, and it comes back.
+// A disk is taken out, its blocks are put again on other disks, and it comes back.
 TEST_F(DiskSetOpenTest, OfABlockOnTwoDisksOneCopyIsErased) {
   ASSERT_EQ(rig_.Open(), absl::OkStatus());
   PutAll();
@@ -138,7 +139,8 @@ TEST_F(DiskSetOpenTest, ADiskThatOpensLateJoinsWithItsBlocksButNotWithDuplicates
   EXPECT_EQ(rig_.time.Now() - started, rig_.open_timeout);
   EXPECT_TRUE(absl::IsDeadlineExceeded(rig_.recovery.disks[1].status()));
   EXPECT_EQ(Served(), kBlocks - late);
-  ASSERT_EQ(rig_.Put(rig_.NumbersOf(1, 1)[0]), absl::OkStatus());  // Now on another disk.
+  // The block goes to another disk now.
+  ASSERT_EQ(rig_.Put(rig_.NumbersOf(1, 1)[0]), absl::OkStatus());
   rig_.added = 0;
   rig_.Pass(absl::Minutes(5));
   EXPECT_EQ(rig_.known.size(), kBlocks);

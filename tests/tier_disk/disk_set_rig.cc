@@ -102,7 +102,7 @@ Task<absl::Status> DiskSetRig::GetTask(uint64_t number) {
 Task<absl::Status> DiskSetRig::EraseTask(uint64_t number) {
   known.erase(DiskKey(number));
   const absl::Status status = co_await set->Erase(DiskKey(number));
-  // A put that was under way may have been told of before it was erased, or after.
+  // A put in flight may have been announced before it was erased, or after.
   if (!set->Find(DiskKey(number))) known.erase(DiskKey(number));
   co_return status;
 }
@@ -137,7 +137,7 @@ std::vector<uint64_t> DiskSetRig::NumbersOf(size_t disk, size_t count) const {
 
 void DiskSetRig::GetUntilQuarantined(size_t disk, const std::vector<uint64_t>& numbers) {
   for (int i = 0; i < 1000 && healthy(disk); ++i) {
-    Get(numbers[i % numbers.size()]).IgnoreError();  // The disk's health is the point.
+    Get(numbers[i % numbers.size()]).IgnoreError();  // Only the disk's health matters.
   }
 }
 

@@ -1,5 +1,5 @@
-// DiskSetRig is a DiskSet over simulated disks, and the owner's view of it: which
-// blocks the set has told to be on disk.
+// DiskSetRig is a DiskSet over simulated disks, and the owner's view of it: the blocks that the set
+// has announced.
 #ifndef KVTIER_TESTS_TIER_DISK_DISK_SET_RIG_H_
 #define KVTIER_TESTS_TIER_DISK_DISK_SET_RIG_H_
 
@@ -21,7 +21,7 @@ namespace kvtier::testing {
 
 class DiskSetRig {
  public:
-  // One disk: what is on it outlives Close(), what serves it does not.
+  // One disk: its content outlives Close(), the objects that serve it do not.
   struct Disk {
     Disk(DiskId id, uint32_t segments, uint64_t seed);
     const DiskId id;
@@ -33,34 +33,34 @@ class DiskSetRig {
     std::unique_ptr<DiskTier> tier;
   };
 
-  // Disks of that many segments of 1 MiB; their ids are 1, 2, 3 ...
+  // Makes disks of that many segments of 1 MiB; their ids are 1, 2, 3 ...
   explicit DiskSetRig(std::vector<uint32_t> segments, uint64_t seed = 1);
   ~DiskSetRig() { Close(); }
 
   // Opens a set of these disks (indexes), or of all. Errors: the set's.
   absl::Status Open(std::vector<size_t> members);
   absl::Status Open();
-  void Close();  // Or a crash: what was under way is torn.
+  void Close();  // Also serves as a crash: I/O in flight is torn.
 
   template <typename T>
   T Run(Task<T> task) {
     return RunTask(&time, executor.get(), std::move(task));
   }
   void Pass(absl::Duration duration) { time.RunUntil(time.Now() + duration); }
-  // Tasks that may outlast what a test waits for. They keep their own bytes.
+  // Tasks that may outlast a test's wait. They own their bytes.
   Task<absl::Status> PutTask(uint64_t number);
   Task<absl::Status> GetTask(uint64_t number);  // kInternal: wrong bytes.
   Task<absl::Status> EraseTask(uint64_t number);
   absl::Status Put(uint64_t number) { return Run(PutTask(number)); }
   absl::Status Get(uint64_t number) { return Run(GetTask(number)); }
   absl::Status Erase(uint64_t number) { return Run(EraseTask(number)); }
-  // As a caller with a deadline: the task's status, or kDeadlineExceeded at it; then
-  // the task goes on without a waiter.
+  // Runs the task like a caller with a deadline: returns its status, or kDeadlineExceeded at the
+  // deadline; the task then goes on without a waiter.
   absl::Status By(absl::Duration timeout, Task<absl::Status> task);
 
-  // The index in `disks` where the block belongs among all disks.
+  // Returns the index in `disks` where the block belongs among all disks.
   size_t Preferred(uint64_t number) const;
-  // The first `count` block numbers that belong on disk `disk`.
+  // Returns the first `count` block numbers that belong on disk `disk`.
   std::vector<uint64_t> NumbersOf(size_t disk, size_t count) const;
   // Gets until disk `disk` is quarantined, at most 1000 times.
   void GetUntilQuarantined(size_t disk, const std::vector<uint64_t>& numbers);
@@ -71,10 +71,10 @@ class DiskSetRig {
   std::unique_ptr<SimExecutor> executor;
   std::unique_ptr<TaskScope> scope;
   std::unique_ptr<DiskSet> set;
-  DiskSet::Recovery recovery;  // Of the last Open().
+  DiskSet::Recovery recovery;  // Result of the last Open().
   absl::Duration open_timeout = absl::Seconds(10);
-  std::set<BlockKey> known;              // What the owner believes to be on disk.
-  std::map<BlockKey, TenantTag> owners;  // As the observer was last told.
+  std::set<BlockKey> known;              // Blocks that the owner believes to be on disk.
+  std::map<BlockKey, TenantTag> owners;  // Owners by the observer's latest report.
   int added = 0;
   int dropped = 0;
 
@@ -82,7 +82,7 @@ class DiskSetRig {
   InlineByteWorkers workers_;
 };
 
-// Every block of the rig is this long.
+// Length of every block of the rig.
 inline constexpr uint64_t kSetBlockBytes = 12000;
 
 }  // namespace kvtier::testing

@@ -1,4 +1,4 @@
-// The scrub of several disks: each its own, from when it opens on.
+// Tests the scrub of several disks: each has its own, from when it opens.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -22,7 +22,7 @@ class DiskSetScrubTest : public ::testing::Test {
       ASSERT_EQ(rig_.Put(number), absl::OkStatus());
     }
   }
-  // Records that asked-for passes have verified.
+  // Returns how many records the requested passes have verified.
   uint64_t Verified() {
     uint64_t records = 0;
     for (const DiskSet::DiskStatus& status : rig_.set->Statuses()) {

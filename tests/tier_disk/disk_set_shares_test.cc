@@ -1,4 +1,4 @@
-// Shares of tenants over several disks.
+// Tests shares of tenants over several disks.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -14,7 +14,7 @@ constexpr TenantTag kA{1};
 constexpr TenantTag kB{2};
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// Two disks of 2 and 6 MiB beside their reserves, of which half is divided.
+// Two disks of 2 and 6 MiB beside their reserves; half of them is divided.
 class DiskSetSharesTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(rig_.Open(), absl::OkStatus()); }

@@ -1,4 +1,4 @@
-// What DiskSet promises, over simulated disks.
+// Tests what DiskSet promises, over simulated disks.
 #include "tier_disk/disk_set.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ class DiskSetTest : public ::testing::Test {
   DiskSet& set() { return *rig_.set; }
   DiskTier& tier(size_t disk) { return *rig_.disks[disk]->tier; }
   testing::SimDiskFaults& faults(size_t disk) { return rig_.disks[disk]->media.faults; }
-  // Ten blocks that belong on each of the disks, all put.
+  // Puts ten blocks that belong on each of the disks.
   void PutTenEach() {
     for (size_t disk = 0; disk < rig_.disks.size(); ++disk) {
       for (const uint64_t number : rig_.NumbersOf(disk, 10)) {
@@ -32,7 +32,7 @@ class DiskSetTest : public ::testing::Test {
       }
     }
   }
-  // Breaks disk 0 by EIO on every read.
+  // Breaks disk 0: every read returns EIO.
   void BreakDisk0() {
     faults(0).read_error = 1;
     rig_.GetUntilQuarantined(0, rig_.NumbersOf(0, 10));
@@ -44,7 +44,7 @@ class DiskSetTest : public ::testing::Test {
     rig_.Pass(2 * kMaxProbeInterval);
     ASSERT_TRUE(rig_.healthy(0));
   }
-  // Announcements come a turn later.
+  // Waits for announcements, which come a turn later.
   void Settle() { rig_.Pass(absl::Milliseconds(1)); }
   size_t Known(size_t disk) {
     size_t known = 0;
@@ -272,7 +272,7 @@ TEST_F(DiskSetTest, ABlockIsPutAnewWhereItsErasedCopyStillLies) {
   for (const uint64_t number : rig_.NumbersOf(0, 10)) {
     ASSERT_EQ(rig_.Erase(number), absl::OkStatus());
   }
-  rig_.disks[0]->rows.faults.latency = absl::Hours(1);  // The erases take their time.
+  rig_.disks[0]->rows.faults.latency = absl::Hours(1);  // Makes the erases slow.
   MendDisk0();
   ASSERT_TRUE(set().Statuses()[0].serving);
   ASSERT_GT(tier(0).block_count(), 8);
@@ -287,7 +287,7 @@ TEST_F(DiskSetTest, ASecondQuarantineTakesNothingBackThatIsElsewhere) {
   PutTenEach();
   BreakDisk0();
   for (const uint64_t number : rig_.NumbersOf(0, 4)) ASSERT_EQ(rig_.Put(number), absl::OkStatus());
-  rig_.disks[0]->rows.faults.latency = absl::Hours(1);  // The forgotten copies stay.
+  rig_.disks[0]->rows.faults.latency = absl::Hours(1);  // Keeps the forgotten copies.
   MendDisk0();
   ASSERT_GT(tier(0).block_count(), 8);
   faults(0).read_error = 1;
@@ -336,7 +336,7 @@ TEST_F(DiskSetTest, OneDiskHangsForEverAndNobodyElseWaits) {
   EXPECT_EQ(Known(0), 0);
   EXPECT_EQ(set().stuck().puts, 1);
   EXPECT_EQ(set().stuck().gets, 1);
-  // From now on nothing goes there, so nothing waits: not even for the stuck put's block.
+  // Nothing goes there any more, so nothing waits: not even for the stuck put's block.
   EXPECT_TRUE(absl::IsNotFound(rig_.By(timeout, rig_.GetTask(numbers[0]))));
   EXPECT_EQ(rig_.By(timeout, rig_.PutTask(numbers[11])), absl::OkStatus());
   EXPECT_EQ(rig_.By(timeout, rig_.PutTask(numbers[10])), absl::OkStatus());
@@ -354,7 +354,7 @@ TEST_F(DiskSetTest, AStallThatEndsBringsAllBlocksBackOnce) {
   const absl::Duration timeout = absl::Milliseconds(100);
   EXPECT_TRUE(absl::IsDeadlineExceeded(rig_.By(timeout, rig_.PutTask(numbers[10]))));
   rig_.Pass(absl::Minutes(1));
-  ASSERT_EQ(rig_.Put(numbers[10]), absl::OkStatus());  // On another disk.
+  ASSERT_EQ(rig_.Put(numbers[10]), absl::OkStatus());  // The block goes to another disk.
   rig_.disks[0]->sim->Resume();  // The first put ends well, on a quarantined disk.
   rig_.Pass(absl::Seconds(5));
   EXPECT_TRUE(rig_.healthy(0));
@@ -410,7 +410,7 @@ TEST_F(DiskSetTest, ADiskAHundredTimesAsSlowIsQuarantinedUntilItIsNot) {
   PutTenEach();
   for (int i = 0; i < 10; ++i) EXPECT_EQ(Served(0) + Served(1), 20);
   faults(0).latency *= 100;
-  EXPECT_EQ(Served(0), 10);  // Slow is not wrong.
+  EXPECT_EQ(Served(0), 10);  // Slow reads are still right.
   rig_.GetUntilQuarantined(0, rig_.NumbersOf(0, 10));
   Settle();
   EXPECT_THAT(set().Statuses()[0].health, HasSubstr("17 of the last 32 I/Os were slow"));

@@ -1,5 +1,5 @@
-// kill -9 of a process that puts blocks, at random moments: whatever it had told
-// its parent is durable is readable afterwards, and right.
+// Kills (-9) a process that puts blocks, at random moments: every block that it reported to its
+// parent as durable is readable afterwards, and right.
 //
 // The program runs itself with --child DIRECTORY FIRST.
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace kvtier {
 namespace {
 
 constexpr int kKills = 10;
-constexpr uint64_t kStreams = 8;  // Concurrent puts of the child.
+constexpr uint64_t kStreams = 8;  // Number of concurrent puts of the child.
 constexpr uint64_t kNumbersPerLife = 1000000;
 
 using testing::DiskChild;
@@ -63,7 +63,7 @@ int RunChild(const std::string& directory, uint64_t first) {
                               .number = number == numbers.end() ? 0 : number->second});
                 });
   if (!testing::RunTask(&executor, tier.Open()).ok()) return 2;
-  // Drops of blocks of earlier lives are told by number too.
+  // Drops of blocks of earlier lives are reported by number too.
   for (uint64_t life = 0; life * kNumbersPerLife < first; ++life) {
     for (uint64_t i = 0; i < 20000; ++i) {
       const uint64_t number = 1 + life * kNumbersPerLife + i;
@@ -86,7 +86,7 @@ class KillTest : public ::testing::Test {
     std::error_code error;
     std::filesystem::remove_all(directory_, error);
   }
-  // Lets a child run for `reports` reports and some random while, then kills it.
+  // Lets a child run for `reports` reports and a random time more, then kills it.
   void RunAndKill(uint64_t first, uint64_t reports, useconds_t then_us);
 
   const std::string directory_;
@@ -103,7 +103,7 @@ void KillTest::RunAndKill(uint64_t first, uint64_t reports, useconds_t then_us) 
     ++seen;
   }
   EXPECT_EQ(seen, reports) << "the child ended by itself";
-  usleep(then_us);  // Not a wait for something: the moment of the kill is random.
+  usleep(then_us);  // Waits for no event: the moment of the kill is random.
   child->Kill();
   while ((report = child->Next()).has_value()) durable_.Take(*report);
   ASSERT_LT(child->Wait(), 0) << "no signal ended it";

@@ -1,5 +1,5 @@
-// Random operations against a map, over all three forms of the disk: the same
-// operations give the same answers, and those are the map's.
+// Compares random operations with a map, over all three forms of the disk: the same operations give
+// the same answers, and those are the map's.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ using testing::DiskRig;
 using testing::FormName;
 using testing::FreshDirectory;
 
-constexpr uint64_t kNumbers = 300;  // Of different blocks.
+constexpr uint64_t kNumbers = 300;  // Number of different blocks.
 
 // A block's length and parent are functions of its number, as its content is.
 uint64_t LengthOf(uint64_t number) {
@@ -31,7 +31,7 @@ std::optional<uint64_t> ParentOf(uint64_t number) {
   return number - 1;
 }
 
-// Whether they lie in the clear.
+// Whether payloads are in the clear.
 enum class Payloads { kClear, kSealed };
 
 std::shared_ptr<const MasterSecret> SecretFor(Payloads payloads) {
@@ -53,14 +53,15 @@ class Model {
   absl::Status Open() { return rig_.Open(); }
   void Step();
   void CheckAll();
-  // What happened, one character or word an operation: equal for equal seeds.
+  // Returns a log of one character or word for each operation: equal for equal seeds.
   const std::string& answers() const { return answers_; }
   uint64_t drops() const { return drops_; }
 
  private:
   void Dropped(const BlockKey& key) {
     const uint64_t number = numbers_.at(key);
-    if (number == erasing_) return;  // Our own doing, children or not.
+    // The model itself erases this block, with or without children.
+    if (number == erasing_) return;
     EXPECT_EQ(here_.erase(number), 1) << number;
     for (const auto& [other, length] : here_) {
       EXPECT_NE(ParentOf(other), number) << "dropped before its child " << other;
@@ -166,8 +167,8 @@ TEST_P(DiskFormsTest, AnswersAsTheMapAndAsTheSimulatedDisk) {
 INSTANTIATE_TEST_SUITE_P(Real, DiskFormsTest, ::testing::Values(DiskForm::kUring, DiskForm::kPread),
                          [](const auto& form) { return FormName(form.param); });
 
-// Concurrent puts, gets and erases with crashes: answers depend on timing, so the
-// oracle is the law: right bytes, nothing acknowledged lost unless told of.
+// Runs concurrent puts, gets and erases with crashes. Answers depend on timing, so the oracle is
+// the law: right bytes, and nothing acknowledged is lost unless its drop was reported.
 void RunStorm(uint64_t seed, Payloads payloads, uint64_t* restarts) {
   std::mt19937_64 random(seed);
   std::map<BlockKey, uint64_t> numbers;
@@ -203,7 +204,7 @@ void RunStorm(uint64_t seed, Payloads payloads, uint64_t* restarts) {
       for (uint64_t steps = random() % 8; steps > 0; --steps) rig.sim_time.Step();
     }
     rig.tier->Audit();
-    process.reset();  // Crash.
+    process.reset();  // Simulates a crash.
     ASSERT_EQ(rig.Open(), absl::OkStatus());
     ++*restarts;
     rig.tier->Audit();
@@ -223,7 +224,7 @@ TEST(DiskTierModelTest, NothingAcknowledgedIsLostInAStormOfCrashes) {
   EXPECT_EQ(restarts, 15U * 6U);
 }
 
-// With every fault at once: wrong bytes are never served, and what is damaged is a miss.
+// With every fault at once, wrong bytes are never served, and a damaged block is a miss.
 TEST(DiskTierModelTest, ADamagingDiskNeverServesWrongBytes) {
   uint64_t detected = 0;
   for (uint64_t seed = 1; seed <= 15; ++seed) {
@@ -241,7 +242,8 @@ TEST(DiskTierModelTest, ADamagingDiskNeverServesWrongBytes) {
     for (int i = 0; i < 400; ++i) {
       const uint64_t number = random() % kNumbers;
       if (random() % 2 == 0) {
-        rig.Put(number, LengthOf(number), ParentOf(number)).IgnoreError();  // Faults.
+        // May fail because of faults.
+        rig.Put(number, LengthOf(number), ParentOf(number)).IgnoreError();
       } else {
         const absl::Status got = rig.Get(number, LengthOf(number));
         ASSERT_FALSE(absl::IsInternal(got)) << got;

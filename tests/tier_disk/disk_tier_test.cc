@@ -1,4 +1,4 @@
-// What DiskTier promises, over the simulated disk.
+// Tests what DiskTier promises, over the simulated disk.
 #include "tier_disk/disk_tier.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class DiskTierTest : public ::testing::Test {
   }
   ~DiskTierTest() override { rig_.tier->Audit(); }
 
-  // Where the records of consecutive puts to a fresh disk lie.
+  // Returns the place of the n-th of consecutive puts to a fresh disk.
   static DiskAddress Nth(uint64_t n) { return {SegmentId{0}, n * RecordBytes(kLength)}; }
   DiskTier& tier() { return *rig_.tier; }
 
@@ -52,8 +52,8 @@ TEST_F(DiskTierTest, ABlockReadsBackAndIsCounted) {
   EXPECT_EQ(tier().stats().bytes_out, kLength);
 }
 
-// The padding of a record is not verified. What lay there came into the slot behind the block,
-// and went to disk again with it.
+// The padding of a record is not verified. Its bytes once came into the slot after the block, and
+// went to disk again with it.
 TEST_F(DiskTierTest, WhatLiesBehindARecordsPayloadIsNotHandedOn) {
   ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
   rig_.disk_media.FlipBit(Nth(0), (kRecordHeaderBytes + kLength + 5) * 8);
@@ -227,7 +227,7 @@ TEST_F(DiskTierTest, AFlippedBitAnywhereInARecordIsAMissAndDropsIt) {
     SCOPED_TRACE(bit);
     ASSERT_EQ(rig_.Open(), absl::OkStatus());
     ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
-    // Every reopening starts another segment: find the record by its key.
+    // Every reopening starts another segment, so the record is found by its key.
     const auto image = rig_.manifest_media.rows.at(BlockRowKey(DiskKey(1)));
     ManifestImage row;
     ASSERT_TRUE(DecodeRow(BlockRowKey(DiskKey(1)), image, &row).ok());
@@ -267,14 +267,14 @@ TEST_F(DiskTierTest, TwoSwappedRecordsAreTwoMisses) {
   EXPECT_EQ(dropped_.size(), 2);
 }
 
-// The record is whole, and of the right block, but of an earlier use of the place:
-// the write of the current one was lost.
+// The record is whole, and of the right block, but of an earlier use of the place: the write of the
+// current one was lost.
 TEST_F(DiskTierTest, ARecordOfAnOlderGenerationIsAMiss) {
   ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
   const auto old = rig_.disk_media.ReadRaw(Nth(0), RecordBytes(kLength));
   ASSERT_EQ(rig_.Erase(1), absl::OkStatus());
   dropped_.clear();
-  ASSERT_EQ(rig_.Open(), absl::OkStatus());  // Segment 0 is free again, and renewed.
+  ASSERT_EQ(rig_.Open(), absl::OkStatus());  // Segment 0 is free again, with a new generation.
   ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
   ASSERT_NE(rig_.disk_media.ReadRaw(Nth(0), RecordBytes(kLength)), old);
   rig_.disk_media.WriteRaw(Nth(0), old);
@@ -301,7 +301,7 @@ TEST_F(DiskTierTest, ATornRecordIsAMissAtEverySectorCut) {
     const std::string key = BlockRowKey(DiskKey(1));
     ASSERT_TRUE(DecodeRow(key, rig_.manifest_media.rows.at(key), &row).ok());
     const DiskAddress at{row.entries[0].place.segment, row.entries[0].place.offset + cut};
-    // From the cut on, what the place held before.
+    // After the cut, the place has its earlier content.
     rig_.disk_media.WriteRaw(at, std::vector<std::byte>(bytes - cut));
     ASSERT_TRUE(absl::IsDataLoss(rig_.Get(1, kLength)));
   }
@@ -356,7 +356,7 @@ TEST_F(DiskTierTest, AFullDiskReclaimsTheOldestAndGoesOn) {
 }
 
 TEST_F(DiskTierTest, ReclaimKeepsTheHeadOfAPrefixThatGrowsOn) {
-  // 1 is the parent of all that follows.
+  // Block 1 is the parent of all that follows.
   ASSERT_EQ(rig_.Put(1, 60000), absl::OkStatus());
   for (uint64_t i = 2; i < 400; ++i) ASSERT_EQ(rig_.Put(i, 60000, 1), absl::OkStatus());
   EXPECT_GT(dropped_.size(), 100);
@@ -368,7 +368,7 @@ TEST_F(DiskTierTest, ReclaimKeepsTheHeadOfAPrefixThatGrowsOn) {
 TEST_F(DiskTierTest, AReadDuringReclaimIsRightOrAMiss) {
   uint64_t number = 1;
   while (dropped_.empty()) ASSERT_EQ(rig_.Put(number++, 60000), absl::OkStatus());
-  // Read every block that is left while puts push the oldest out.
+  // Reads every block that is left while puts push the oldest out.
   const std::vector<BlockKey> blocks = tier().Keys();
   TaskScope scope(rig_.sim_executor.get());
   std::vector<PageBuffer> slots;

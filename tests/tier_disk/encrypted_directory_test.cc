@@ -1,5 +1,4 @@
-// A disk directory with sealed payloads: what a thief finds in it, and which secrets open
-// it.
+// Tests a disk directory with sealed payloads: what a thief finds in it, and which secrets open it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +41,7 @@ class SealedDiskTest : public ::testing::TestWithParam<DiskForm> {
       GTEST_SKIP() << "SKIPPED, NOT PROVEN: " << usable;
     }
   }
-  // Every file below the directory, whole.
+  // Returns every file below the directory, whole.
   std::vector<std::string> Files() {
     std::vector<std::string> files;
     for (const auto& file : std::filesystem::recursive_directory_iterator(directory_)) {
@@ -52,14 +51,14 @@ class SealedDiskTest : public ::testing::TestWithParam<DiskForm> {
     }
     return files;
   }
-  // How many of them contain the bytes.
+  // Returns how many of them contain the bytes.
   template <typename Bytes>
   static int64_t CountWith(const std::vector<std::string>& files, const Bytes& bytes) {
     const absl::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return std::count_if(files.begin(), files.end(),
                          [&](const auto& file) { return absl::StrContains(file, text); });
   }
-  // Files with a piece of a block's payload or with its sum.
+  // Returns how many files contain a piece of a block's payload or its sum.
   int64_t FilesThatTell(uint64_t number) {
     PageBuffer slot = DiskPayload(number, kLength);
     const PayloadSum sum = MakeDiskBlock(number, kLength).sum;
@@ -89,12 +88,12 @@ class SealedDiskTest : public ::testing::TestWithParam<DiskForm> {
 
 TEST_P(SealedDiskTest, NeitherPayloadNorItsSumIsOnTheDisk) {
   ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
-  ASSERT_EQ(rig_.Open(), absl::OkStatus());  // And as a stopped process leaves it.
+  ASSERT_EQ(rig_.Open(), absl::OkStatus());  // Also checks the state that a stopped process leaves.
   ASSERT_EQ(rig_.Get(1, kLength), absl::OkStatus());
   EXPECT_EQ(FilesThatTell(1), 0);
 }
 
-// The search above finds what is there.
+// The search above finds bytes that are there.
 TEST_P(SealedDiskTest, InTheClearBothAreThere) {
   DiskRig clear(GetParam(), {}, directory_ + "/clear", [](const BlockKey&) {});
   ASSERT_EQ(clear.Open(), absl::OkStatus());
@@ -172,7 +171,7 @@ TEST_P(SealedDiskTest, WithoutItsManifestItStartsEmptyUnderItsSecretAndNoOther) 
   EXPECT_EQ(FilesThatTell(1), 0);
 }
 
-// What RocksDB's Delete() alone would leave in its log and tables.
+// RocksDB's Delete() alone would leave the salt in its log and tables.
 TEST_P(SealedDiskTest, TheSaltOfAnErasedTenantIsInNoFile) {
   for (uint64_t i = 0; i < 20; ++i) {
     ASSERT_EQ(rig_.Put(i, 100, {}, i % 2 == 0 ? kOther : kNoTenant), absl::OkStatus());
@@ -183,7 +182,8 @@ TEST_P(SealedDiskTest, TheSaltOfAnErasedTenantIsInNoFile) {
   ASSERT_EQ(image->image.salts.size(), 2);
   for (const bool restarted : {false, true}) {
     SCOPED_TRACE(restarted);
-    const TenantSalt& erased = image->image.salts[restarted ? 0 : 1];  // "default", "other".
+    // Salt of "default" or of "other".
+    const TenantSalt& erased = image->image.salts[restarted ? 0 : 1];
     ASSERT_EQ(rig_.Open(), absl::OkStatus());
     ASSERT_GT(CountWith(Files(), erased.salt.bytes()), 0);
     ASSERT_EQ(rig_.Run(rig_.tier->EraseTenant(erased.tenant)).status(), absl::OkStatus());

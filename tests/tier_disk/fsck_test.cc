@@ -1,4 +1,4 @@
-// Fsck over real directories that a test damaged.
+// Tests Fsck over real directories that a test damaged.
 #include "tier_disk/fsck.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ constexpr uint64_t kPerSegment = kSegmentBytes / RecordBytes(kLength);
 
 class FsckTest : public ::testing::Test {
  protected:
-  // A hundred blocks on disk, and the agent stopped.
+  // Puts a hundred blocks on disk, and stops the agent.
   explicit FsckTest(std::shared_ptr<const MasterSecret> secret = nullptr)
       : directory_(FreshDirectory("fsck")),
         rig_(DiskForm::kPread,
@@ -60,7 +60,7 @@ class FsckTest : public ::testing::Test {
     file.read(text.data(), static_cast<std::streamsize>(bytes));
     return text;
   }
-  // Of the record of block `number`, put as the number-th.
+  // Returns the offset of the record of block `number`, put as the number-th.
   static uint64_t OffsetOf(uint64_t number) { return number % kPerSegment * RecordBytes(kLength); }
   void Flip(uint64_t number, uint64_t at) {
     const std::string path = SegmentPath(number / kPerSegment);
@@ -77,7 +77,7 @@ class FsckTest : public ::testing::Test {
     value[value.size() / 2] = static_cast<char>(value[value.size() / 2] ^ 8);
     ASSERT_TRUE(db->Put({}, row, value).ok());
   }
-  // Every file of the directory with its bytes.
+  // Returns every file of the directory with its bytes.
   std::map<std::string, std::string> Bytes() const {
     std::map<std::string, std::string> files;
     for (const auto& file : std::filesystem::recursive_directory_iterator(directory_)) {
@@ -87,7 +87,7 @@ class FsckTest : public ::testing::Test {
     }
     return files;
   }
-  // Looks, and holds Fsck to its promise to write nothing.
+  // Runs Fsck, and checks its promise to write nothing.
   FsckReport Look(std::shared_ptr<const MasterSecret> secret = nullptr) {
     const auto before = Bytes();
     const absl::StatusOr<FsckReport> report =
@@ -172,7 +172,7 @@ TEST_F(FsckTest, RepairErasesTheRowsOfWhatIsDamagedAndNothingElse) {
   ChangeRow(BlockRowKey(DiskKey(5)));
   const absl::StatusOr<FsckReport> repaired = Fsck({.directory = directory_, .repair = true});
   ASSERT_EQ(repaired.status(), absl::OkStatus());
-  EXPECT_FALSE(repaired->clean());  // It says what it found.
+  EXPECT_FALSE(repaired->clean());  // It reports what it found.
   EXPECT_EQ(repaired->rows_erased, 2);
   const FsckReport report = Look();
   EXPECT_TRUE(report.clean());
@@ -263,7 +263,7 @@ class SealedFsckTest : public FsckTest {
 
 TEST_F(SealedFsckTest, WithTheSecretEveryPayloadIsVerified) {
   EXPECT_TRUE(Look(TestSecret(1)).clean());
-  Flip(3, 100);  // Of the proof.
+  Flip(3, 100);  // A bit of the proof.
   Flip(80, kRecordHeaderBytes + 7000);
   const FsckReport report = Look(TestSecret(1));
   EXPECT_EQ(report.records, kBlocks);

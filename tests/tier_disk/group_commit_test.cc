@@ -49,7 +49,7 @@ TEST_F(GroupCommitTest, ConcurrentChangesShareABatch) {
     EXPECT_EQ(status, absl::OkStatus());
   }
   for (uint64_t i = 0; i < 50; ++i) EXPECT_TRUE(Holds(i));
-  EXPECT_EQ(commits_.batches(), 2);  // The first alone, the others together.
+  EXPECT_EQ(commits_.batches(), 2);  // The first one alone, the others together.
 }
 
 TEST_F(GroupCommitTest, AFailureIsTheAnswerOfEveryoneInTheBatch) {

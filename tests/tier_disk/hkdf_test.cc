@@ -29,7 +29,7 @@ struct Vector {
   std::string expanded;
 };
 
-// The bytes first, first + 1, ... as hexadecimal digits.
+// Returns the bytes first, first + 1, ... as hexadecimal digits.
 std::string Counting(int first, int count) {
   std::string bytes;
   for (int i = 0; i < count; ++i) bytes.push_back(static_cast<char>(first + i));
@@ -42,7 +42,7 @@ std::string Repeated(absl::string_view digits, int count) {
   return hex;
 }
 
-// RFC 5869, appendix A.1 to A.3: all of its cases for SHA-256.
+// Returns RFC 5869, appendix A.1 to A.3: all of its cases for SHA-256.
 std::vector<Vector> RfcVectors() {
   return {{Repeated("0b", 22), Counting(0, 13), Counting(0xf0, 10),
            "077709362c2e32df0ddc3f0dc47bba6390b6c73bb50f9c3122ec844ad7c2b3e5",

@@ -16,7 +16,7 @@ constexpr size_t kDepth = 8;
 
 class IoQueueTest : public ::testing::Test {
  protected:
-  // Reads that are nobody's neighbour.
+  // Makes reads that are not neighbours.
   std::unique_ptr<DiskIo> Io(IoClass io_class, uint64_t bytes = 4096) {
     const std::array<std::span<std::byte>, 1> buffers = {memory_.bytes().first(bytes)};
     next_offset_ += 64 << 20;
@@ -55,14 +55,14 @@ TEST_F(IoQueueTest, ClassesGoInTheirOrderWhateverCameFirst) {
 
 TEST_F(IoQueueTest, AHastenedPrefetchGoesBehindTheForegroundThatWaits) {
   Push(IoClass::kPrefetch);
-  Push(IoClass::kPrefetch);  // The one that somebody comes to wait for: two parts.
+  Push(IoClass::kPrefetch);  // The I/O for which somebody comes to wait: two parts.
   const uint64_t wanted = next_offset_;
   next_offset_ = wanted + 8192 - (64 << 20);
   Push(IoClass::kPrefetch);
   Push(IoClass::kForeground);
-  queue_.Hasten({SegmentId{1}, wanted}, 16384);  // Another segment: nothing of ours.
+  queue_.Hasten({SegmentId{1}, wanted}, 16384);  // Another segment, which has none of these I/Os.
   queue_.Hasten({SegmentId{0}, wanted}, 16384);
-  queue_.Hasten({SegmentId{0}, wanted}, 16384);  // Again: it is there already.
+  queue_.Hasten({SegmentId{0}, wanted}, 16384);  // Repeated: it is there already.
   std::vector<uint64_t> offsets;
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(Start(), IoClass::kForeground);
@@ -163,7 +163,7 @@ TEST_F(IoQueueTest, WhatMustBeDoneAgainGoesFirst) {
   EXPECT_EQ(Start(), IoClass::kScrub);
 }
 
-// Random load: everything that came starts, never more than the device holds, and
+// Under random load everything that was pushed starts, the device never holds more than it can, and
 // background bytes stay within their bound.
 TEST_F(IoQueueTest, EverythingStartsOnce) {
   std::mt19937_64 random(testing::TestSeed());

@@ -1,5 +1,5 @@
-// OpenDisk in a process that may not make a ring, as under a container runtime's usual
-// seccomp profile: the pread pool instead, and a warning that says why.
+// Tests OpenDisk in a process that may not make a ring, as under a container runtime's usual
+// seccomp profile: it uses the pread pool instead, and logs a warning that says why.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr int kNoFilter = 3;
 constexpr int kWrong = 4;
 
-// From here on io_uring_setup is EPERM, for every thread to come. There is no way back.
+// Makes io_uring_setup return EPERM, for every thread to come. It cannot be undone.
 bool RefuseIoUring() {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -43,7 +43,7 @@ bool RefuseIoUring() {
   _exit(status);
 }
 
-// In the child; ends it.
+// Runs in the child, and ends it.
 void OpenWithoutIoUring(const std::string& directory, DiskIoKind io) {
   if (!RefuseIoUring()) _exit(kNoFilter);
   ThreadExecutor executor("child-executor");
@@ -69,7 +69,7 @@ void OpenWithoutIoUring(const std::string& directory, DiskIoKind io) {
 
 class IoUringRefusedDeathTest : public ::testing::Test {
  protected:
-  // Threads of other tests may run: the child starts from main().
+  // Threads of other tests may run, so the child starts from main().
   IoUringRefusedDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
   const std::string directory_ = testing::FreshDirectory("refused");
 };

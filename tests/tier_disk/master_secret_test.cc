@@ -14,7 +14,7 @@
 namespace kvtier {
 namespace {
 
-// A directory as an operator mounts it, made and removed with the test.
+// Fixture with a directory as an operator mounts it, made and removed with the test.
 class MasterSecretTest : public ::testing::Test {
  protected:
   MasterSecretTest() {
@@ -40,7 +40,7 @@ std::string TextOf(const KeyMaterial& material) {
   return {material.bytes().begin(), material.bytes().end()};
 }
 
-// Not a text: no byte of it may be taken for an end.
+// The secret is no text: no byte of it may be taken for an end.
 const std::string kMaster = std::string("\0\n\r ", 4) + std::string(28, '\x9c');
 const std::string kOther(33, 'o');
 
@@ -103,7 +103,7 @@ TEST_F(MasterSecretTest, WhatIsNoPlainFileIsRefusedAndDoesNotBlock) {
 }
 
 TEST_F(MasterSecretTest, AnythingElseTheFileSystemSaysIsUnavailable) {
-  std::filesystem::create_symlink("master", Path("master"));  // ELOOP.
+  std::filesystem::create_symlink("master", Path("master"));  // Gives ELOOP.
   EXPECT_TRUE(absl::IsUnavailable(StatusOfRead()));
 }
 
@@ -113,8 +113,8 @@ TEST_F(MasterSecretTest, TheSameSecretTwiceIsNoRotation) {
   EXPECT_TRUE(absl::IsInvalidArgument(StatusOfRead()));
 }
 
-// As Kubernetes mounts it: the files lie in a directory of their version, ..data
-// points to that, and links beside ..data lead through it.
+// Kubernetes mounts it so: the files are in a directory of their version, ..data points to that,
+// and links beside ..data lead through it.
 TEST_F(MasterSecretTest, ReadsTheVersionThatKubernetesPointsTo) {
   ASSERT_EQ(mkdir(Path("..2026_01").c_str(), 0700), 0);
   ASSERT_EQ(mkdir(Path("..2026_02").c_str(), 0700), 0);
@@ -122,7 +122,7 @@ TEST_F(MasterSecretTest, ReadsTheVersionThatKubernetesPointsTo) {
   Write("..2026_02/master", kMaster);
   Write("..2026_02/master.previous", kOther);
   std::filesystem::create_directory_symlink("..2026_02", Path("..data"));
-  // Half of a replacement that is under way: the links say another version.
+  // Half of a replacement is done: the links name another version.
   std::filesystem::create_symlink("..2026_01/master", Path("master"));
   const auto secret = MasterSecret::Read(directory_);
   ASSERT_TRUE(secret.ok()) << secret.status();

@@ -1,6 +1,6 @@
-// The argument of docs/design/disk_encryption.md that no nonce comes twice under one
-// key, tried on the real SegmentLog and Recover(): random puts, reclaims, crashes,
-// power cuts that take the manifest's last rows, and lost manifests.
+// Tests the argument of docs/design/disk_encryption.md that no nonce is used twice under one key,
+// on the real SegmentLog and Recover(): random puts, reclaims, crashes, power cuts that lose the
+// manifest's last rows, and lost manifests.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -22,8 +22,8 @@ namespace {
 constexpr uint32_t kSegments = 5;
 constexpr uint64_t kSegmentBytes = 16 * kBlockAlignment;
 
-// A disk whose records are only nonces. The manifest is its history, of which a power
-// cut takes the end.
+// NonceModel is a disk whose records are only nonces. The manifest is its history, of which a power
+// cut loses the end.
 class NonceModel {
  public:
   explicit NonceModel(uint64_t seed) : random_(seed) { Open(); }
@@ -37,7 +37,7 @@ class NonceModel {
     } else if (dice < 97) {
       Open();  // kill -9: everything that was committed is there.
     } else if (dice < 99) {
-      // Power cut.
+      // A power cut.
       history_.resize(history_.size() - random_.Below(history_.size() / 4 + 1));
       Open();
     } else {
@@ -46,7 +46,7 @@ class NonceModel {
     }
   }
 
-  // Nonces that came twice; with `opening` told apart, as the keys do.
+  // Return how many nonces were used twice: with `opening` as part of the key, and without it.
   size_t repeats_under_one_key() const { return sealed_ - with_opening_.size(); }
   size_t repeats_without_openings() const { return sealed_ - without_.size(); }
   size_t sealed() const { return sealed_; }
@@ -59,7 +59,7 @@ class NonceModel {
     log_.emplace(disk.segments, kSegmentBytes);
   }
 
-  // What the manifest says now. Erases name keys; each key is put once.
+  // Returns the present content of the manifest. Erases name keys; each key is put once.
   ManifestImage Replay() const {
     ManifestImage image;
     std::set<BlockKey> erased;
@@ -85,7 +85,7 @@ class NonceModel {
     with_opening_.emplace(opening_, *nonce);
     without_.insert(*nonce);
     log_->EndWrite(*place);
-    if (random_.Below(10) == 0) return;  // The write failed, or we died before the row.
+    if (random_.Below(10) == 0) return;  // The write failed, or the process died before the row.
     ManifestBatch batch;
     batch.puts.push_back(
         {.block = {.key = {.lo = ++last_key_}, .length = length}, .place = *place});
@@ -125,8 +125,8 @@ TEST(NonceModelTest, NoNonceComesTwiceUnderOneKey) {
   EXPECT_EQ(model.repeats_under_one_key(), 0);
 }
 
-// Why the opening takes part: what the disk remembers of its generations is not
-// enough, and this model is able to tell.
+// The opening is needed: the generations that the disk remembers are not enough, and this model can
+// show it.
 TEST(NonceModelTest, WithoutOpeningsAPowerCutRepeatsNonces) {
   NonceModel model(testing::TestSeed());
   for (int step = 0; step < 5000; ++step) model.Step();

@@ -1,4 +1,4 @@
-// The directory of one disk: layout, lock, resizing, loss of the manifest.
+// Tests the directory of one disk: layout, lock, resizing, loss of the manifest.
 #include "tier_disk/directory/open_disk.h"
 
 #include <gmock/gmock.h>
@@ -85,7 +85,7 @@ TEST_F(OpenDiskTest, FollowsANewLayout) {
   EXPECT_EQ(SizeOf("00000002.seg"), 2 * kSegmentBytes);
 }
 
-// Generations start over with the manifest, so the records of before must be gone.
+// Generations start over with the manifest, so the earlier records must be gone.
 TEST_F(OpenDiskTest, WithoutItsManifestTheDiskStartsEmpty) {
   for (const bool damage : {false, true}) {
     SCOPED_TRACE(damage);
@@ -131,7 +131,7 @@ TEST_F(OpenDiskTest, AFileSystemTooSmallIsResourceExhausted) {
                     HasSubstr("in 4 segments"), ContainsRegex("[0-9]+ free beside them")));
 }
 
-// Where O_DIRECT is refused, as by tmpfs before Linux 6.6.
+// O_DIRECT may be refused, as by tmpfs before Linux 6.6.
 TEST_F(OpenDiskTest, ABufferedDiskWorksOnATmpfs) {
   const std::string directory = absl::StrCat("/dev/shm/kvtier-open-", getpid());
   const DiskLayout layout{
@@ -158,7 +158,7 @@ TEST_F(OpenDiskTest, ABufferedDiskWorksOnATmpfs) {
   std::filesystem::remove_all(directory);
 }
 
-// 4 KiB to 4 MiB side by side on real files, through reclaim and a reopening.
+// Blocks of 4 KiB to 4 MiB share real files, through reclaim and a reopening.
 TEST_F(OpenDiskTest, BlocksOf4KiBTo4MiBShareOneDisk) {
   testing::DiskRig rig(testing::DiskForm::kPread,
                        {.segments = 4, .segment_bytes = uint64_t{16} << 20}, directory_,

@@ -34,8 +34,8 @@ std::vector<int> CountShares(const Placement& placement, size_t disks, Keys keys
   return counts;
 }
 
-// The smallest share is 1/9 of 1e6 keys: a standard deviation of 0.28 %, so 2 % is
-// seven of them, and a false alarm comes once in 1e11 runs.
+// The smallest share is 1/9 of 1e6 keys: a standard deviation of 0.28 %. So 2 % is seven of them,
+// and a false alarm comes once in 1e11 runs.
 TEST(PlacementTest, SharesFollowTheCapacities) {
   const std::vector<uint64_t> capacities = {kTiB, 2 * kTiB, 4 * kTiB, kTiB, kTiB};
   std::vector<DiskShare> disks;
@@ -115,8 +115,8 @@ TEST(PlacementTest, OneDiskGetsEverything) {
   EXPECT_EQ(placement.Order({.hi = 1, .lo = 2}), std::vector<size_t>{0});
 }
 
-// Fixed for ever: with other answers every block that is put again changes its disk.
-// Worked out a second time in Python, from the formula in the header.
+// The answers are fixed for ever: with other answers every block that is put again would change its
+// disk. They were computed a second time in Python, from the formula in the header.
 TEST(PlacementTest, AnswersAreTheSameInEveryProcess) {
   const Placement placement({Share(1, kTiB), Share(2, 2 * kTiB), Share(3, 3 * kTiB)});
   std::string answers;

@@ -1,4 +1,4 @@
-// UringDisk and PreadDisk on real files: same semantics, real errors.
+// Tests UringDisk and PreadDisk on real files: same semantics, real errors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -34,7 +34,7 @@ class RealDiskTest : public ::testing::TestWithParam<DiskForm> {
     std::error_code error;
     std::filesystem::remove_all(directory_, error);
   }
-  // Opens a disk over `files`, or over fresh segment files. False: skip.
+  // Opens a disk over `files`, or over fresh segment files. Returns false to skip the test.
   bool OpenOver(std::span<const int> files) {
     if (GetParam() == DiskForm::kPread) {
       disk_ = std::make_unique<PreadDisk>(&executor_, files, kSegmentBytes);
@@ -96,7 +96,7 @@ TEST_P(RealDiskTest, BuffersAreGatheredAndScatteredInOrder) {
 
 TEST_P(RealDiskTest, ManyAtOnceAllEnd) {
   SKIP_UNLESS(OpenFiles());
-  constexpr size_t kIos = 200;  // More than the ring is deep.
+  constexpr size_t kIos = 200;  // More than the depth of the ring.
   std::vector<PageBuffer> slots;
   for (size_t i = 0; i < kIos; ++i) slots.push_back(testing::DiskPayload(i, 4096));
   const auto write_all = [&]() -> Task<bool> {
@@ -129,7 +129,7 @@ TEST_P(RealDiskTest, AFileThatEndsEarlyIsUnavailable) {
   EXPECT_TRUE(absl::IsUnavailable(Read({SegmentId{0}, 65536}, &in)));
 }
 
-// Neighbours share a system call; the one that fails must not take the others along.
+// Neighbours share a system call; one that fails must not make the others fail.
 TEST_P(RealDiskTest, AFailureAmongNeighboursIsItsOwn) {
   SKIP_UNLESS(OpenFiles());
   constexpr uint64_t kGoodPages = 20;
@@ -212,7 +212,7 @@ TEST_P(RealDiskTest, MemoryThatWasRemovedIsUsedAsAnyOther) {
   close(file);
 }
 
-// Each part of a split I/O can fail; the whole then has.
+// If any part of a split I/O fails, the whole has failed.
 TEST_P(RealDiskTest, AnIoOfWhichOnePartFailsFails) {
   SKIP_UNLESS(OpenFiles());
   PageBuffer region(kMinFixedBytes);
@@ -226,7 +226,7 @@ TEST_P(RealDiskTest, AnIoOfWhichOnePartFailsFails) {
 }
 
 TEST_P(RealDiskTest, AnInputOutputErrorIsUnavailable) {
-  // Page zero of a process is never mapped: reading it is EIO.
+  // Page zero of a process is never mapped, so reading it gives EIO.
   const int broken = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
   ASSERT_GE(broken, 0);
   SKIP_UNLESS(OpenOver(std::array<int, 2>{broken, broken}));

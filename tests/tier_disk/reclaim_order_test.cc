@@ -17,7 +17,7 @@ constexpr SegmentId kOther{1};
 constexpr uint64_t kLength = 4096;
 constexpr absl::Duration kPause = absl::Minutes(1);
 
-// Keys that a sample of one in 2^n has its share of.
+// Returns keys of which a sample of one in 2^n has its share.
 BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
 
 class ReclaimOrderTest : public ::testing::Test {
@@ -54,7 +54,7 @@ TEST_F(ReclaimOrderTest, LruFindsWhatWasTouchedSinceItsAppendWorthIt) {
   Use(EvictionPolicy::kLru);
   Put(1, kVictim);
   Put(2, kVictim);
-  Put(3, kOther);  // A later epoch.
+  Put(3, kOther);  // Begins a later epoch.
   Touch(2, {.will_not_return = true});
   EXPECT_EQ(WorthOf(1), std::nullopt);
   EXPECT_NE(WorthOf(2), std::nullopt) << "what engines say is not for lru";
@@ -81,10 +81,10 @@ TEST_F(ReclaimOrderTest, PriorityRanksWhatWasTouched) {
   EXPECT_EQ(WorthOf(4), std::nullopt);
 }
 
-// Blocks that came back every minute, and as many that never did.
+// Fixture with blocks that came back every minute, and as many that never did.
 class LearntReclaimOrderTest : public ReclaimOrderTest {
  protected:
-  static constexpr uint64_t kBlocks = 1000;  // Of each kind: the even ones come back.
+  static constexpr uint64_t kBlocks = 1000;  // Number of each kind: the even ones come back.
 
   void PutAndUse(const ReuseHint& hint) {
     Use(EvictionPolicy::kLearnt);
@@ -113,7 +113,7 @@ TEST_F(LearntReclaimOrderTest, WhatNobodyWillAskForAgainIsNotWorthIt) {
   EXPECT_GT(WorthOf(2), WorthOf(4));
 }
 
-// A worker whose engine has the prefix itself asks nobody for it, and puts what continues it.
+// A worker whose engine has the prefix itself requests it nowhere, and puts its continuation.
 TEST_F(LearntReclaimOrderTest, AContinuationIsASignOfLifeOfTheWholePrefix) {
   PutAndUse({});
   for (const uint64_t number : {10001, 10002, 10003, 20001}) {
@@ -158,11 +158,11 @@ TEST_F(LearntReclaimOrderTest, WhatARestartFoundIsWorthASecondWriteWhenSomebodyA
   EXPECT_EQ(order.WorthOf(Key(1)), std::nullopt);
 }
 
-// An engine that says of what comes back that it will not, and the other way round.
+// The engine says of returning blocks that they will not return, and the other way round.
 TEST_F(LearntReclaimOrderTest, WhileLruFindsMoreItIsFollowed) {
   PutAndUse({});
   order_->BeginReclaim(kVictim);  // The small caches of the sample are full now.
-  Put(10000, kOther);             // A later epoch.
+  Put(10000, kOther);             // Begins a later epoch.
   uint64_t once = 20000;
   for (int use = 0; use < 20; ++use) {
     Wait(kPause);

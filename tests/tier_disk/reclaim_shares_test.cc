@@ -1,4 +1,4 @@
-// What reclaim takes of several tenants. room_shares_model_test has the law itself.
+// Tests what reclaim takes from several tenants. room_shares_model_test tests the law itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using testing::DiskForm;
 using testing::DiskKey;
 using testing::DiskRig;
 
-constexpr uint64_t kLength = 60000;  // Sixteen to a segment.
+constexpr uint64_t kLength = 60000;  // Sixteen blocks to a segment.
 constexpr uint64_t kSegments = 8;
 const uint64_t kRecord = RecordBytes(kLength);
 constexpr char kA[] = "a";
@@ -69,7 +69,7 @@ TEST_F(ReclaimSharesTest, AFloodOfOneTenantTakesNothingOfWhatAnotherIsGuaranteed
   EXPECT_EQ(RoomOf(kB).evictions_suffered, 0U);
 }
 
-// Half of a segment at most is written again for each one that is freed.
+// At most half of a segment is written again for each one that is freed.
 TEST_F(ReclaimSharesTest, WhatMustStayIsWrittenAgainOncePerByteAtMost) {
   PutMixed();
   Put(kB, 1000, 2000);
@@ -89,7 +89,7 @@ TEST_F(ReclaimSharesTest, RoomThatWasLentIsTakenBack) {
   EXPECT_EQ(RoomOf(kB).evictions_suffered, RoomOf(kA).evictions_caused);
 }
 
-// B has no guarantee and a tenth of A's weight, and what it had first is the oldest.
+// B has no guarantee and a tenth of A's weight, and its first blocks are the oldest.
 TEST_F(ReclaimSharesTest, WhoeverIsFurthestOverItsFairSharePays) {
   Name(TierShare{.weight = 1}, TierShare{.weight = 10});
   Put(kA, 1, 60);
@@ -110,7 +110,8 @@ TEST_F(ReclaimSharesTest, AGuaranteeHoldsAfterARestart) {
   EXPECT_EQ(CountOf(1, 28), 28U);
 }
 
-// One long chain over all segments: its head cannot go without all of it, so its end does.
+// The blocks are one long chain over all segments: its head cannot be dropped without all of it, so
+// its end is.
 TEST_F(ReclaimSharesTest, AChainIsTakenFromItsEndWhereAllOfItIsTooMuch) {
   Name(TierShare{.guaranteed = 40 * kRecord}, TierShare{.guaranteed = 16 * kRecord});
   std::optional<uint64_t> parent;
@@ -135,7 +136,7 @@ TEST_F(ReclaimSharesTest, ATenantAtItsMaximumGivesUpItsOwnOldestBlocks) {
   EXPECT_EQ(RoomOf(kA).evictions_suffered, 0U);
 }
 
-// Its few blocks lie in the open segment all the time.
+// The tenant's few blocks are in the open segment all the time.
 TEST_F(ReclaimSharesTest, ATenantWhoseMaximumIsLessThanASegmentStillTurnsItOver) {
   Name(TierShare{.maximum = 3 * kRecord}, {});
   Put(kA, 1, 40);
@@ -151,7 +152,7 @@ TEST_F(ReclaimSharesTest, ABlockLargerThanItsTenantsMaximumIsDeclined) {
   EXPECT_EQ(rig_.tier->stats().declined, 1U);
 }
 
-// Many puts at a time: those that wait for a reclaim do not use up what it copies into.
+// With many puts at a time, those that wait for a reclaim do not use up the room for its copies.
 TEST_F(ReclaimSharesTest, PutsLeaveTheReserveToWhatMustStay) {
   PutMixed();
   uint64_t written = 0;
@@ -161,7 +162,8 @@ TEST_F(ReclaimSharesTest, PutsLeaveTheReserveToWhatMustStay) {
       PageBuffer slot = testing::DiskPayload(number, kLength);
       const BlockMeta block = testing::MakeDiskBlock(number, kLength);
       const absl::Status status = co_await rig_.tier->Put(block, slot.bytes(), kB);
-      // Where too much must stay of what can be reclaimed now, it waits for the writes under way.
+      // If too much must stay of the segments that can be reclaimed now, it waits for the writes in
+      // flight.
       EXPECT_EQ(status.message().find("within the shares"), std::string::npos) << number;
       written += status.ok() ? 1 : 0;
     };

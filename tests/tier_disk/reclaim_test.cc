@@ -16,7 +16,7 @@ constexpr SegmentId kOther{1};
 constexpr uint64_t kLength = 4096;
 constexpr uint64_t kBudget = uint64_t{1} << 30;
 
-// Blocks with one-word keys, laid out one after another in their segments.
+// Fixture with blocks of one-word keys, laid out one after another in their segments.
 class ReclaimTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -71,7 +71,7 @@ TEST_F(ReclaimTest, AncestorsOfBlocksElsewhereAreReappendedParentsFirst) {
   EXPECT_EQ(plan.drop, Keys({4}));
 }
 
-// A chain that nobody uses any more does not hold on to its head for ever.
+// A chain that nobody uses any more does not keep its head for ever.
 TEST_F(ReclaimTest, AncestorsThatWereNotTouchedSinceTheirAppendGoWithAllBelow) {
   Add(1, kVictim);
   Add(2, kVictim, 1);
@@ -86,7 +86,7 @@ TEST_F(ReclaimTest, ATouchedLeafIsReappendedWithItsAncestors) {
   Add(1, kVictim);
   Add(2, kVictim, 1);
   Add(3, kVictim);
-  Add(4, kOther);  // A later epoch.
+  Add(4, kOther);  // Begins a later epoch.
   index_->Touch(Key(2));
   const ReclaimPlan plan = Plan(kBudget);
   EXPECT_EQ(plan.reappend, Keys({1, 2}));
@@ -120,7 +120,7 @@ TEST_F(ReclaimTest, BudgetBoundsWhatIsReappended) {
   EXPECT_EQ(plan.drop, Keys({22, 12, 23, 13}));
 }
 
-// 1 is dropped for want of budget and takes 2 and so 3 along, although 3 alone
+// Block 1 is dropped because the budget is too small, and with it 2 and so 3, although 3 alone
 // would have fitted.
 TEST_F(ReclaimTest, NothingIsKeptBelowADroppedBlock) {
   Add(3, kVictim, 2);
@@ -132,13 +132,13 @@ TEST_F(ReclaimTest, NothingIsKeptBelowADroppedBlock) {
   EXPECT_EQ(plan.drop, Keys({4, 3, 2, 1}));
 }
 
-// The budget is for the worthiest, with what they need of their ancestors; that one of them is only
-// worth what its descendant is.
+// The budget goes to the worthiest blocks and the ancestors that they need, even though one of
+// these ancestors is only worth what its descendant is.
 TEST_F(ReclaimTest, TheBudgetGoesToTheHighestPriorityFirst) {
   order_.emplace(EvictionPolicy::kPriority, kSegments, &*index_);
   for (const uint64_t number : {1, 2, 3}) Add(number, kVictim);
   Add(4, kVictim, 3);
-  Add(9, kOther);  // A later epoch.
+  Add(9, kOther);  // Begins a later epoch.
   for (const uint64_t number : {1, 2, 4}) {
     index_->Touch(Key(number));
     order_->NoteUse(Key(number), {.priority = static_cast<uint8_t>(10 * number)});
@@ -148,8 +148,8 @@ TEST_F(ReclaimTest, TheBudgetGoesToTheHighestPriorityFirst) {
   EXPECT_EQ(plan.drop, Keys({1}));
 }
 
-// The law itself, over random forests: in the order of the plan, no block goes
-// while a child of it is on the disk.
+// Tests the law itself on random forests: in the order of the plan, no block is dropped while a
+// child of it is on the disk.
 TEST_F(ReclaimTest, NoPlanDropsAParentBeforeItsChild) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
@@ -196,7 +196,8 @@ TEST_F(ReclaimTest, WithoutAReserveTheVictimIsTheEmptiest) {
   EXPECT_EQ(Victim(log), SegmentId{1});
 }
 
-// All that the two tenants have is within their fair shares, and there is nowhere to copy it.
+// Everything that the two tenants have is within their fair shares, and there is nowhere to copy
+// it.
 TEST_F(ReclaimTest, WithoutAReserveTheSegmentOfWhichTheLeastMustStayIsForced) {
   std::vector<SegmentLog::Found> found(3);
   for (uint64_t i = 0; i < 3; ++i) found[i] = {.generation = 10 + i, .holds_records = true};

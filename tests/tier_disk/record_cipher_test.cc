@@ -17,7 +17,7 @@ using testing::DiskPayload;
 using testing::HoldsDiskBlock;
 using testing::MakeDiskBlock;
 
-// A key, an opening: 0x01 is another than 0x02.
+// Makes a key or an opening that differs for each byte.
 SecretKey KeyOf(uint8_t byte) {
   SecretKey key;
   std::fill(key.bytes().begin(), key.bytes().end(), byte);
@@ -42,7 +42,7 @@ RecordIdentity IdentityOf(uint64_t number, uint64_t length) {
           .place = {.segment = SegmentId{5}, .generation = 77, .offset = 3 * kBlockAlignment}};
 }
 
-// Block `number` at rest, as its tenant's cipher sealed it.
+// Block `number` as its tenant's cipher sealed it.
 struct SealedBlock {
   SealedBlock(const RecordCipher& cipher, uint64_t number, uint64_t length)
       : payload_bytes(length),
@@ -58,7 +58,7 @@ struct SealedBlock {
   }
 
   const uint64_t payload_bytes;
-  RecordIdentity identity;  // Tests spoil it.
+  RecordIdentity identity;  // Damaged by tests.
   PageBuffer slot;
   CipherProof proof;
 };
@@ -99,8 +99,8 @@ TEST(RecordCipherTest, WhatLiesBehindThePayloadIsNotWritten) {
                           [](std::byte byte) { return byte == std::byte{0}; }));
 }
 
-// Computed with another implementation (pycryptodome, and hmac of Python's library):
-// what is on disks must open for as long as the tags say v1.
+// The expected bytes were computed with another implementation (pycryptodome, and hmac of Python's
+// library): existing disks must open as long as the tags say v1.
 TEST(RecordCipherTest, SealsAsItAlwaysDid) {
   const RecordCipher cipher = CipherOf(1, 2);
   RecordIdentity identity{.key = {.hi = 0x0102030405060708, .lo = 0x090a0b0c0d0e0f10},
@@ -173,7 +173,8 @@ TEST(RecordCipherTest, EveryBitOfASmallPayloadCounts) {
 TEST(RecordCipherTest, BitsAllOverALargePayloadCount) {
   const RecordCipher cipher = CipherOf(1);
   constexpr uint64_t kLength = 2 << 20;
-  constexpr uint64_t kStride = 524287;  // Prime: every bit of a byte, no page twice.
+  // A prime, so that every bit of a byte is hit and no page twice.
+  constexpr uint64_t kStride = 524287;
   SealedBlock block(cipher, 1, kLength);
   PageBuffer out(kLength);
   for (uint64_t bit = 0; bit < kLength * 8; bit += kStride) {
@@ -192,7 +193,7 @@ TEST(RecordCipherTest, BytesThatProveNothingAreWiped) {
                           [](std::byte byte) { return byte == std::byte{0}; }));
 }
 
-// The id names the key, so that a wrong one is told from damage before a byte is read.
+// The id names the key, so a wrong key is told from damage before a byte is read.
 TEST(RecordCipherTest, ARecordUnderAnotherKeyIdIsNotTouched) {
   SealedBlock block(CipherOf(1), 1, 4096);
   const std::vector<std::byte> before(block.bytes().begin(), block.bytes().end());
@@ -215,7 +216,7 @@ TEST(RecordCipherTest, ALaterOpeningReadsTheRecordsOfAnEarlierOne) {
   EXPECT_TRUE(HoldsDiskBlock(1, 4096, &out));
 }
 
-// Generations that start over, after a power cut or a lost manifest, meet another key.
+// If generations start over, after a power cut or a lost manifest, the key is another one.
 TEST(RecordCipherTest, OneBlockAtOnePlaceIsSealedDifferentlyInEachOpening) {
   SealedBlock first(CipherOf(1, 1), 1, 4096);
   SealedBlock second(CipherOf(1, 2), 1, 4096);

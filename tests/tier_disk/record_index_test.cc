@@ -1,4 +1,4 @@
-// RecordIndex: contracts, random operations against a plain model, and its memory.
+// Tests RecordIndex: contracts, random operations against a plain model, and its memory.
 #include "tier_disk/log/record_index.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST_F(RecordIndexTest, AParentMayComeAfterItsChildAndGoBeforeIt) {
   EXPECT_EQ(index_.size(), 0);
 }
 
-// An engine may lie about its chain.
+// An engine may report a wrong chain.
 TEST_F(RecordIndexTest, CyclesAndABlockThatIsItsOwnParentDoNoHarm) {
   index_.Insert(Block(1, 1), Place(0, 0));
   EXPECT_EQ(index_.ParentOf(Key(1)), std::nullopt);
@@ -124,13 +124,13 @@ TEST_F(RecordIndexTest, AnEmptiedSegmentTakesRecordsOfALaterGeneration) {
   EXPECT_EQ(index_.Find(Key(2))->place.generation, 6);
 }
 
-// One segment an epoch here: the index has four.
+// One segment is an epoch here, as the index has four.
 TEST_F(RecordIndexTest, ATouchInALaterEpochWarmsABlockAndItsAncestors) {
   index_.Insert(Block(1), Place(0, 0));
   index_.Insert(Block(2, 1), Place(0, 1));
   index_.Insert(Block(9), Place(0, 2));
   EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);
-  EXPECT_FALSE(index_.IsWarm(Key(2)));  // Still the epoch in which it came.
+  EXPECT_FALSE(index_.IsWarm(Key(2)));  // The epoch is still the one in which it was inserted.
   index_.Insert(Block(8), Place(1, 0));
   EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);
   EXPECT_TRUE(index_.IsWarm(Key(2)));
@@ -160,11 +160,11 @@ TEST_F(RecordIndexTest, ATouchTellsWhereThePrefixGoesOnElsewhere) {
   index_.Insert(Block(2, 1), Place(0, 1));
   index_.Insert(Block(8), Place(1, 0));
   EXPECT_EQ(index_.Touch(Key(2)), Key(7));
-  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);  // Known by now.
+  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);  // This is known by now.
   EXPECT_EQ(index_.Touch(Key(99)), Key(99));
 }
 
-// Random operations; the model is a map from number to place, and parents by rule.
+// Runs random operations; the model is a map from number to place, with parents by rule.
 TEST(RecordIndexModelTest, AgreesWithAModel) {
   constexpr uint64_t kNumbers = 60;
   std::mt19937_64 random(testing::TestSeed());
@@ -204,7 +204,7 @@ TEST(RecordIndexModelTest, AgreesWithAModel) {
   }
 }
 
-// The bound that the header states, with the chains that agents really have.
+// Tests the bound that the header states, with chains as agents really have them.
 TEST(RecordIndexMemoryTest, AMillionBlocksTakeAtMost64BytesEach) {
   constexpr uint64_t kBlocks = 1'000'000;
   constexpr uint64_t kPerSegment = 20'000;

@@ -12,7 +12,7 @@ namespace {
 using testing::DiskPayload;
 using testing::MakeDiskBlock;
 
-constexpr uint64_t kLength = 5000;  // Not a whole page: the padding is no payload.
+constexpr uint64_t kLength = 5000;  // Ends inside a page: the padding is no payload.
 
 class RecordTest : public ::testing::Test {
  protected:
@@ -72,7 +72,7 @@ TEST_F(RecordTest, EveryByteOfThePayloadCounts) {
   }
 }
 
-// A record that is whole and proves itself, but is not the one that was asked for.
+// The record is whole and valid, but is not the one that was requested.
 TEST_F(RecordTest, AnotherIdentityOrPlaceIsDataLoss) {
   const auto with = [&](auto change) {
     RecordHeader other = header_;

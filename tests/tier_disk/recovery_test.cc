@@ -59,7 +59,7 @@ TEST(RecoveryTest, DropsTheSecondOfTwoThatOverlap) {
   EXPECT_EQ(disk.dropped_misfit, 1);
 }
 
-// The row of a generation was damaged: what it was is still known from the blocks'.
+// The row of a generation was damaged, but the blocks' rows still name the generation.
 TEST(RecoveryTest, ALostGenerationIsNotDrawnAgain) {
   ManifestImage image = Image({Entry(1, 1, 9, 0)});
   image.generations = {{SegmentId{0}, 5}, {SegmentId{2}, 6}};
@@ -68,8 +68,8 @@ TEST(RecoveryTest, ALostGenerationIsNotDrawnAgain) {
   for (const SegmentLog::Found& segment : disk.segments) EXPECT_GT(segment.generation, 9);
 }
 
-// A process that died may have written records that no entry tells of; the
-// generation under which the segment is written next must be new to it.
+// A process that died may have written records that no entry names, so the generation under which
+// the segment is written next must be new.
 TEST(RecoveryTest, EmptySegmentsGetGenerationsAboveAllOthers) {
   const RecoveredDisk disk = Recover(Image({Entry(1, 0, 5, 0)}), 4, kSegmentBytes);
   ASSERT_EQ(disk.repair.generations.size(), 3);

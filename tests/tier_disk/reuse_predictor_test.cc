@@ -11,18 +11,18 @@
 namespace kvtier {
 namespace {
 
-constexpr uint64_t kDisk = kMaxReuseGhosts;  // Bytes.
+constexpr uint64_t kDisk = kMaxReuseGhosts;  // In bytes.
 constexpr ReuseEvidence kNew{};
 constexpr ReuseEvidence kHit{.host_hits = 1};
 
 BlockKey Key(uint64_t number) { return {.hi = number, .lo = number}; }
 
-// Judges blocks of which some come back at once. Two bytes are written for each: a
-// round of the ghosts writes the disk over twice, so that every key stays in the sample.
+// Traffic judges blocks of which some come back at once. Two bytes are written for each: a round of
+// the ghosts overwrites the disk twice, so every key stays in the sample.
 class Traffic {
  public:
   explicit Traffic(ReusePredictor* predictor) : predictor_(predictor) {}
-  // Every `returning`-th of `count` blocks comes back; 0: none.
+  // Makes every `returning`-th of `count` blocks come back; 0: none.
   void Pass(const ReuseEvidence& evidence, uint64_t count, uint64_t returning) {
     for (uint64_t i = 0; i < count; ++i) {
       ++block_;

@@ -90,14 +90,15 @@ TEST_F(RocksManifestTest, AStoreInUseIsUnavailable) {
   EXPECT_TRUE(absl::IsUnavailable(RocksManifest::Open(&executor_, path_).status()));
 }
 
-// A quiet machine is warm within 3 s; the bound here is one that sanitizers meet too.
+// A quiet machine is warm within 3 s; this bound also holds with sanitizers.
 TEST(DiskRecoveryTimeTest, ADiskOf100000BlocksIsWarmInSeconds) {
   constexpr uint64_t kBlocks = 100000;
   constexpr uint64_t kBatch = 1000;
   const DiskLayout layout{.directory = FreshDirectory("warm"),
                           .segment_bytes = uint64_t{256} << 20,
                           .segment_count = 5};
-  constexpr uint64_t kFirstGeneration = 5;  // Of segment 0; the next one's is one more.
+  // Generation of segment 0; the next segment's is one more.
+  constexpr uint64_t kFirstGeneration = 5;
   const auto entry = [&](uint64_t i) {
     const uint64_t per_segment = layout.segment_bytes / RecordBytes(4096);
     const auto segment = static_cast<uint32_t>(i / per_segment);
@@ -121,7 +122,7 @@ TEST(DiskRecoveryTimeTest, ADiskOf100000BlocksIsWarmInSeconds) {
       ManifestBatch batch;
       for (uint64_t j = i; j < i + kBatch; ++j) batch.puts.push_back(entry(j));
       ASSERT_EQ(RunTask(&executor, disk->manifest->Commit(std::move(batch))), absl::OkStatus());
-      // 13 MB of rows pass through; what is kept of them in memory is bounded.
+      // 13 MB of rows pass through, but the memory that keeps some of them is bounded.
       EXPECT_LE(disk->manifest->memory_bytes(), uint64_t{24} << 20);
     }
     EXPECT_GE(disk->manifest->memory_bytes(), uint64_t{1} << 20);
@@ -140,7 +141,7 @@ TEST(DiskRecoveryTimeTest, ADiskOf100000BlocksIsWarmInSeconds) {
   EXPECT_EQ(tier.Find(testing::DiskKey(12345))->parent, testing::DiskKey(12346));
   std::printf("warm with %d blocks of 4 KiB in %.3f s, %.3f s of CPU\n", static_cast<int>(kBlocks),
               absl::ToDoubleSeconds(took), cpu_s);
-  // The CPU's time: the wall's is the neighbours' business where tests run side by side.
+  // CPU time is measured, because wall time depends on tests that run side by side.
   EXPECT_LT(cpu_s, 10);
   EXPECT_LT(took, absl::Seconds(60));
   std::error_code error;

@@ -1,5 +1,5 @@
-// Random puts, touches, erases, shares and restarts of several tenants on one disk, against a plain
-// list of what each has.
+// Runs random puts, touches, erases, shares and restarts of several tenants on one disk, against a
+// plain list of what each has.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,10 +22,10 @@ using testing::DiskRig;
 
 constexpr uint64_t kSegmentBytes = uint64_t{1} << 20;
 constexpr size_t kTenants = 4;
-constexpr uint64_t kNumbers = 600;  // Of different blocks, of all tenants.
+constexpr uint64_t kNumbers = 600;  // Number of different blocks of all tenants.
 constexpr int kSteps = 1500;
 
-// A block's tenant, length and parent are functions of its number. Chains are of one tenant.
+// A block's tenant, length and parent are functions of its number. A chain belongs to one tenant.
 size_t TenantOf(uint64_t number) { return number / 10 % kTenants; }
 uint64_t LengthOf(uint64_t number) {
   constexpr uint64_t kLengths[] = {4096, 100000, 65536, 8192, 400000, 200001, 40000};
@@ -68,7 +68,8 @@ class Model {
   std::map<BlockKey, uint64_t> numbers_;
   std::map<uint64_t, uint64_t> here_;  // Number to bytes of its record.
   std::array<std::optional<TierShare>, kTenants> set_;
-  std::array<uint64_t, kTenants> fair_{};  // As the step began: what others lose adds to it.
+  // Value at the start of the step; losses of others increase it.
+  std::array<uint64_t, kTenants> fair_{};
   std::optional<size_t> writer_;
   std::optional<uint64_t> erasing_;
   std::array<uint64_t, kTenants> evictions_{};
@@ -137,7 +138,7 @@ void Model::Put(uint64_t number) {
   if (put.ok()) {
     here_[number] = bytes;
   } else {
-    // The log always makes progress: nothing but a maximum refuses a block.
+    // The log always makes progress: only a maximum refuses a block.
     ASSERT_TRUE(absl::IsResourceExhausted(put)) << put;
     ASSERT_GT(Used(tenant) + bytes, ShareOf(tenant).maximum) << put;
     return;
@@ -162,7 +163,7 @@ void Model::ChangeShares() {
 
 void Model::Step() {
   fair_ = Fair();
-  // Mostly the blocks of one tenant, another one after a while: it floods the disk.
+  // Draws mostly blocks of one tenant, which changes after a while, so that it floods the disk.
   const uint64_t flood = random_() % 400 == 0 ? random_() % kTenants : 0;
   uint64_t number = random_() % kNumbers;
   if (random_() % 3 != 0) number = (number / 40 * 40 + 10 * flood + number % 10) % kNumbers;

@@ -15,7 +15,7 @@ constexpr TenantTag kC{3};
 constexpr uint64_t kLength = 4096;
 const uint64_t kRecord = RecordBytes(kLength);
 
-// A disk of a hundred records, of which fifty are divided.
+// Fixture with a disk of a hundred records, of which fifty are divided.
 class RoomSharesTest : public ::testing::Test {
  protected:
   void Add(TenantTag owner, int blocks) {
@@ -65,7 +65,7 @@ TEST_F(RoomSharesTest, OnlyTheFurthestOverPayAtFirst) {
   Add(kA, 50);
   Add(kB, 30);
   Add(kC, 5);
-  // Of the fifty C has five; A and B could have 22.5 each.
+  // C has five of the fifty; A and B could have 22.5 each.
   const Allowances furthest = shares_.MayTake(index_, RoomShares::Payers::kFurthestOver);
   EXPECT_NEAR(furthest.Of(kA), 27.5 * kRecord, 2);
   EXPECT_EQ(furthest.Of(kB), 0U);

@@ -1,4 +1,4 @@
-// What the scrub reads next, when, and what it counts: the decisions alone.
+// Tests the decisions of the scrub: what it reads next, when, and what it counts.
 #include "tier_disk/scrub.h"
 
 #include <gtest/gtest.h>
@@ -23,12 +23,12 @@ const absl::Time kStart = absl::UnixEpoch() + absl::Seconds(1000);
 class ScrubTest : public ::testing::Test {
  protected:
   ScrubTest() : index_(kSegments) {}
-  // Block `number` as the record `slot` of its segment.
+  // Inserts block `number` as the record `slot` of its segment.
   void Insert(uint64_t number, uint32_t segment, uint64_t slot) {
     index_.Insert({.key = DiskKey(number), .length = kLength},
                   {.segment = SegmentId{segment}, .offset = slot * RecordBytes(kLength)});
   }
-  // The keys of one pass, read as fast as the pacer lets.
+  // Returns the keys of one pass, read as fast as the pacer permits.
   std::vector<BlockKey> RunPass(Scrub* scrub, Outcome outcome = Outcome::kVerified) {
     std::vector<BlockKey> keys;
     while (true) {
@@ -77,7 +77,7 @@ TEST_F(ScrubTest, WhatLeftOrMovedBeforeItsTurnIsPassedOver) {
   scrub.Done(*first, Outcome::kVerified, now_);
   index_.Erase(DiskKey(1));
   index_.Move(DiskKey(2), {.segment = SegmentId{3}, .offset = 0});
-  // The moved one is met where it is now.
+  // The pass meets the moved record at its new place.
   EXPECT_EQ(RunPass(&scrub), std::vector{DiskKey(2)});
 }
 
@@ -130,7 +130,8 @@ TEST_F(ScrubTest, AnAskedPassBreaksOffOneThatCameByItselfAndNoOther) {
   const DiskEntry under_way = *scrub.Next(index_, now_);
   ASSERT_TRUE(scrub.Ask(kRate, now_));
   EXPECT_FALSE(scrub.Ask(kRate, now_));
-  // Read for the pass before: counted in all, and read again for this one.
+  // The record was read for the previous pass: it is counted in the total, and read again for this
+  // pass.
   scrub.Done(under_way, Outcome::kVerified, now_);
   EXPECT_EQ(RunPass(&scrub).size(), 3);
   EXPECT_EQ(scrub.report().pass.counts.records, 3);
@@ -139,8 +140,8 @@ TEST_F(ScrubTest, AnAskedPassBreaksOffOneThatCameByItselfAndNoOther) {
   EXPECT_TRUE(scrub.Ask(kRate, now_));
 }
 
-// Over every stretch of time: the rate, one burst and one record. Reads are late at
-// random, as a busy disk makes them.
+// Over every stretch of time, the pacer permits the rate, one burst and one record. Reads are late
+// at random, as a busy disk makes them.
 TEST(ScrubPacerTest, NeverExceedsItsRateAndUsesItWhenNothingIsLate) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     std::mt19937_64 random(seed);

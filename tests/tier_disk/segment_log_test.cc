@@ -49,7 +49,7 @@ TEST(SegmentLogTest, PutsLeaveTheReserveToReclaim) {
   log.Audit();
 }
 
-// Half of a segment is set aside: puts take the other half of what reclaim opened.
+// Half of a segment is set aside: puts use the other half of the segment that reclaim opened.
 TEST(SegmentLogTest, PutsLeaveWhatIsSetAsideOfTheSegmentThatWasTheReserve) {
   SegmentLog log(Fresh(2), kSegmentBytes);
   FillSegment(&log);
@@ -59,7 +59,7 @@ TEST(SegmentLogTest, PutsLeaveWhatIsSetAsideOfTheSegmentThatWasTheReserve) {
   log.SetAside(3 * kPage);
   EXPECT_TRUE(log.Reserve(4 * kPage, Use::kPut).has_value());
   EXPECT_FALSE(log.Reserve(kPage, Use::kPut).has_value());
-  EXPECT_FALSE(log.Reserve(6 * kPage, Use::kPut).has_value());  // And seals nothing.
+  EXPECT_FALSE(log.Reserve(6 * kPage, Use::kPut).has_value());  // Seals nothing either.
   EXPECT_EQ(log.reclaim_room(), 3 * kPage);
   EXPECT_TRUE(log.Reserve(3 * kPage, Use::kReclaim).has_value());
   log.Audit();
@@ -80,7 +80,7 @@ TEST(SegmentLogTest, AFreedSegmentComesBackUnderItsNewGeneration) {
   EXPECT_FALSE(log.Reserve(kPage, Use::kPut).has_value());
   log.BeginReclaim(old.segment);
   const uint64_t generation = log.NextGeneration();
-  EXPECT_GT(generation, 2);  // Above every generation of the disk.
+  EXPECT_GT(generation, 2);  // Exceeds every generation of the disk.
   log.Free(old.segment, generation);
   EXPECT_EQ(log.generation(old.segment), generation);
   EXPECT_TRUE(log.Reserve(kPage, Use::kPut).has_value());

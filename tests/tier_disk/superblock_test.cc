@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using File = std::array<std::byte, kSuperblockFileBytes>;
 
 constexpr size_t kSectorBytes = 512;
-// Where the fields lie; the header's static_asserts say the same.
+// Offsets of the fields; the header's static_asserts say the same.
 constexpr size_t kMagicAt = 0;
 constexpr size_t kVersionAt = 8;
 constexpr size_t kAlignmentAt = 12;
@@ -50,7 +50,7 @@ std::span<std::byte, kSuperblockBytes> PageOf(File* file, SuperblockCopy copy) {
   return std::span<std::byte, kSuperblockBytes>(file->data() + OffsetOf(copy), kSuperblockBytes);
 }
 
-// A file of two copies, as a power cut in the middle of a change leaves it.
+// Makes a file of two copies, as a power cut in the middle of a change leaves it.
 File FileOf(const Superblock& a, const Superblock& b) {
   File file;
   EncodeSuperblock(a, PageOf(&file, SuperblockCopy::kA));
@@ -58,7 +58,7 @@ File FileOf(const Superblock& a, const Superblock& b) {
   return file;
 }
 
-// Writes a field and makes the checksum right again: what another program could have written.
+// Writes a field and corrects the checksum, as another program could have written it.
 template <typename T>
 void Rewrite(File* file, SuperblockCopy copy, size_t at, T value) {
   const std::span<std::byte, kSuperblockBytes> page = PageOf(file, copy);
@@ -68,7 +68,7 @@ void Rewrite(File* file, SuperblockCopy copy, size_t at, T value) {
   std::memcpy(page.data() + kSumAt + 8, &sum.lo, 8);
 }
 
-// Both copies: as Rewrite.
+// Does as Rewrite() for both copies.
 template <typename T>
 absl::StatusOr<DecodedSuperblock> DecodedWith(size_t at, T value) {
   File file = EncodeSuperblockFile(SomeSuperblock());
@@ -80,7 +80,7 @@ absl::StatusOr<DecodedSuperblock> DecodedWith(size_t at, T value) {
 TEST(SuperblockTest, ComesBackWhole) {
   Superblock superblock = SomeSuperblock(7);
   superblock.key_check = 0x0123456789abcdef;
-  superblock.compatible = 0xfedcba9876543210;  // All of them unknown here: kept.
+  superblock.compatible = 0xfedcba9876543210;  // All of these bits are unknown here, and kept.
   const auto decoded = DecodeSuperblock(EncodeSuperblockFile(superblock));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   EXPECT_EQ(decoded->superblock, superblock);
@@ -135,7 +135,7 @@ TEST(SuperblockTest, OneBitInEachCopyIsDataLoss) {
   }
 }
 
-// A change that a power cut ended after any number of sectors, from either end.
+// A power cut ends a change after any number of sectors, from either end.
 TEST(SuperblockTest, ATornChangeLeavesTheOldOrTheNew) {
   const File before = EncodeSuperblockFile(SomeSuperblock(1));
   const File after = EncodeSuperblockFile(SomeSuperblock(2));
@@ -146,7 +146,7 @@ TEST(SuperblockTest, ATornChangeLeavesTheOldOrTheNew) {
     auto decoded = DecodeSuperblock(torn);
     ASSERT_TRUE(decoded.ok()) << bytes << ": " << decoded.status();
     EXPECT_EQ(decoded->superblock->sequence, bytes == kSuperblockBytes ? 2 : 1) << bytes;
-    torn = after;  // The first is done, the second is being written, its end first.
+    torn = after;  // The first is written; the second is being written, its end first.
     std::copy_n(before.begin() + kSuperblockBytes, kSuperblockBytes - bytes,
                 torn.begin() + kSuperblockBytes);
     decoded = DecodeSuperblock(torn);
@@ -173,7 +173,7 @@ TEST(SuperblockTest, ADiskWithoutAFileHasNone) {
   EXPECT_EQ(decoded->superblock, std::nullopt);
 }
 
-// Disks of before the first release: their superblocks began with "kvtsuper".
+// Superblocks of disks before the first release began with "kvtsuper".
 TEST(SuperblockTest, APageOfAnotherMagicIsNeverReadAndBothAreNamed) {
   const absl::Status refused = DecodedWith(kMagicAt, uint64_t{0x726570757374766b}).status();
   EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
@@ -188,7 +188,7 @@ TEST(SuperblockTest, ANewerLayoutIsRefusedWithBothVersionsNamed) {
               AllOf(HasSubstr("version 3"), HasSubstr("version 1")));
 }
 
-// An upgrade that was under way when the machine went down, and the old program after it.
+// The machine went down during an upgrade, and the old program runs after it.
 TEST(SuperblockTest, ANewerLayoutInTheNewestCopyIsEnoughToRefuse) {
   File file = FileOf(SomeSuperblock(9), SomeSuperblock(8));
   Rewrite(&file, SuperblockCopy::kA, kVersionAt, uint32_t{3});
@@ -261,8 +261,8 @@ TEST(SuperblockTest, AGeometryThatDiffersIsNamedWithBothValues) {
               AllOf(HasSubstr("segment_bytes"), HasSubstr("268435456"), HasSubstr("4096")));
 }
 
-// Changes and power cuts in the middle of them, among rot of one copy at a time: what
-// is read is the last change that was finished, or the one that was not.
+// Makes changes with power cuts in the middle, while one copy at a time rots: a read gives the last
+// change that was finished, or the one that was not.
 TEST(SuperblockModelTest, ChangesSurvivePowerCutsAndRot) {
   testing::SimRandom random(testing::TestSeed());
   File file = EncodeSuperblockFile(SomeSuperblock(1));
@@ -276,7 +276,7 @@ TEST(SuperblockModelTest, ChangesSurvivePowerCutsAndRot) {
     const SuperblockCopy first = decoded->write_first;
     const SuperblockCopy second =
         first == SuperblockCopy::kA ? SuperblockCopy::kB : SuperblockCopy::kA;
-    if (decoded->copies_differ) {  // As the contract says: complete it.
+    if (decoded->copies_differ) {  // Completes the change, as the contract says.
       EncodeSuperblock(*decoded->superblock, PageOf(&file, first));
     }
     finished = sequence;

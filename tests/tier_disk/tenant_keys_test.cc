@@ -50,7 +50,7 @@ MasterSecret SecretOf(uint8_t master, uint8_t previous = 0) {
   return secret;
 }
 
-// A disk opened with the secret `master` and, unless it is 0, `previous`.
+// Opens a disk with the secret `master` and, unless it is 0, `previous`.
 TenantKeys OpenedWith(uint8_t master, uint8_t previous = 0, DiskIdentity disk = SomeDisk()) {
   return {std::make_shared<const MasterSecret>(SecretOf(master, previous)), disk, OpeningOf(0x55)};
 }
@@ -63,20 +63,20 @@ RecordIdentity SomeIdentity() {
           .place = {.segment = SegmentId{3}, .generation = 4, .offset = 8192}};
 }
 
-// Block 1 as `tenant` seals it.
+// Block 1, sealed by `tenant`.
 struct Sealed {
   Sealed(const TenantKeys& keys, absl::string_view tenant) : slot(DiskPayload(1, kLength)) {
     const auto cipher = keys.CipherToSeal(tenant);
     EXPECT_TRUE(cipher.ok()) << cipher.status();
     if (cipher.ok()) proof = *cipher->Seal(SomeIdentity(), slot.bytes(), slot.bytes());
   }
-  // As a reader does it: by the id that the record says.
+  // Opens it like a reader, by the id in the record.
   absl::Status Open(const TenantKeys& keys) {
     const auto cipher = keys.CipherToOpen(proof.key_id);
     return cipher.ok() ? OpenWith(*cipher) : cipher.status();
   }
   absl::Status OpenWith(const RecordCipher& cipher) {
-    PageBuffer out = DiskPayload(2, kLength);  // Something else, whatever lay there before.
+    PageBuffer out = DiskPayload(2, kLength);  // Other content, as a slot may have had before.
     const absl::Status opened = cipher.Open(SomeIdentity(), proof, slot.bytes(), out.bytes());
     EXPECT_EQ(opened.ok(), HoldsDiskBlock(1, kLength, &out));
     return opened;
@@ -93,7 +93,7 @@ TEST(TenantKeysTest, ATenantOpensWhatItSealed) {
   keys.Audit();
 }
 
-// Computed with another implementation, see record_cipher_test.cc.
+// The keys were computed with another implementation, see record_cipher_test.cc.
 TEST(TenantKeysTest, MakesTheKeysItAlwaysMade) {
   TenantKeys keys = OpenedWith(0x11);
   ASSERT_EQ(keys.Add(SaltOf("tenant-a", 0x22)), absl::OkStatus());
@@ -122,11 +122,11 @@ TEST(TenantKeysTest, AnotherTenantsKeyOpensNothing) {
   Sealed record(keys, "a");
   const RecordCipher other = *keys.CipherToSeal("b");
   EXPECT_TRUE(absl::IsFailedPrecondition(record.OpenWith(other)));
-  record.proof.key_id = other.key_id();  // The record is made to say that it is b's.
+  record.proof.key_id = other.key_id();  // Makes the record claim to be b's.
   EXPECT_TRUE(absl::IsDataLoss(record.OpenWith(other)));
 }
 
-// Every part of what a key is made of counts: all of these are other keys.
+// Every ingredient of a key matters: all of these are different keys.
 TEST(TenantKeysTest, SecretSaltNameAndDiskEachMakeAnotherKey) {
   DiskIdentity other_disk = SomeDisk();
   other_disk.disk.bytes[0] ^= 1;
@@ -164,7 +164,7 @@ TEST(TenantKeysTest, ADestroyedTenantsRecordsNeverOpenAgain) {
   keys.Audit();
   EXPECT_TRUE(absl::IsNotFound(record.Open(keys)));
   EXPECT_TRUE(absl::IsNotFound(keys.CipherToSeal("a").status()));
-  // The same secret on the same disk, and the tenant back with the salt it gets now.
+  // The secret and the disk are the same, and the tenant is back with the salt that it gets now.
   TenantKeys again = OpenedWith(1);
   ASSERT_TRUE(again.Add(DrawTenantSalt("a")).ok());
   EXPECT_TRUE(absl::IsNotFound(record.Open(again)));
@@ -249,8 +249,8 @@ TEST(TenantKeysTest, TheKeyCheckIsAnotherOnEachDisk) {
   EXPECT_NE(KeyCheckOf(MaterialOf(1), SomeDisk()), KeyCheckOf(MaterialOf(1), other));
 }
 
-// Random tenants come, seal, go and come back: a record opens while the salt that
-// sealed it is the tenant's, and never after.
+// Random tenants come, seal, leave and come back: a record opens as long as the salt that sealed it
+// is the tenant's, and never after.
 TEST(TenantKeysModelTest, OpensWhatASaltThatIsHereSealed) {
   testing::SimRandom random(testing::TestSeed());
   TenantKeys keys = OpenedWith(2, 1);

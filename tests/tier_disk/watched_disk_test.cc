@@ -25,7 +25,7 @@ using testing::SimTime;
 
 using Outcome = std::optional<absl::Status>;
 
-// An executor whose process can stop: what was due meanwhile runs late.
+// PausingExecutor is an executor whose process can stop: tasks due meanwhile run late.
 class PausingExecutor final : public Executor {
  public:
   explicit PausingExecutor(Executor* executor) : executor_(executor) {}
@@ -67,7 +67,7 @@ class WatchedDiskTest : public ::testing::Test {
   absl::Status Read() { return RunTask(&time_, &executor_, ReadPage()); }
   absl::Status Write() { return RunTask(&time_, &executor_, WritePage()); }
   void ReadMany(int ios) {
-    for (int i = 0; i < ios; ++i) Read().IgnoreError();  // The health is what is looked at.
+    for (int i = 0; i < ios; ++i) Read().IgnoreError();  // Only the health matters.
   }
   void Start(Outcome* outcome) { scope_->Spawn(Collect(ReadPage(), outcome)); }
   void Pass(absl::Duration duration) { time_.RunUntil(time_.Now() + duration); }
@@ -145,7 +145,7 @@ TEST_F(WatchedDiskTest, ProbesAreRareWhileTheyFail) {
   const uint64_t before = media_.counts.errors;
   Pass(absl::Hours(1));
   const uint64_t probes = media_.counts.errors - before;
-  EXPECT_GE(probes, 10U);  // One every five minutes, and nine on the way there.
+  EXPECT_GE(probes, 10U);  // One every five minutes, and nine before that rate is reached.
   EXPECT_LE(probes, 25U);
 }
 
@@ -212,8 +212,8 @@ TEST_F(WatchedDiskTest, ABurstOnAHealthyDiskIsNoSlowness) {
   EXPECT_TRUE(changes_.empty());
 }
 
-// A debugger or a paused machine stops the process for a minute, and when it goes on
-// its timer runs before the end of the read is told.
+// A debugger or a paused machine stops the process for a minute. When it goes on, its timer runs
+// before the end of the read is reported.
 TEST_F(WatchedDiskTest, OurOwnPauseIsNoStallOfTheDisk) {
   PausingExecutor pausing(&executor_);
   WatchedDisk watched(&pausing, &*scope_, &disk_);

@@ -58,7 +58,7 @@ TEST_F(AccessCheckerTest, ReadsOtherBlocksAndOneTimelineAreNoRace) {
   EXPECT_THAT(checker_.races(), IsEmpty());
 }
 
-// Two handles of a region lie side by side, and a copy may go over their border.
+// Two handles of a region are adjacent, and a copy may cross their border.
 TEST_F(AccessCheckerTest, AnAccessOverTheBorderOfTwoMappingsIsNotedInBoth) {
   AccessChecker checker(kGranule);
   const Timeline compute = checker.AddTimeline("compute");

@@ -18,7 +18,7 @@ using testing::NamedLayout;
 constexpr KvShape kShapes[] = {
     {.layers = 3, .tokens = 16, .kv_heads = 4, .head_dim = 64},
     {.layers = 2, .tokens = 5, .kv_heads = 1, .head_dim = 48},
-    {.layers = 3, .axes = 1, .tokens = 7, .kv_heads = 1, .head_dim = 576},  // Latent.
+    {.layers = 3, .axes = 1, .tokens = 7, .kv_heads = 1, .head_dim = 576},  // Latent attention.
     {.layers = 1, .tokens = 1, .kv_heads = 3, .head_dim = 16},
 };
 
@@ -29,7 +29,7 @@ std::vector<std::byte> Noise(size_t bytes) {
   return noise;
 }
 
-// A block of `whole` tokens, of which `move.shape.tokens` are moved.
+// Moves a block of `whole` tokens, of which `move.shape.tokens` are moved.
 void ExpectMoved(const Move& move, const KvShape& whole) {
   const std::vector<std::byte> source = Noise(ExtentOf(move.from, whole, move.row_bytes));
   std::vector<std::byte> expected(ExtentOf(move.to, whole, move.row_bytes), std::byte{0xa5});
@@ -83,7 +83,7 @@ TEST(BlockLayoutTest, WhatIsContiguousOnBothSidesIsOneRun) {
   EXPECT_EQ(some.segment.run_bytes, 7 * row * shape.kv_heads);
   EXPECT_EQ(some.segment.runs, Planes(shape)) << "layers and axes are one axis";
   EXPECT_EQ(some.outer.count(), 1U);
-  // A gather out of tensors of each layer: a run for each.
+  // A gather from one tensor for each layer has a run for each.
   const BlockMove gather = MoveBetween(shape, row, layouts[3].layout, token_major);
   EXPECT_EQ(gather.segment.run_bytes, RawBytes(shape) / shape.layers);
   EXPECT_EQ(gather.segment.runs, shape.layers);

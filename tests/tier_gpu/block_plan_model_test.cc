@@ -1,5 +1,5 @@
-// The claim: a plan moves every run of every block exactly once to where the layout's formula has
-// it, within every limit, and a layer is complete no earlier than a batch says, whatever the
+// Claim: a plan moves every run of every block exactly once to the place that the layout's formula
+// gives, within every limit, and a layer is complete no earlier than a batch says, whatever the
 // layout, the slots and the order.
 //
 // KVTIER_PLAN_DRAWS sets the number of plans, KVTIER_TEST_SEED replays the draws.
@@ -24,7 +24,7 @@ using testing::Layout;
 using testing::LayoutSize;
 
 constexpr uint64_t kDefaultDraws = 3000;
-// Addresses only: nothing is read or written.
+// The test uses addresses only: nothing is read or written.
 std::byte* const kHost = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);  // NOLINT
 
 struct Job {
@@ -61,7 +61,8 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-// Where each run of the job goes, by the formula: offset on the device by address in host memory.
+// Returns the place of each run of the job, by the formula: offset on the device by address in host
+// memory.
 std::map<std::byte*, uint64_t> RunsOf(const Job& job) {
   const KvGeometry& geometry = job.layout.geometry;
   std::map<std::byte*, uint64_t> runs;
@@ -118,7 +119,7 @@ TEST(BlockPlanModelTest, EveryRunOnceAndWithinEveryLimit) {
   Draw draw(testing::TestSeed());
   const uint64_t draws = testing::FromEnvironment("KVTIER_PLAN_DRAWS", kDefaultDraws);
   for (uint64_t i = 0; i < draws; ++i) {
-    const uint64_t most_run_bytes = uint64_t{1} << (8 + i % 15);  // To 4 MiB.
+    const uint64_t most_run_bytes = uint64_t{1} << (8 + i % 15);  // At most 4 MiB.
     const Job job = draw.Next(most_run_bytes, 60);
     ASSERT_EQ(job.layout.geometry.Validate(job.layout.registered), absl::OkStatus());
     const auto plan = PlanBlocks(RawForm(job.layout.geometry), job.order, job.blocks);

@@ -9,11 +9,12 @@ namespace kvtier::testing {
 
 namespace {
 
-constexpr PoolWorker kLane{2};  // The last worker is a copy lane: it holds slots, no sequences.
+// The last worker is a copy lane: it holds slots, but has no sequences.
+constexpr PoolWorker kLane{2};
 
 }  // namespace
 
-// A crash is the rarest: it empties a good part of the pool.
+// Crashes are rarest, because each empties a good part of the pool.
 const std::array<BlockTableModel::Operation, 21> BlockTableModel::kOperations = {{
     {"append", 300, &BlockTableModel::Append},
     {"begin", 150, &BlockTableModel::Begin},
@@ -130,7 +131,7 @@ BlockTableModel::Sequence* BlockTableModel::Any() {
   return sequences_.empty() ? nullptr : &sequences_[random_.Below(sequences_.size())];
 }
 
-// --- The operations: foretell, do, compare, follow.
+// --- The operations: predict, do, compare, follow.
 
 bool BlockTableModel::Create() {
   if (sequences_.size() >= kMaxSequences) return true;
@@ -307,7 +308,7 @@ bool BlockTableModel::Retire() {
   return false;
 }
 
-// The lane takes a block of a sequence, sealed or not, or is done with one.
+// Makes the lane take a block of a sequence, sealed or not, or end its use of one.
 bool BlockTableModel::Lane() {
   if (lane_.size() >= kMaxLane || (!lane_.empty() && random_.Below(2) == 0)) {
     std::swap(lane_[random_.Below(lane_.size())], lane_.back());
@@ -325,7 +326,7 @@ bool BlockTableModel::Lane() {
   return false;
 }
 
-// Names of slots and sequences that are gone. Always refused, by all that takes one.
+// Uses names of slots and sequences that are gone. Every call that takes one refuses it.
 bool BlockTableModel::UseStale() {
   const SlotRef stale = stale_[random_.Below(stale_.size())];
   EXPECT_TRUE(absl::IsAborted(slots_.Hold(kLane, stale)));
@@ -361,7 +362,8 @@ void BlockTableModel::CrashOf(PoolWorker worker) {
 
 // --- The comparisons.
 
-// Its tokens, through its table, from the pool's memory or from where they were saved.
+// Compares a sequence's tokens, read through its table from the pool's memory or from where they
+// were saved.
 void BlockTableModel::CheckSequence(const Sequence& sequence) {
   const std::span<const uint32_t> slots = *tables_.slots(sequence.id);
   bool same = slots.size() == sequence.blocks.size();

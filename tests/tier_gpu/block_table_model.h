@@ -1,8 +1,7 @@
-// BlockTableModel is block tables beside a plain reference: each sequence has its
-// tokens in a vector, a block's holds are those of a std::shared_ptr, and one array is
-// the pool's memory. Every operation's outcome is foretold from it, refusals too, and
-// after each one every sequence is read back through the tables. The pool shrinks and grows
-// under all of it.
+// BlockTableModel runs block tables beside a plain reference: each sequence has its tokens in a
+// vector, a block's holds are those of a std::shared_ptr, and one array is the pool's memory. It
+// predicts every operation's outcome, including refusals, and after each operation it reads every
+// sequence back through the tables. Meanwhile the pool shrinks and grows.
 #ifndef KVTIER_TESTS_TIER_GPU_BLOCK_TABLE_MODEL_H_
 #define KVTIER_TESTS_TIER_GPU_BLOCK_TABLE_MODEL_H_
 
@@ -21,8 +20,8 @@ namespace kvtier::testing {
 
 class BlockTableModel {
  public:
-  // Of one kind of operation. Refused ones were refused by the tables as foretold, or
-  // had nothing to work on.
+  // Counts of one kind of operation. `refused` counts operations that the tables refused as
+  // predicted, or that had nothing to work on.
   struct Tally {
     uint64_t done = 0;
     uint64_t refused = 0;
@@ -30,31 +29,31 @@ class BlockTableModel {
   struct Operation {
     const char* name;
     uint64_t weight;
-    bool (BlockTableModel::*run)();  // True: refused.
+    bool (BlockTableModel::*run)();  // Returns true if refused.
   };
   static const std::array<Operation, 21> kOperations;
 
   explicit BlockTableModel(uint64_t seed) : random_(seed) {}
-  // One operation, compared with the reference; says which. What differs is a failure
-  // of the test.
+  // Runs one operation, compares it with the reference and returns which it was. A difference fails
+  // the test.
   size_t Run();
-  // The tables' own invariants, and every slot's holds.
+  // Checks the tables' own invariants, and every slot's holds.
   void Audit();
-  // All is given back: nothing has leaked.
+  // Gives everything back, and checks that nothing has leaked.
   void End();
   const std::array<Tally, 21>& tallies() const { return tallies_; }
-  uint64_t copies() const { return copies_; }  // On write.
+  uint64_t copies() const { return copies_; }  // Number of copies on write.
 
  private:
-  // Small: most operations meet others' blocks, and the pool is full half of the time.
+  // The pool is small: most operations meet others' blocks, and the pool is full half of the time.
   static constexpr uint32_t kSlots = 48;
-  static constexpr size_t kTokens = 4;  // Of a block.
+  static constexpr size_t kTokens = 4;  // Number of tokens in a block.
   static constexpr size_t kMaxSequences = 20;
   static constexpr size_t kMaxCached = 12;
   static constexpr size_t kMaxLane = 4;
   static constexpr uint32_t kWorkers = 3;
 
-  // The step in which each worker gave up a slot last.
+  // Step in which each worker last gave up a slot.
   using Steps = std::array<uint64_t, kWorkers>;
   struct Block {
     explicit Block(BlockTableModel* model) : model(model) {}
@@ -66,7 +65,7 @@ class BlockTableModel {
     SlotRef slot;
     Steps released{};
     bool sealed = false;
-    std::vector<uint64_t> tokens;  // Of a sealed one.
+    std::vector<uint64_t> tokens;  // Tokens of a sealed block.
   };
   using BlockPtr = std::shared_ptr<Block>;
   struct Sequence {
@@ -76,29 +75,30 @@ class BlockTableModel {
     uint64_t started = 0;
     bool away = false;
     std::vector<uint64_t> tokens;
-    std::vector<BlockPtr> blocks;                     // Null where swapped out.
-    std::map<uint32_t, std::vector<uint64_t>> saved;  // By block: what was copied out.
+    std::vector<BlockPtr> blocks;  // Null where swapped out.
+    // Tokens of blocks that were copied out, by block.
+    std::map<uint32_t, std::vector<uint64_t>> saved;
   };
 
   void Died(const Block& block);
   bool Drained(const Steps& released) const;
-  // Slots of [begin, end) that are nobody's and that nobody may still read.
+  // Returns how many slots of [begin, end) nobody holds and nobody may still read.
   size_t UnusedSlots(size_t begin, size_t end) const;
   size_t FreeSlots() const { return UnusedSlots(0, open_); }
   size_t LiveSlots() const;
-  // A slot that the tables took: it was nobody's and nobody could still read it.
+  // Returns a slot that the tables took; checks that nobody held it and nobody could still read it.
   BlockPtr Taken(uint32_t index);
   static size_t At(PoolWorker worker) { return static_cast<size_t>(worker); }
   void GiveUp(PoolWorker worker, BlockPtr* block);
   bool InFlight(PoolWorker worker) const;
   bool Writable(PoolWorker worker, const BlockPtr& block) const;
-  // Of sequences that are away.
+  // Returns the number of holds of sequences that are swapped out.
   long AwayHolds(const Block* block) const;
   static bool IsAhead(const Sequence& a, const Sequence& b);
   static uint32_t TokensIn(const Sequence& sequence, size_t block);
   static std::span<const uint64_t> TokensOf(const Sequence& sequence, size_t block);
   uint64_t* Memory(uint32_t slot) { return &memory_[size_t{slot} * kTokens]; }
-  // Null: there is none.
+  // Returns a random sequence; null: there is none.
   Sequence* Any();
 
   bool Create();
@@ -132,10 +132,10 @@ class BlockTableModel {
   SlotTable slots_{{.slots = kSlots, .workers = kWorkers}};
   BlockTable tables_{&slots_, kTokens};
 
-  size_t pool_ = kSlots;  // The slots that there are,
-  size_t open_ = kSlots;  // and those of them that are handed out.
+  size_t pool_ = kSlots;  // Number of slots in the pool,
+  size_t open_ = kSlots;  // and number of those that are handed out.
   std::array<Block*, kSlots> owners_{};
-  std::array<Steps, kSlots> released_{};  // Of slots without an owner.
+  std::array<Steps, kSlots> released_{};  // For slots without an owner.
   std::array<uint64_t, kSlots * kTokens> memory_{};
   Steps begun_{};
   Steps retired_{};

@@ -1,4 +1,4 @@
-// BlockTableModel's pool that shrinks and grows.
+// Implements BlockTableModel's pool that shrinks and grows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ bool BlockTableModel::Reopen() {
   return refused;
 }
 
-// As far as those allow who still hold or read a closed slot, or less.
+// Cuts the closed slots that nobody holds or reads any more, or fewer.
 bool BlockTableModel::Cut() {
   size_t end = pool_;
   while (end > open_ && UnusedSlots(end - 1, end) == 1) --end;

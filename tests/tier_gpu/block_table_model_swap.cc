@@ -1,4 +1,4 @@
-// BlockTableModel's sequences that leave the pool and come back.
+// Implements BlockTableModel's sequences that leave the pool and come back.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,12 +50,12 @@ bool BlockTableModel::SwapOutSome() {
   return true;
 }
 
-// Those behind a sequence, for as many slots as they are good for; no more.
+// Swaps out the sequences behind one, for as many slots as they can free, and no more.
 bool BlockTableModel::SwapOutVictims() {
   const Sequence* const first = Any();
   if (first == nullptr || !InFlight(PoolWorker{0}) || !InFlight(PoolWorker{1})) return true;
   const size_t needed = 1 + random_.Below(8);
-  std::map<const Block*, long> others;  // Holds of those that are not behind.
+  std::map<const Block*, long> others;  // Holds of sequences that are not behind.
   for (const Sequence& one : sequences_) {
     for (const BlockPtr& block : one.blocks) {
       if (block == nullptr || !IsAhead(*first, one)) continue;

@@ -1,8 +1,7 @@
-// The claim: whatever sequences do, each reads its own tokens, every slot has the holds
-// that it should have, and none is handed out while somebody may still read it.
+// Claim: whatever sequences do, each reads its own tokens, every slot has the holds that it should
+// have, and none is handed out while somebody may still read it.
 //
-// KVTIER_TABLE_OPERATIONS sets the number of operations, KVTIER_TEST_SEED replays the
-// draws.
+// KVTIER_TABLE_OPERATIONS sets the number of operations, KVTIER_TEST_SEED replays the draws.
 #include "tests/tier_gpu/block_table_model.h"
 
 #include <gtest/gtest.h>

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 constexpr PoolWorker kA{0};
 constexpr PoolWorker kB{1};
-constexpr uint32_t kTokens = 4;  // Of a block.
+constexpr uint32_t kTokens = 4;  // Number of tokens in a block.
 constexpr uint32_t kSlots = 6;
 constexpr SequenceId kNobody{77};
 
@@ -38,7 +38,7 @@ class BlockTableTest : public ::testing::Test {
     EXPECT_EQ(slots.status(), absl::OkStatus());
     return {slots->begin(), slots->end()};
   }
-  // Whatever ran has ended, and the next step has begun.
+  // Retires all steps and begins the next ones.
   void Step() {
     for (const PoolWorker worker : {kA, kB}) {
       EXPECT_EQ(slots_.Retire(worker, slots_.begun(worker)), absl::OkStatus());
@@ -101,7 +101,7 @@ TEST_F(BlockTableTest, ASharedLastBlockIsCopiedBeforeItIsWritten) {
   EXPECT_EQ(appended->copy, (BlockCopy{.from = 1, .to = 2, .tokens = 3}));
   EXPECT_THAT(Slots(parent), ElementsAre(0, 1));
   EXPECT_THAT(Slots(child), ElementsAre(0, 2, 3));
-  // The parent is alone with its own last block now.
+  // The parent is now the only owner of its last block.
   EXPECT_EQ(tables_.Append(parent, 1)->copy, std::nullopt);
 }
 
@@ -163,7 +163,8 @@ TEST_F(BlockTableTest, CachedBlocksAreAdoptedAsAPrefix) {
   EXPECT_EQ(tables_.Append(second, 1)->position, 2 * kTokens);
   EXPECT_THAT(Slots(second), ElementsAre(0, 1, 2));
   EXPECT_EQ(slots_.holds(0), 2);
-  EXPECT_TRUE(absl::IsFailedPrecondition(tables_.Adopt(second, prefix)));  // Not empty.
+  // The sequence is not empty.
+  EXPECT_TRUE(absl::IsFailedPrecondition(tables_.Adopt(second, prefix)));
 }
 
 TEST_F(BlockTableTest, AStaleOrUnsealedBlockIsNotAdoptedAndNothingIsHeld) {
@@ -203,7 +204,7 @@ TEST_F(BlockTableTest, ASequenceGoesAndComesBackWhole) {
   ASSERT_EQ(out.status(), absl::OkStatus());
   EXPECT_THAT(*out, ElementsAre(SwapCopy{sequence, 0, 0, kTokens}, SwapCopy{sequence, 1, 1, 2}));
   EXPECT_THAT(Slots(sequence), ElementsAre(kNoSlot, kNoSlot));
-  EXPECT_EQ(slots_.free_slots(), kSlots - 2);  // The copies read them in this step.
+  EXPECT_EQ(slots_.free_slots(), kSlots - 2);  // The copies read the other two in this step.
   Step();
   EXPECT_EQ(slots_.free_slots(), kSlots);
   const auto in = tables_.SwapIn(sequence);
@@ -231,11 +232,11 @@ TEST_F(BlockTableTest, WhatOthersOrTheCacheHaveStaysWhenASequenceGoes) {
   ASSERT_EQ(slots_.Keep(*tables_.Seal(parent, 1)), absl::OkStatus());
   const SequenceId child = *tables_.Fork(parent);
   ASSERT_EQ(tables_.Truncate(child, kTokens), absl::OkStatus());
-  // Block 0 is the child's too, block 1 the cache's.
+  // The child also holds block 0, and the cache keeps block 1.
   EXPECT_THAT(*tables_.SwapOut({{parent}}), ElementsAre(SwapCopy{parent, 2, 2, 1}));
   EXPECT_THAT(Slots(parent), ElementsAre(0, 1, kNoSlot));
   EXPECT_EQ(tables_.Facts(parent)->blocks_out, 1);
-  // Nobody but the parent has block 0 after this: it may follow.
+  // After this only the parent holds block 0, so it may be swapped out, too.
   ASSERT_EQ(tables_.Free(child), absl::OkStatus());
   EXPECT_THAT(*tables_.SwapOut({{parent}}), ElementsAre(SwapCopy{parent, 0, 0, kTokens}));
   EXPECT_THAT(Slots(parent), ElementsAre(kNoSlot, 1, kNoSlot));
@@ -252,7 +253,8 @@ TEST_F(BlockTableTest, WhatSequencesShareAmongThemselvesGoesWithThem) {
 
 TEST_F(BlockTableTest, ASequenceComesBackWithAllItsBlocksOrNotAtAll) {
   const SequenceId sequence = Sequence(3 * kTokens);
-  EXPECT_TRUE(absl::IsFailedPrecondition(tables_.SwapIn(sequence).status()));  // Not away.
+  // The sequence is not swapped out.
+  EXPECT_TRUE(absl::IsFailedPrecondition(tables_.SwapIn(sequence).status()));
   ASSERT_EQ(tables_.SwapOut({{sequence}}).status(), absl::OkStatus());
   Step();
   const SequenceId other = Sequence(4 * kTokens);
@@ -285,7 +287,8 @@ TEST_F(BlockTableTest, FragmentationIsTheRoomThatNoTokenUses) {
   const SequenceId parent = Sequence(kTokens + 1);
   EXPECT_EQ(tables_.Measure().room, 2 * kTokens);
   EXPECT_EQ(tables_.Measure().unused, 3);
-  ASSERT_EQ(tables_.Fork(parent).status(), absl::OkStatus());  // Shares: no more of either.
+  // A fork shares the blocks, so neither figure rises.
+  ASSERT_EQ(tables_.Fork(parent).status(), absl::OkStatus());
   EXPECT_EQ(tables_.Measure().room, 2 * kTokens);
   EXPECT_EQ(tables_.Measure().unused, 3);
   ASSERT_EQ(tables_.Append(parent, 2).status(), absl::OkStatus());

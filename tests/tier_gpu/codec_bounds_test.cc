@@ -1,5 +1,5 @@
-// The errors that codec_layout.h states: the bounds, from which block on they hold, and
-// what was measured outside. Every bound is held by each of many seeds.
+// Tests the errors that codec_layout.h states: the bounds, the block size from which they hold, and
+// errors measured outside. Every bound must hold for each of many seeds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,15 +27,15 @@ constexpr Codec kLossy[] = {Codec::kFp8E4m3, Codec::kInt8};
 constexpr uint64_t kSeeds = kSanitized ? 20 : 200;
 constexpr uint64_t kSeedsOfLargeBlocks = kSanitized ? 1 : 3;
 constexpr float kOutlier = 30;
-constexpr uint64_t kOutlierEvery = 32;  // As GaussianValues() has them.
+constexpr uint64_t kOutlierEvery = 32;  // Same value as in GaussianValues().
 
 double Bound(Codec codec) { return codec == Codec::kInt8 ? 0.008 : 0.03; }
 
 // Relative errors of one block.
 struct Errors {
   double block = 0;
-  double values = 0;  // Of V alone; 0 where there is none.
-  double others = 0;  // Of all but every 32nd channel.
+  double values = 0;  // Error of V alone; 0 if there is none.
+  double others = 0;  // Error of all but every 32nd channel.
 };
 
 struct Squares {
@@ -52,7 +52,8 @@ struct Squares {
 Errors ErrorsOf(const KvShape& shape, const KvValues& values, const KvValues& back) {
   EXPECT_EQ(back.size(), values.size());
   const uint64_t channels = Channels(shape);
-  std::array<std::array<Squares, 2>, 2> parts;  // By axis, and whether an outlier channel.
+  // By axis, and by whether the channel is an outlier.
+  std::array<std::array<Squares, 2>, 2> parts;
   for (uint64_t token = 0; token < back.size(); token += channels) {
     auto& axis = parts[token / PlaneElements(shape) % shape.axes];
     for (uint64_t channel = 0; channel < channels; ++channel) {
@@ -78,7 +79,7 @@ Errors ErrorsOf(Codec codec, const KvShape& shape, const KvValues& values) {
   return ErrorsOf(shape, values, DecodeValues(codec, shape, encoded.bytes));
 }
 
-// Each of the first `seeds` seeds.
+// Checks the bounds with each of the first `seeds` seeds.
 void ExpectBounds(std::span<const Codec> codecs, const KvShape& shape, float outlier,
                   uint64_t seeds) {
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
@@ -94,8 +95,8 @@ void ExpectBounds(std::span<const Codec> codecs, const KvShape& shape, float out
   }
 }
 
-// The smallest blocks that codec_layout.h states a bound for, by the groups of K that lie
-// in outlier channels.
+// Smallest blocks for which codec_layout.h states a bound, by the groups of K that lie in outlier
+// channels.
 struct Smallest {
   Codec codec = Codec::kRaw;
   KvShape shape{};
@@ -104,9 +105,11 @@ struct Smallest {
 
 constexpr KvShape kTinyBlock = {.layers = 2, .tokens = 16, .kv_heads = 2, .head_dim = 64};
 constexpr Smallest kWithOutliers[] = {
-    {Codec::kFp8E4m3, {.layers = 1, .tokens = 16, .kv_heads = 2, .head_dim = 64}, kSeeds},  // 32
-    {Codec::kInt8, kTinyBlock, kSeeds},                                                     // 8
-    {Codec::kInt8, {.layers = 2, .tokens = 64, .kv_heads = 2, .head_dim = 64}, kSeeds},     // 8
+    // 32 groups.
+    {Codec::kFp8E4m3, {.layers = 1, .tokens = 16, .kv_heads = 2, .head_dim = 64}, kSeeds},
+    {Codec::kInt8, kTinyBlock, kSeeds},  // 8 groups.
+    // 8 groups.
+    {Codec::kInt8, {.layers = 2, .tokens = 64, .kv_heads = 2, .head_dim = 64}, kSeeds},
     {Codec::kInt8, {.layers = 8, .tokens = 256, .kv_heads = 1, .head_dim = 128}, kSeeds / 10},
 };
 
@@ -136,8 +139,8 @@ TEST(CodecBoundsTest, HoldForBlocksOfRealModels) {
   }
 }
 
-// A step of V is shared along a row, so an outlier channel costs its neighbours: what
-// the format prescribes, which suits models whose V has no such channels.
+// A step of V is shared along a row, so an outlier channel costs its neighbours precision. The
+// format is made so, and suits models whose V has no such channels.
 TEST(CodecBoundsTest, OutlierChannelsOfVErrAsFarAsStated) {
   constexpr KvShape kBlocks[] = {
       {.layers = 30, .tokens = 16, .kv_heads = 3, .head_dim = 64},

@@ -1,4 +1,4 @@
-// What is refused, and that nothing outside the bounds of a launch is touched. Under
+// Tests which input is refused, and that nothing outside the bounds of a launch is touched. Under
 // AddressSanitizer the exact buffers here also catch reads.
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ using testing::KvValues;
 
 constexpr std::byte kPoison{0xa5};
 
-// A launch whose one block is `source` in exactly its room and a destination of
-// `room` bytes with poison behind it.
+// Rig is a launch whose one block has `source` in exactly its room, and a destination of `room`
+// bytes followed by poison.
 class Rig {
  public:
   Rig(std::span<const std::byte> source, uint64_t room)
@@ -131,7 +131,7 @@ TEST(CodecDamageTest, ACutEncodingIsNotTaken) {
 
 TEST(CodecDamageTest, AnEncodingOfAnotherShapeOrCodecIsNotTaken) {
   const KvValues values = GaussianValues(kSmallShape, 1);
-  KvShape other = kSmallShape;  // As large, and another order of the elements.
+  KvShape other = kSmallShape;  // Has the same size, and another order of the elements.
   std::swap(other.tokens, other.kv_heads);
   for (const Codec stored : kAllCodecs) {
     const Encoded encoded = EncodeValues(stored, kSmallShape, values);
@@ -166,12 +166,12 @@ TEST(CodecDamageTest, EscapesThatDoNotAddUpAreNoticed) {
     std::vector<std::byte> damaged = encoded.bytes;
     damaged[count] = wrong;
     EXPECT_TRUE(DecodeValues(Codec::kPackedExponents, kSmallShape, damaged).empty());
-    damaged[count + 3] = std::byte{0x80};  // Two thousand million of them.
+    damaged[count + 3] = std::byte{0x80};  // Claims two thousand million of them.
     EXPECT_TRUE(DecodeValues(Codec::kPackedExponents, kSmallShape, damaged).empty());
   }
 }
 
-// Any content behind a whole header: decoded to something or not taken, within bounds.
+// Any content after an intact header is decoded to some values or refused, within bounds.
 TEST(CodecDamageTest, DamagedEncodingsStayInTheirBounds) {
   std::mt19937_64 random(testing::TestSeed());
   for (const Codec codec : kAllCodecs) {

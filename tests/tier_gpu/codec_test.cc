@@ -1,4 +1,5 @@
-// What encodings are: sizes, what is bitwise, what stays raw. codec_bounds_test.cc has errors.
+// Tests encodings: sizes, which are bitwise exact, which blocks stay raw. codec_bounds_test.cc
+// tests errors.
 #include "kernels/codec.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ using testing::kSmallShape;
 using testing::KvShapes;
 using testing::KvValues;
 
-// A block of Llama 3 8B: 2 MiB.
+// Block of Llama 3 8B: 2 MiB.
 constexpr KvShape kLlama = {.layers = 32, .tokens = 16, .kv_heads = 8, .head_dim = 128};
 constexpr float kOutlier = 30;
 
@@ -38,7 +39,7 @@ std::string Case(Codec codec, const KvShape& shape) {
       .GetString();
 }
 
-// Without the shapes that the codec would leave raw.
+// Returns the shapes that the codec does not leave raw.
 std::vector<KvShape> ShapesThatShrink(Codec codec) {
   std::vector<KvShape> shapes = KvShapes();
   std::erase_if(shapes, [codec](const KvShape& shape) {
@@ -60,9 +61,9 @@ TEST(CodecTest, ALlamaBlockTakesWhatTheFormatSays) {
   constexpr uint64_t kRows = kElements / 128;
   static_assert(EncodedBytes(Codec::kRaw, kLlama) == 64 + 2 * kElements);
   static_assert(EncodedBytes(Codec::kFp8E4m3, kLlama) == 64 + kElements + 2 * kRows);
-  // K: a step for 16 tokens of a channel; V: one for a row.
+  // K has a step for 16 tokens of a channel; V has one for a row.
   static_assert(EncodedBytes(Codec::kInt8, kLlama) == 64 + kElements + kElements / 16 + kRows);
-  // Escapes of a plane: a count and 1/64 of its 16,384 elements, to 16 bytes.
+  // Escapes of a plane: a count and 1/64 of its 16,384 elements, rounded up to 16 bytes.
   static_assert(EncodedBytes(Codec::kPackedExponents, kLlama) ==
                 64 + kElements + kElements / 2 + kRows + uint64_t{64} * 272);
   EXPECT_LT(EncodedBytes(Codec::kPackedExponents, kLlama), RawBytes(kLlama) * 77 / 100);
@@ -86,8 +87,9 @@ TEST(CodecTest, ExactCodecsAreBitwise) {
     for (const KvShape& shape : ShapesThatShrink(codec)) {
       ExpectBitwise(codec, codec, shape, GaussianValues(shape, seed));
       ExpectBitwise(codec, codec, shape, KvValues(RawBytes(shape) / 2, 0x4049));
-      ExpectBitwise(codec, codec, shape, KvValues(RawBytes(shape) / 2, 0x8000));  // -0
-      ExpectBitwise(codec, codec, shape, KvValues(RawBytes(shape) / 2, 0x0003));  // Subnormal.
+      ExpectBitwise(codec, codec, shape, KvValues(RawBytes(shape) / 2, 0x8000));  // Value -0.
+      // Subnormal value.
+      ExpectBitwise(codec, codec, shape, KvValues(RawBytes(shape) / 2, 0x0003));
       KvValues sparse = GaussianValues(shape, seed);
       for (size_t i = 0; i < sparse.size(); i += 2) sparse[i] = 0;
       ExpectBitwise(codec, codec, shape, sparse);
@@ -140,7 +142,8 @@ TEST(CodecTest, ABlockThatWouldNotShrinkStaysRaw) {
   ExpectBitwise(Codec::kInt8, Codec::kRaw, kOneToken, GaussianValues(kOneToken, 1));
 }
 
-// Zeros, the smallest and the largest numbers: finite, and within a step of what they were.
+// Zeros, the smallest and the largest numbers decode to finite values within a step of the
+// original.
 TEST(CodecTest, LossyCodecsTakeEveryFiniteMagnitude) {
   for (const Codec codec : kLossy) {
     for (const uint16_t value : {0x0000, 0x8000, 0x0001, 0x8001, 0x0080, 0x7f7f, 0xff7f, 0x7f00}) {
@@ -166,7 +169,7 @@ TEST(CodecTest, EqualBlocksHaveEqualEncodings) {
       SCOPED_TRACE(Case(codec, shape));
       const KvValues values = GaussianValues(shape, 3);
       const Encoded first = EncodeValues(codec, shape, values);
-      // Another poison: whatever shows through is padding that nobody wrote.
+      // Another poison would show in padding that nobody wrote.
       std::vector<std::byte> again(MaxEncodedBytes(shape), std::byte{0x5a});
       const CodecBlock block = {.source = std::as_bytes(std::span(values)).data(),
                                 .source_bytes = RawBytes(shape),

@@ -23,7 +23,7 @@ std::vector<std::byte> Noise(size_t bytes) {
   return noise;
 }
 
-// Byte by byte, from the words of the header alone.
+// Copies byte by byte, by the description in the header alone.
 void CopyPlainly(StridedSegment segment, std::vector<CopyAxis> outer) {
   if (!outer.empty()) {
     const CopyAxis axis = outer.back();

@@ -1,4 +1,4 @@
-// The promises of Device, kept by the emulated form.
+// Tests the promises of Device with the emulated form.
 #include "tests/testing/block_cases.h"
 #include "tests/testing/device_cases.h"
 #include "tests/testing/region_cases.h"

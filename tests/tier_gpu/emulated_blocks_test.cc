@@ -1,5 +1,5 @@
-// Blocks on the emulated device: their time, their accesses and their faults. What becomes
-// of their bytes is in block_cases.h, for every form of Device.
+// Tests blocks on the emulated device: their time, their accesses and their faults. block_cases.h
+// tests their bytes, for every form of Device.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -34,7 +34,7 @@ class EmulatedBlocksTest : public ::testing::Test {
     rig_ = std::make_unique<EmulatedRig>(&time_, EmulatedDevice::Options{.checker = &checker_});
     outcomes_ = new (rig_->host(500).data()) BlockOutcomes();
   }
-  // Slots 0, 1, .. `count`, stored in the host's blocks of the same number.
+  // Submits slots 0, 1, .. `count`, stored in the host's blocks of the same number.
   absl::StatusOr<Ticket> Submit(CopyDirection direction, size_t count, Codec codec = Codec::kInt8) {
     std::vector<BlockTransfer> blocks;
     for (size_t i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ class EmulatedBlocksTest : public ::testing::Test {
                                         .outcomes = outcomes_,
                                         .summed = summed_});
   }
-  // A kernel of the engine's that writes there.
+  // Runs a kernel of the engine that writes there.
   void Compute(uint64_t offset, uint64_t bytes) {
     const std::span<const std::byte> written(rig_->region()->address() + offset, bytes);
     KVT_CHECK(rig_->device()
@@ -67,8 +67,8 @@ class EmulatedBlocksTest : public ::testing::Test {
   BlockOutcomes* outcomes_ = nullptr;
 };
 
-// What is stored crosses the link; rows are read and written, the codec reads them and
-// writes an encoding, and a sum that no other pass takes reads what is stored.
+// Stored bytes cross the link. Rows are read and written, the codec reads them and writes an
+// encoding, and a sum that no other pass takes reads the stored bytes.
 TEST_F(EmulatedBlocksTest, BlocksTakeTheTimeOfTheirPassesAndOfWhatIsStored) {
   const uint64_t int8 = EncodedBytes(Codec::kInt8, kShape);
   struct Case {
@@ -125,7 +125,7 @@ class FineBlocksTest : public EmulatedBlocksTest {
   FineBlocksTest() : EmulatedBlocksTest(32) {}
 };
 
-// Heads outside of slots: rows of other blocks lie between those of one.
+// Heads are outside of slots: rows of other blocks lie between those of one.
 TEST_F(FineBlocksTest, OnlyTheRowsOfTheBlocksAreTouched) {
   constexpr uint64_t kSlots = 4;
   geometry_.token_stride = 32;

@@ -84,7 +84,7 @@ TEST_F(EmulatedDeviceTest, ASourceIsReadWhenTheBatchRuns) {
   rig_.device().Stall(Lane::kOnboard);
   ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());
   rig_.Pass(absl::Seconds(1));
-  Fill(rig_.host(0), 2);  // Too early: the copy has not read it.
+  Fill(rig_.host(0), 2);  // Too early, because the copy has not read it.
   rig_.device().Resume(Lane::kOnboard);
   rig_.Finish();
   EXPECT_EQ(rig_.slot(0).front(), std::byte{2});
@@ -209,7 +209,7 @@ TEST_F(EmulatedDeviceTest, WhatALostDeviceHadInItsLanesMayRunOn) {
   EXPECT_EQ(rig_.slot(1).front(), std::byte{8});
 }
 
-// It was taken behind the loss, and never ended.
+// It was once taken after the loss, and never ended.
 TEST_F(EmulatedDeviceTest, WhatIsSubmittedAsTheDeviceIsLostIsRefused) {
   rig_.device().LoseInCopy(kIn, 1);
   ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());
@@ -279,7 +279,7 @@ TEST_F(EmulatedDeviceTest, ABatchHoldsOnlySoManySegments) {
   EXPECT_EQ(rig_.Submit(kOut, segments).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// Where a batch of ten segments stands when half its time is over.
+// Returns which segments of a batch of ten have moved when half its time is over.
 std::vector<bool> HalfWay(uint64_t seed) {
   testing::SimTime time;
   EmulatedRig rig(&time, {.seed = seed});

@@ -1,5 +1,5 @@
-// The time of a lane whose batches overlap: an emulated device takes as long as the model
-// says, and what a batch does ahead of its turn is time, never bytes.
+// Tests the time of a lane whose batches overlap: an emulated device takes as long as the model
+// says, and a batch that runs ahead of its turn saves time but moves no bytes early.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class EmulatedLaneTest : public ::testing::Test {
   static CopyShape Staged(CopyDirection direction = kOut, uint64_t bytes = kMiB) {
     return {.direction = direction, .segments = 1, .bytes = bytes, .kernel_bytes = 2 * bytes};
   }
-  // From the first byte of host memory and of the region.
+  // Submits a copy from the first byte of host memory and of the region.
   void Submit(const CopyShape& shape) {
     if (shape.kernel_bytes == 0) {
       const CopySegment segment = {.host = rig_.host(0).data(), .bytes = shape.bytes};
@@ -42,7 +42,7 @@ class EmulatedLaneTest : public ::testing::Test {
                                    .summed = false})
                     .ok());
   }
-  // How long until all has ended.
+  // Returns how long it takes until everything has ended.
   absl::Duration Finish(std::vector<Completion>* ended = nullptr) {
     const absl::Time start = rig_.Now();
     std::vector<Completion> all = rig_.Finish();
@@ -139,7 +139,7 @@ TEST_F(EmulatedLaneTest, AsMuchGoesTheOtherWayTheCopyIsSlower) {
   EXPECT_EQ(ended.at(0).device, link_.Predict(beside));
 }
 
-// A GPU's kernel may have gathered by then, what the API promises nobody.
+// A GPU's kernel may have gathered by then, but the API does not promise it.
 TEST_F(EmulatedLaneTest, ASourceIsReadInTheTurnOfItsBatch) {
   Submit(Staged());
   Submit(Staged());

@@ -76,7 +76,7 @@ TEST(EmulatedRegionTest, MemoryOutlivesItsOwnerWhileSomebodyMapsIt) {
   ASSERT_EQ(imported->GrowBy(owner->descriptor(0)), absl::OkStatus());
   owner->address()[7] = std::byte{9};
   owner.reset();
-  // So a restarted agent takes its pool back from a worker that lives.
+  // A restarted agent takes its pool back from a living worker in this way.
   const auto again = *EmulatedRegion::Reserve(kShape, nullptr);
   ASSERT_EQ(again->GrowBy(imported->descriptor(0)), absl::OkStatus());
   EXPECT_EQ(again->address()[7], std::byte{9});

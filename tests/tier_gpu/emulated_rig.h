@@ -1,5 +1,5 @@
-// What tests of the emulated device share: a device in virtual time, a region, pinned
-// host memory, and words.
+// Holds what tests of the emulated device share: a device in virtual time, a region, pinned host
+// memory, and words.
 #ifndef KVTIER_TESTS_TIER_GPU_EMULATED_RIG_H_
 #define KVTIER_TESTS_TIER_GPU_EMULATED_RIG_H_
 
@@ -19,7 +19,7 @@ inline constexpr uint64_t kRigBlock = 4096;
 inline constexpr CopyDirection kIn = CopyDirection::kHostToDevice;
 inline constexpr CopyDirection kOut = CopyDirection::kDeviceToHost;
 
-// One process on an emulated GPU.
+// EmulatedRig is one process on an emulated GPU.
 class EmulatedRig {
  public:
   explicit EmulatedRig(testing::SimTime* time, EmulatedDevice::Options options = {})
@@ -34,7 +34,7 @@ class EmulatedRig {
   testing::FaultyDevice& device() { return device_; }
   DeviceRegion* region() { return region_.get(); }
   SignalWord* word(size_t index) { return page_->word(index); }
-  // Block `index` in pinned host memory, and on the device.
+  // Return block `index` in pinned host memory, and on the device.
   std::span<std::byte> host(size_t index) {
     return std::span(host_).subspan(index * kRigBlock, kRigBlock);
   }
@@ -50,7 +50,7 @@ class EmulatedRig {
   absl::StatusOr<Ticket> Submit(CopyDirection direction, const CopySegment& segment) {
     return Submit(direction, std::span(&segment, 1));
   }
-  // All that has ended since, oldest first in each lane.
+  // Returns everything that has ended since, oldest first in each lane.
   std::vector<Completion> Poll() {
     std::vector<Completion> all;
     std::array<Completion, 8> some;
@@ -59,7 +59,7 @@ class EmulatedRig {
     }
     return all;
   }
-  // Lets virtual time pass until all has ended.
+  // Lets virtual time pass until everything has ended.
   std::vector<Completion> Finish() {
     KVT_CHECK(device_.Drain(absl::Seconds(10)).ok());
     return Poll();
@@ -75,7 +75,7 @@ class EmulatedRig {
 
   testing::SimTime* const time_;
   testing::SimExecutor clock_;
-  std::vector<std::byte> host_;  // Stays until the device, which pinned it, is gone.
+  std::vector<std::byte> host_;  // Outlives the device, which pinned it.
   std::unique_ptr<SignalPage> page_;
   testing::FaultyDevice device_;
   std::unique_ptr<DeviceRegion> region_;

@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kAllBf16 = 1 << 16;
 constexpr int kCases = 1'000'000;
 
-// By the definition of the format: 4 exponent bits with bias 7, 3 mantissa bits, no
+// Decodes by the definition of the format: 4 exponent bits with bias 7, 3 mantissa bits, no
 // infinity.
 double E4m3ByDefinition(uint8_t code) {
   const int exponent = code >> 3 & 0xf;
@@ -31,7 +31,7 @@ double E4m3ByDefinition(uint8_t code) {
   return (code & 0x80) != 0 ? -magnitude : magnitude;
 }
 
-// The code whose value is nearest, of two the even one; by looking at all.
+// Returns the code with the nearest value, the even one of two, by comparing with all.
 uint8_t NearestE4m3(float value) {
   static const std::vector<double> values = [] {
     std::vector<double> all;
@@ -50,7 +50,7 @@ uint8_t NearestE4m3(float value) {
   return std::signbit(value) ? best | 0x80 : best;
 }
 
-// Of the two bf16 around the value the nearer, in exact arithmetic.
+// Returns the nearer of the two bf16 around the value, in exact arithmetic.
 uint16_t NearestBf16(float value) {
   if (std::isnan(value)) return kBf16NaN;
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
@@ -64,8 +64,8 @@ uint16_t NearestBf16(float value) {
   return sign | (up ? above : below);
 }
 
-// Any bits, and numbers near those that are hard: the middle between two codes, and
-// its neighbours.
+// Returns random bits, and numbers near difficult ones: the middle between two codes, and its
+// neighbours.
 std::vector<float> HardFloats() {
   std::mt19937_64 random(testing::TestSeed());
   std::vector<float> floats(kCases);
@@ -146,7 +146,7 @@ TEST(FloatFormatsTest, FloatsRoundToTheNearestE4m3) {
 
 #ifdef KVTIER_HAVE_CUDA
 
-// CUDA's own conversions, in their host form.
+// Compares with CUDA's own conversions, in their host form.
 TEST(FloatFormatsTest, E4m3IsCudas) {
   const auto expect_same = [](float value) {
     ASSERT_EQ(E4m3FromFloat(value), __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3))

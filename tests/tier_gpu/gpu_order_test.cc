@@ -1,5 +1,5 @@
-// Copies and compute in order: all of it under the access checker, and the two bugs of
-// the field re-created by leaving out what orders them.
+// Runs copies and compute under the access checker, and re-creates two known bugs of other systems
+// by leaving out the waits that order them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,8 @@ TEST(GpuOrderTest, NoAccessIsUnorderedAndNoTokenIsWrongOnAnySeed) {
   }
 }
 
-// Of 20 worlds with something left out: was such a race found, and did bytes go wrong?
+// Says of 20 worlds with something left out whether such a race was found, and whether bytes were
+// wrong.
 struct Caught {
   bool race = false;
   bool wrong_tokens = false;
@@ -70,7 +71,7 @@ Caught RunWith(LeftOut left_out, const std::string& race, const std::string& aga
   return caught;
 }
 
-// A store that reads blocks which the compute is still writing.
+// A store reads blocks that the compute is still writing.
 TEST(GpuOrderTest, AnOffloadThatDoesNotWaitForItsWriterIsCaught) {
   const Caught caught = RunWith({.wait_for_writer = true}, "the read by the agent's offload",
                                 "not ordered after the write by worker");
@@ -78,7 +79,7 @@ TEST(GpuOrderTest, AnOffloadThatDoesNotWaitForItsWriterIsCaught) {
   EXPECT_TRUE(caught.wrong_tokens);
 }
 
-// A load into a block that the step before is still reading.
+// A load writes a block that the previous step is still reading.
 TEST(GpuOrderTest, AReuseThatDoesNotWaitForReadersIsCaught) {
   const Caught caught = RunWith({.wait_for_readers = true}, "the write by the agent's onboard",
                                 "not ordered after the read by worker");

@@ -24,7 +24,7 @@ namespace {
 constexpr uint64_t kSlot = 8192;
 constexpr uint64_t kHandle = kRegionGranularity;
 constexpr uint64_t kTenant = 1;
-// Five batches, the last of them one slot.
+// Number of slots: five batches, the last of them one slot.
 constexpr size_t kSlots = 4 * kMaxCopyBytes / kSlot + 1;
 
 class GpuPoolTest : public ::testing::Test {
@@ -197,9 +197,9 @@ TEST_F(GpuPoolTest, ALargePoolIsOneRangeOfSeveralHandles) {
   EXPECT_EQ(host[region->shape().handle_bytes - over_the_border.offset()], std::byte{1});
 }
 
-// The emulated device refuses a copy over the border of two handles, as a driver may.
+// The emulated device refuses a copy that crosses the border of two handles, as a driver may.
 TEST_F(GpuPoolTest, CopiesAreCutAtTheBordersOfHandles) {
-  // Slots that end where handles do, and slots of which some lie in two handles.
+  // The first slots end where handles do; some of the second lie in two handles.
   for (const uint64_t slot : {kHandle / 4, kHandle / 4 + 4096}) {
     const auto pool = MakePool(kHandle, slot, 3 * kHandle);
     while (pool->handles().size() < 3) ASSERT_EQ(Finish(pool->Grow()), absl::OkStatus());
@@ -247,7 +247,7 @@ TEST_F(GpuPoolTest, APoolGrowsByWholeHandlesUpToItsMost) {
   pool->Audit();
 }
 
-// A pool that may be three handles, all of which it has.
+// Fixture with a pool of at most three handles, and all of them present.
 class ResizedPoolTest : public GpuPoolTest {
  protected:
   static constexpr uint32_t kPerHandle = kHandle / kSlot;
@@ -338,8 +338,7 @@ TEST_F(ResizedPoolTest, APoolThatKeepsItsSizeHandsItsSlotsOutAgain) {
   three_->Audit();
 }
 
-// A copy runs in the first handle while the others go and come; nothing about it is
-// unordered.
+// A copy runs in the first handle while the others are added and removed; all accesses are ordered.
 TEST_F(ResizedPoolTest, CopiesRunWhileThePoolChanges) {
   AccessChecker checker(kSlot);
   std::vector<std::byte> host(16 * kSlot);

@@ -50,14 +50,14 @@ void GpuWorld::Observe() {
   SlotTable& table = pool_->table();
   for (uint32_t worker = 1; worker < table.workers(); ++worker) {
     const uint64_t begun = table.begun(PoolWorker{worker});
-    // "It was a step ago, it must be done by now."
+    // Makes the mistake "it was a step ago, so it must be done by now".
     if (begun > 0) KVT_CHECK(table.Retire(PoolWorker{worker}, begun - 1).ok());
   }
 }
 
 GpuWorld::SharedHostBlock GpuWorld::TakeHostBlock() {
   if (free_host_.empty()) {
-    // Whatever is not being copied may go.
+    // Any block that is not being copied may leave.
     std::erase_if(cache_, [this](const SharedHostBlock& block) {
       return block.use_count() == 1 && Chance(0.5);
     });

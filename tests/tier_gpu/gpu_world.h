@@ -1,7 +1,7 @@
-// GpuWorld plays an agent and its workers on one emulated GPU, each with lanes of its
-// own: sequences that grow, fork, are swapped out and in, end and are cached, are
-// onboarded again, and workers that die. Every token has a value, which every step
-// checks where it reads; the access checker looks at the order of all of it.
+// GpuWorld plays an agent and its workers on one emulated GPU, each with lanes of its own.
+// Sequences grow, fork, are swapped out and in, end and are cached, and are onboarded again;
+// workers die. Every token has a value, which every step checks where it reads; the access checker
+// checks the order of all accesses.
 #ifndef KVTIER_TESTS_TIER_GPU_GPU_WORLD_H_
 #define KVTIER_TESTS_TIER_GPU_GPU_WORLD_H_
 
@@ -24,13 +24,13 @@
 
 namespace kvtier {
 
-// What the bugs of the field leave out.
+// Waits that the known bugs leave out.
 struct LeftOut {
-  // A block leaves the pool as soon as its step was submitted: the copy reads what the
+  // A block leaves the pool as soon as its step was submitted: the copy reads bytes that the
   // compute is still writing.
   bool wait_for_writer = false;
-  // A slot is free as soon as it was given up: the next owner's bytes come under what
-  // the compute is still reading.
+  // A slot is free as soon as it was given up: the next owner overwrites bytes that the compute is
+  // still reading.
   bool wait_for_readers = false;
 };
 
@@ -39,12 +39,12 @@ class GpuWorld {
   GpuWorld(uint64_t seed, LeftOut left_out);
   ~GpuWorld();
 
-  // To the end of every worker.
+  // Runs to the end of every worker.
   void Run();
 
   const std::vector<std::string>& races() const { return checker_.races(); }
   uint64_t wrong_tokens() const { return wrong_tokens_; }
-  // What happened, for tests of the test.
+  // Counts of events, for tests of the test.
   struct Counts {
     uint64_t steps = 0, copies_on_write = 0, forks = 0, offloads = 0, onboards = 0;
     uint64_t swaps_out = 0, swaps_in = 0, crashes = 0, declined = 0;
@@ -60,7 +60,7 @@ class GpuWorld {
   static constexpr size_t kHostBlocks = 64;
   using Tokens = std::vector<uint32_t>;
 
-  // Room in the agent's host memory, for as long as anybody holds it.
+  // Room for one block in the agent's host memory, for as long as anybody holds it.
   struct HostBlock {
     HostBlock(GpuWorld* world, size_t index) : world(world), index(index) {}
     ~HostBlock() { world->free_host_.push_back(index); }
@@ -71,16 +71,16 @@ class GpuWorld {
   };
   using SharedHostBlock = std::shared_ptr<HostBlock>;
 
-  // The agent's copies. Of each, the agent holds the slot, and lets go of it at the end.
+  // The agent's copies. For each, the agent holds the slot until it ends.
   Task<void> CopyOut(SlotRef slot, SharedHostBlock to, PoolWorker worker, uint64_t step);
   Task<void> CopyIn(SlotRef slot, SharedHostBlock from, LaneRunner::Mark arrived);
   Task<void> Offload(SlotRef slot, SharedHostBlock to, PoolWorker worker, uint64_t step);
-  // Looks which steps have ended, as every request to the agent does first.
+  // Observes which steps have ended, as every request to the agent does first.
   void Observe();
   std::span<std::byte> BytesOf(const HostBlock& block) {
     return std::span(host_).subspan(block.index * kBlockBytes, kBlockBytes);
   }
-  // nullptr: none is free.
+  // Returns nullptr if none is free.
   SharedHostBlock TakeHostBlock();
   void CheckTokens(std::span<const std::byte> block, std::span<const uint32_t> tokens);
   bool Chance(double probability) { return std::bernoulli_distribution(probability)(random_); }

@@ -11,9 +11,9 @@
 namespace kvtier {
 namespace {
 
-constexpr uint64_t kStepsAhead = 3;  // That are submitted and have not ended.
+constexpr uint64_t kStepsAhead = 3;  // Number of steps that are submitted and have not ended.
 constexpr size_t kMaxSequences = 4;
-// Words of the worker's own.
+// Indices of the worker's own words.
 constexpr size_t kComputed = WorldSteps::kFreeWords;
 constexpr size_t kSwapped = kComputed + 1;
 constexpr absl::Duration kPause = absl::Microseconds(3);
@@ -38,7 +38,7 @@ GpuWorld::Worker::Worker(GpuWorld* world, const std::string& name)
 
 GpuWorld::Worker::~Worker() = default;
 
-// Control messages order the hosts of both sides.
+// Control messages order the host threads of both sides.
 template <typename What>
 auto GpuWorld::Worker::Ask(What what) {
   SignalWord* const request = world_->requests_->word(2 * static_cast<size_t>(number_));
@@ -64,7 +64,7 @@ void GpuWorld::Worker::Poll() {
         device_->NoteHostAccess(AccessChecker::Access::kRead, world_->BytesOf(*block));
         world_->CheckTokens(world_->BytesOf(*block), block->tokens);
       }
-      // Its sequence may have ended: then this gives the memory back to the agent.
+      // If the sequence has ended, this gives the memory back to the agent.
       Ask([&] { return swapping_.erase(found); });
     }
   }
@@ -202,7 +202,7 @@ void GpuWorld::Worker::Begin() {
       const SharedHostBlock cached = world_->cache_[world_->Below(world_->cache_.size())];
       const absl::StatusOr<SlotRef> slot = world_->pool_->table().Allocate(kPoolAgent);
       if (!slot.ok()) break;
-      // Whoever shares it is behind the word that the copy ends with.
+      // Others that share the slot run after the word with which the copy ends.
       KVT_CHECK(world_->pool_->table().Seal(*slot).ok());
       slots.push_back(*slot);
       sequence.tokens.insert(sequence.tokens.end(), cached->tokens.begin(), cached->tokens.end());
@@ -246,7 +246,7 @@ void GpuWorld::Worker::MakeRoom(const Sequence& beneficiary) {
   if (victims.ok() && std::ranges::all_of(*victims, is_mine)) {
     SwapOut(*victims);
   } else if (world_->Chance(0.3)) {
-    SwapOut({beneficiary.id});  // It waits until there is room.
+    SwapOut({beneficiary.id});  // The sequence waits until there is room.
   }
 }
 

@@ -1,5 +1,5 @@
-// One worker of a GpuWorld: steps on its own compute lane, a few of them ahead of what
-// has ended, as engines run them.
+// GpuWorld::Worker is one worker of a GpuWorld: it runs steps on its own compute lane and submits a
+// few of them ahead, as engines do.
 #ifndef KVTIER_TESTS_TIER_GPU_GPU_WORLD_WORKER_H_
 #define KVTIER_TESTS_TIER_GPU_GPU_WORLD_WORKER_H_
 
@@ -18,7 +18,7 @@ class GpuWorld::Worker {
  public:
   Worker(GpuWorld* world, const std::string& name);
   ~Worker();
-  // Its life: some steps, perhaps an early death, and the end of all its sequences.
+  // Runs some steps, perhaps dies early, and ends all its sequences.
   Task<void> Live(int steps);
 
  private:
@@ -28,7 +28,7 @@ class GpuWorld::Worker {
     bool away = false;
     std::map<uint32_t, SharedHostBlock> swapped;  // By block.
   };
-  // What a step's kernel does, in this order.
+  // Work of a step's kernel, in this order.
   struct Work {
     struct Copy {
       std::span<const std::byte> from;
@@ -47,16 +47,16 @@ class GpuWorld::Worker {
     std::vector<Read> reads;
   };
 
-  // The agent does `what`, between a request and its answer.
+  // Runs `what` in the agent, between a request and its answer.
   template <typename What>
   auto Ask(What what);
   void Step();
   void Grow(Sequence* sequence, Work* work);
   void AddReads(const Sequence& sequence, Work* work);
   void Launch(Work work);
-  void Begin();  // A sequence, perhaps with cached blocks in front.
+  void Begin();  // Begins a sequence, perhaps with cached blocks in front.
   void Fork(const Sequence& sequence);
-  // Of the last; offers its blocks to the cache.
+  // Ends the last sequence; offers its blocks to the cache.
   void End();
   void MakeRoom(const Sequence& beneficiary);
   void SwapOut(const std::vector<SequenceId>& victims);
@@ -65,7 +65,8 @@ class GpuWorld::Worker {
     return {region_->address() + world_->pool_->OffsetOf(index), kBlockBytes};
   }
   Tokens TokensOf(const Sequence& sequence, size_t block) const;
-  // Behind this step's kernel and ahead of its end, on the worker's own offload lane.
+  // Submits the swaps after this step's kernel and before its end, on the worker's own offload
+  // lane.
   void SubmitSwaps();
   Sequence* Find(SequenceId id);
   void Poll();
@@ -75,10 +76,11 @@ class GpuWorld::Worker {
   std::unique_ptr<testing::FaultyDevice> device_;  // Null: the worker is dead.
   std::unique_ptr<DeviceRegion> region_;
   PoolWorker number_{};
-  double end_chance_ = 0;  // Of one sequence, in a step.
+  double end_chance_ = 0;  // Chance that one sequence ends in a step.
   std::unique_ptr<WorldSteps> steps_;
   std::vector<Sequence> sequences_;
-  std::vector<std::pair<uint32_t, SharedHostBlock>> swaps_;    // Of this step: slot, and where to.
+  // Swaps of this step: slot, and destination.
+  std::vector<std::pair<uint32_t, SharedHostBlock>> swaps_;
   std::map<uint64_t, std::vector<SharedHostBlock>> swapping_;  // By the ticket's sequence.
 };
 

@@ -16,7 +16,7 @@
 namespace kvtier {
 namespace {
 
-// How and when one copy ended.
+// Status and time with which one copy ended.
 struct Ending {
   std::optional<absl::Status> status;
   absl::Time when;
@@ -30,7 +30,7 @@ class LaneRunnerTest : public ::testing::Test {
     ending->status = co_await copy;
     ending->when = executor->Now();
   }
-  // One batch a block, from host block i to slot i or back.
+  // Makes a copy of one batch for each block, from host block i to slot i or back.
   LaneRunner::Copy CopyOf(CopyDirection direction, size_t first, size_t blocks,
                           Urgency urgency = Urgency::kForeground) {
     LaneRunner::Copy copy{.direction = direction, .urgency = urgency, .region = rig_.region()};
@@ -48,7 +48,8 @@ class LaneRunnerTest : public ::testing::Test {
   testing::SimExecutor executor_{&time_};
   EmulatedRig rig_{&time_};
   LaneRunner runner_{&rig_.device(), &executor_, &executor_};
-  TaskScope scope_{&executor_};  // Last: its tasks are destroyed before what they use.
+  // Last member, so that its tasks are destroyed before what they use.
+  TaskScope scope_{&executor_};
 };
 
 TEST_F(LaneRunnerTest, ACopyEndsWhenAllItsBytesHaveArrived) {
@@ -135,7 +136,7 @@ TEST_F(LaneRunnerTest, AMarkIsHandedOverWithItsBatchAndAheadOfItsBytes) {
   EXPECT_LT(handed_over, 20U) << "what is behind the failure is not submitted";
 }
 
-// Layer by layer, a mark behind the failure would say that the failed layers are there.
+// In a layer-wise copy, a mark after the failure would say that the failed layers are there.
 TEST_F(LaneRunnerTest, NoMarkIsWrittenBehindTheFailureOfItsCopy) {
   LaneRunner::Copy copy = CopyOf(kIn, 0, 20);
   for (size_t i = 0; i < 20; ++i) copy.batches[i].before = {.word = rig_.word(0), .value = i + 1};
@@ -183,8 +184,8 @@ TEST_F(LaneRunnerTest, ALostDeviceEndsEverythingSoon) {
   }
 }
 
-// Its slots may be read and written for as long as the process lives: whoever keeps them has
-// to know, also when another batch of the copy failed first.
+// Its slots may be read and written as long as the process lives. The caller that keeps them must
+// learn it, even if another batch of the copy failed first.
 TEST_F(LaneRunnerTest, ACopyIsAbandonedIfTheDeviceHadAnyOfIt) {
   Ending begun;
   Ending waiting;
@@ -270,7 +271,7 @@ Task<void> PingPong(LaneRunner* runner, DeviceRegion* region, std::span<std::byt
   }
 }
 
-// Handles behind the first come and go.
+// Adds and removes handles after the first.
 Task<void> GrowAndShrink(LaneRunner* runner, DeviceRegion* region, int* failed) {
   for (int round = 0; round < 20; ++round) {
     absl::AnyInvocable<void()> grow = [region, failed] {

@@ -1,5 +1,5 @@
-// The link model beside published figures that none of its constants was taken from, and the rules
-// by which batches of one lane overlap.
+// Compares the link model with published figures from which none of its constants was taken, and
+// tests the rules by which batches of one lane overlap.
 #include "tier_gpu/device/link_model.h"
 
 #include <gtest/gtest.h>
@@ -26,13 +26,13 @@ CopyShape Staged(CopyDirection direction, size_t segments, double segment_bytes)
   return shape;
 }
 
-// GB/s.
+// Returns GB/s.
 double Speed(const CopyShape& shape) {
   return static_cast<double>(shape.bytes) /
          absl::ToDoubleNanoseconds(LinkModel::Pcie5().Predict(shape));
 }
 
-// vLLM, H100, cross-layer blocks: about 50 GB/s each way.
+// vLLM measured about 50 GB/s each way on an H100 with cross-layer blocks.
 TEST(LinkModelTest, BlocksOf2MiBGoAsFastAsVllmMeasured) {
   for (const CopyDirection direction : {kIn, kOut}) {
     EXPECT_NEAR(Speed(Shape(direction, 2, 2 * kMiB)), 50, 50 * 0.15);
@@ -65,7 +65,7 @@ TEST(LinkModelTest, KernelsOfStagedBatchesHideBehindTheLink) {
     const CopyShape shape = Staged(direction, 1, 4 * kMiB);
     const CopyShape whole = Shape(direction, 1, 4 * kMiB);
     const std::vector<CopyShape> lane(10, shape);
-    // The first launch and one pass of the kernel stay in sight.
+    // The first launch and one pass of the kernel cannot be hidden.
     EXPECT_EQ(link.PredictLane(lane), link.Predict(shape) + 9 * link.Predict(whole));
   }
 }

@@ -1,4 +1,4 @@
-// That our sums are the library's.
+// Tests that our sums equal the library's.
 #include "kernels/payload_sum.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class PayloadSumTest : public ::testing::Test {
   PayloadSumTest() : noise_(size_t{5} << 20) {
     for (std::byte& byte : noise_) byte = static_cast<std::byte>(random_());
   }
-  // Appended in parts of up to `most` bytes.
+  // Returns the sum of bytes appended in parts of up to `most` bytes.
   PayloadSum SumInParts(uint64_t bytes, uint64_t most) {
     PayloadSummer summer;
     for (uint64_t at = 0; at < bytes;) {

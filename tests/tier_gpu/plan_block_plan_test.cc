@@ -23,7 +23,7 @@ constexpr uint32_t kTokens = 4;
 constexpr uint32_t kHeads = 3;
 constexpr uint64_t kRow = 32;
 
-// Of a layout of three layers: rows are those of its runs.
+// Returns the form for a layout of three layers; its rows are those of the runs.
 StoredBlocks StoredOf(const KvGeometry& geometry, KvOrder order = KvOrder::kTokenHead) {
   StoredBlocks stored = {.shape = {.layers = geometry.layers,
                                    .axes = geometry.axes == KvAxes::kLatent ? 1U : 2U,
@@ -60,7 +60,7 @@ TEST(BlockPlanTest, RowsAreWhereTheEngineHasThem) {
         const uint64_t axis = random() % stored.shape.axes;
         const uint64_t token = random() % kTokens;
         const uint64_t head = random() % kHeads;
-        // The formula: the run of the layout, and inside it the row.
+        // The formula gives the run of the layout, and inside it the row.
         const uint64_t row =
             order == KvOrder::kTokenHead ? token * kHeads + head : head * kTokens + token;
         const uint64_t expected =
@@ -98,7 +98,7 @@ TEST(BlockPlanTest, WhatIsPlannedIsTaken) {
   }
 }
 
-// The batches that `count` blocks are cut into.
+// Returns the batches into which `count` blocks are cut.
 std::vector<size_t> EndsOf(const KvGeometry& geometry, uint64_t block_bytes, size_t count) {
   StoredBlocks stored = StoredOf(geometry);
   stored.block_bytes = block_bytes;
@@ -120,7 +120,7 @@ TEST(BlockPlanTest, BatchesAreBoundedInBlocksBytesAndMoves) {
   EXPECT_EQ(EndsOf(geometry, kMaxBlockBatchBytes / 2, 5), (Ends{2, 4, 5}));
   EXPECT_EQ(EndsOf(geometry, kMaxBlockBatchBytes / 2 + 1, 2), (Ends{1, 2}));
   EXPECT_EQ(EndsOf(geometry, 2 * kMaxBlockBatchBytes, 2), (Ends{1, 2})) << "at least one";
-  // Planes that are not evenly spaced are a move each.
+  // Planes that are not evenly spaced are one move each.
   const KvGeometry uneven =
       testing::TwinTensorsLayout(
           {.layers = 100, .slots = 2, .run_bytes = uint64_t{kTokens} * kHeads * kRow, .start = 0})

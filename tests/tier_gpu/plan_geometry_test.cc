@@ -22,7 +22,7 @@ using testing::LayoutSize;
 
 constexpr LayoutSize kSize = {.layers = 3, .slots = 5, .run_bytes = 128, .start = 4096};
 
-// A change of one field that Validate() refuses with `message`.
+// Checks that Validate() refuses a change of one field with `message`.
 void ExpectRefused(const KvGeometry& geometry, const std::vector<DeviceRange>& registered,
                    const std::string& message) {
   const absl::Status status = geometry.Validate(registered);

@@ -28,7 +28,7 @@ class LaneScheduleTest : public ::testing::Test {
     EXPECT_EQ(schedule_.Add(batch), absl::OkStatus());
     return batch;
   }
-  // Submits the next, which ends at once.
+  // Submits the next batch, which ends at once.
   std::optional<ScheduledBatch> Pass(CopyDirection direction) {
     const std::optional<ScheduledBatch> next = schedule_.Next(direction);
     if (next.has_value()) schedule_.Done(*next);
@@ -125,13 +125,13 @@ TEST_F(LaneScheduleTest, DoneOfWhatDoesNotRunAborts) {
   EXPECT_DEATH(schedule_.Done(batch), "CHECK failed");
 }
 
-// Random work: each batch goes once, in the order of its queue, with no more than
+// Runs random work: each batch is submitted once, in the order of its queue, with no more than
 // kMaxBatchesInFlight at a time, and none waits past its bound.
 TEST_F(LaneScheduleTest, NobodyIsLostAndNobodyStarves) {
   std::mt19937_64 random(testing::TestSeed());
   std::array<std::array<std::vector<uint64_t>, kCopyUrgencies>, kCopyDirections> queues;
   std::vector<ScheduledBatch> running;
-  std::array<uint32_t, kCopyDirections> passed{};  // Of the first in background.
+  std::array<uint32_t, kCopyDirections> passed{};  // Count for the first in background.
   for (int i = 0; i < 200'000; ++i) {
     const auto direction = static_cast<CopyDirection>(random() % 2);
     const auto d = static_cast<size_t>(direction);

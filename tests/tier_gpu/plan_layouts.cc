@@ -5,9 +5,10 @@
 namespace kvtier::testing {
 namespace {
 
-constexpr uint64_t kRoom = 512;  // Between tensors: they are adjacent by accident only.
+// Room between tensors, so that they are adjacent only by accident.
+constexpr uint64_t kRoom = 512;
 
-// `tensors` of equal size, and the bases that the formula gives for slot 0.
+// Makes `tensors` of equal size, and the bases that the formula gives for slot 0.
 Layout Make(std::string name, KvAxes axes, const LayoutSize& size, uint64_t stride,
             uint64_t tensors, uint64_t tensor_bytes,
             std::function<uint64_t(uint64_t, uint64_t, uint64_t)> address) {

@@ -30,7 +30,7 @@ class PreemptionTest : public ::testing::Test {
     EXPECT_EQ(victims.status(), absl::OkStatus());
     return victims.value_or(std::vector<SequenceId>{});
   }
-  // What the victims' going really frees.
+  // Returns how many slots swapping out the victims really frees.
   size_t Freed(const std::vector<SequenceId>& victims) {
     const size_t before = slots_.free_slots();
     EXPECT_EQ(tables_.SwapOut(victims).status(), absl::OkStatus());
@@ -81,7 +81,8 @@ TEST_F(PreemptionTest, ASharedSlotIsGainedWithTheLastWhoHasIt) {
   EXPECT_EQ(Freed(victims), 3);
 }
 
-// Two forks went one by one, so what they share stayed. It is found and goes too.
+// Two forks were swapped out one by one, so the blocks that they share stayed. They are found, and
+// swapped out, too.
 TEST_F(PreemptionTest, WhatSequencesThatAreAwayStillShareIsGained) {
   const SequenceId first = Sequence(9, 1);
   const SequenceId parent = Sequence(1, 3);
@@ -123,7 +124,7 @@ TEST_F(PreemptionTest, TheFirstInLineReturnsFirst) {
   const SequenceId low = Sequence(1, 1);
   const SequenceId older = Sequence(3, 1);
   const SequenceId younger = Sequence(3, 1);
-  Sequence(9, 1);  // Here.
+  Sequence(9, 1);  // This sequence is not swapped out.
   Freed({low, younger, older});
   for (const SequenceId next : {older, younger, low}) {
     EXPECT_EQ(PickReturn(tables_), next);

@@ -14,7 +14,7 @@ namespace {
 using Segments = std::vector<CopySegment>;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-// Addresses only: nothing is read or written.
+// The test uses addresses only: nothing is read or written.
 std::byte* const kHost = reinterpret_cast<std::byte*>(uintptr_t{1} << 40);  // NOLINT
 
 SlotCopy Copy(uint64_t device_offset, uint64_t host_offset, uint64_t bytes) {
@@ -52,7 +52,7 @@ TEST(SlotCopiesTest, EveryByteOnceWithinEveryLimit) {
     for (uint64_t i = 0; i < slots.size(); ++i) {
       blocks.push_back(Copy(slots[i] * slot, i * slot, slot));
     }
-    uint64_t next = 0;  // Of host memory: blocks are in its order.
+    uint64_t next = 0;  // Offset in host memory: blocks are in its order.
     for (const Segments& batch : PlanSlotCopies(blocks, chunks, handle)) {
       uint64_t bytes = 0;
       for (const CopySegment& segment : batch) {

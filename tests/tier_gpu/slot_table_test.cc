@@ -28,7 +28,7 @@ class SlotTableTest : public ::testing::Test {
     EXPECT_EQ(slot.status(), absl::OkStatus());
     return slot.value_or(SlotRef{});
   }
-  // In the cache, and held by nobody else.
+  // Returns a slot that only the cache holds.
   SlotRef Cached() {
     const SlotRef slot = Allocate(kA);
     EXPECT_EQ(table_.Seal(slot), absl::OkStatus());
@@ -55,7 +55,7 @@ TEST_F(SlotTableTest, ASlotLivesFromFillingToSealedToDrainingToFree) {
   const SlotRef slot = Allocate(kA);
   EXPECT_EQ(table_.state(slot.index), SlotState::kFilling);
   ASSERT_EQ(table_.Seal(slot), absl::OkStatus());
-  ASSERT_EQ(table_.Seal(slot), absl::OkStatus());  // Twice is once.
+  ASSERT_EQ(table_.Seal(slot), absl::OkStatus());  // Sealing twice is allowed.
   EXPECT_EQ(table_.state(slot.index), SlotState::kSealed);
   ASSERT_EQ(table_.Release(kA, slot), absl::OkStatus());
   EXPECT_EQ(table_.state(slot.index), SlotState::kDraining);
@@ -98,7 +98,7 @@ TEST_F(SlotTableTest, EveryWorkerThatReadASlotHasToBeDoneWithIt) {
   EXPECT_EQ(table_.state(slot.index), SlotState::kFree);
 }
 
-// Held again before its step retired: the later step counts.
+// The slot is held again before its step retired, so the later step counts.
 TEST_F(SlotTableTest, ASecondHoldMovesTheEndToItsOwnStep) {
   const SlotRef slot = Cached();
   for (const uint64_t step : {1, 2}) {
@@ -162,7 +162,7 @@ TEST_F(SlotTableTest, OnlyALoneHolderWritesInPlace) {
   ASSERT_EQ(table_.Hold(kB, slot), absl::OkStatus());
   EXPECT_FALSE(table_.writable(kA, slot.index));
   ASSERT_EQ(table_.Release(kB, slot), absl::OkStatus());
-  EXPECT_FALSE(table_.writable(kA, slot.index));  // Step 1 of the other may read it.
+  EXPECT_FALSE(table_.writable(kA, slot.index));  // Step 1 of the other worker may read it.
   ASSERT_EQ(table_.Retire(kB, 1), absl::OkStatus());
   EXPECT_TRUE(table_.writable(kA, slot.index));
   ASSERT_EQ(table_.Seal(slot), absl::OkStatus());
@@ -174,7 +174,7 @@ TEST_F(SlotTableTest, StepsOnlyGrowAndRetireAfterTheyBegan) {
   EXPECT_TRUE(absl::IsInvalidArgument(table_.Begin(kA, 5)));
   EXPECT_TRUE(absl::IsInvalidArgument(table_.Retire(kA, 6)));
   ASSERT_EQ(table_.Retire(kA, 5), absl::OkStatus());
-  ASSERT_EQ(table_.Retire(kA, 3), absl::OkStatus());  // Known already.
+  ASSERT_EQ(table_.Retire(kA, 3), absl::OkStatus());  // This is known already.
   EXPECT_EQ(table_.retired(kA), 5);
   EXPECT_TRUE(absl::IsInvalidArgument(table_.Begin(kB, 0)));
 }
@@ -187,17 +187,18 @@ TEST_F(SlotTableTest, ACrashGivesBackAllButWhatOthersHave) {
     ASSERT_EQ(table_.Hold(kA, slot), absl::OkStatus());
   }
   ASSERT_EQ(table_.Hold(kB, shared), absl::OkStatus());
-  ASSERT_EQ(table_.Release(kA, Allocate(kA)), absl::OkStatus());  // Draining.
+  ASSERT_EQ(table_.Release(kA, Allocate(kA)), absl::OkStatus());  // The slot is draining.
   EXPECT_EQ(table_.free_slots(), 0);
   table_.Crash(kA);
   EXPECT_EQ(table_.free_slots(), 1);
   EXPECT_EQ(table_.holds(cached.index), 1);
   EXPECT_EQ(table_.holds(shared.index), 1);
   EXPECT_EQ(table_.Check(cached), absl::OkStatus());
-  EXPECT_EQ(table_.Begin(kA, 1), absl::OkStatus());  // The next worker of this number.
+  // Begins a step of the next worker with this number.
+  EXPECT_EQ(table_.Begin(kA, 1), absl::OkStatus());
 }
 
-// The dead worker's steps are over, the others' are not.
+// The dead worker's steps are over; those of the others are not.
 TEST_F(SlotTableTest, ACrashRetiresOnlyTheDeadWorkersSteps) {
   const SlotRef slot = Allocate(kA);
   ASSERT_EQ(table_.Hold(kB, slot), absl::OkStatus());
@@ -259,7 +260,7 @@ TEST_F(SlotTableTest, WhatIsClosedIsCutFromTheEndAsFarAsNobodyHasIt) {
   table_.Audit();
 }
 
-// The memory of that place is another, though its number is the same.
+// The number of the place is the same, but its memory is different.
 TEST_F(SlotTableTest, NamesFromBeforeACutStayStaleWhenTheTableGrowsAgain) {
   const SlotRef zero = Allocate(kA);
   SlotRef last = Allocate(kA);
@@ -278,7 +279,7 @@ TEST_F(SlotTableTest, NamesFromBeforeACutStayStaleWhenTheTableGrowsAgain) {
   table_.Audit();
 }
 
-// What each slot must be, by a count of holds alone.
+// Compares the state of each slot with one derived from a count of holds.
 TEST(SlotTableRandomTest, SlotsComeAndGoAndNoneIsHandedOutTwice) {
   std::mt19937_64 random(testing::TestSeed());
   SlotTable table({.slots = 8, .workers = 3});

@@ -1,5 +1,5 @@
-// WorldSteps are the steps of a worker of the world, which its compute lane ends itself, in
-// the words that it shares with the agent.
+// WorldSteps are the steps of a worker of the world. Its compute lane ends them itself, in the
+// words that it shares with the agent.
 #ifndef KVTIER_TESTS_TIER_GPU_WORLD_STEPS_H_
 #define KVTIER_TESTS_TIER_GPU_WORLD_STEPS_H_
 
@@ -17,36 +17,36 @@ namespace kvtier {
 
 class WorldSteps {
  public:
-  // Does not own the device, on which the page is pinned.
+  // Makes steps. Does not own the device, on which the page is pinned.
   WorldSteps(Device* device, std::shared_ptr<const SignalPage> page)
       : device_(device), page_(std::move(page)) {}
 
   void Begin() { device_->Raise(word(kBegunWord), ++begun_); }
-  // What was submitted since Begin() is all of the step.
+  // Ends the step: everything submitted since Begin() belongs to it.
   absl::Status End() {
     return device_->Signal(Lane::kCompute, word(kRetiredWord), begun_).status();
   }
   uint64_t begun() const { return begun_; }
   uint64_t retired() const { return word(kRetiredWord)->load(); }
 
-  // What the next copy to the worker ends with.
+  // Returns the mark with which the next copy to the worker ends.
   LaneRunner::Mark NextOnboard() {
     return {.word = word(kOnboardedWord), .value = ++onboards_, .page = page_};
   }
-  // Compute goes on behind all of them.
+  // Makes compute wait for all onboards.
   absl::Status AwaitOnboards() {
     if (awaited_ == onboards_) return absl::OkStatus();
     awaited_ = onboards_;
     return device_->Await(Lane::kCompute, word(kOnboardedWord), awaited_).status();
   }
-  // Of the worker's own, from kFreeWords on.
+  // Returns a word of the worker's own, from kFreeWords on.
   SignalWord* word(size_t index) const { return page_->word(index); }
   static constexpr size_t kFreeWords = 9;
 
  private:
   static constexpr auto kBegunWord = static_cast<size_t>(StepWord::kBegun);
   static constexpr auto kRetiredWord = static_cast<size_t>(StepWord::kRetired);
-  static constexpr size_t kOnboardedWord = 8;  // None of StepWord's.
+  static constexpr size_t kOnboardedWord = 8;  // No StepWord has this index.
 
   Device* const device_;
   const std::shared_ptr<const SignalPage> page_;

@@ -83,10 +83,10 @@ bool Admission::IsAmongTheLikeliest(const WriteCandidate& candidate, absl::Time 
   predictor_.Judged(candidate.key, evidence, budget_->written_bytes());
   const double better = ranking_.ShareAbove(probability);
   ranking_.Add(probability, candidate.record_bytes);
-  // The bar follows the bucket: full, everything passes; at a quarter, only the best
-  // quarter of what is offered. Where offers exceed the budget, the level settles
-  // where the share that passes is the share that can be paid for. No gain to choose,
-  // nothing to wind up. Empty, it is for the budget to refuse the best.
+  // The bar follows the bucket: when it is full, every candidate passes; at a quarter, only the
+  // best quarter. If candidates exceed the budget, the level settles where the passing share is the
+  // share that can be paid for. So there is no gain to tune and no integral to wind up. When the
+  // bucket is empty, the budget refuses even the best.
   return better <= 1 - budget_->Utilisation(now);
 }
 

@@ -1,20 +1,20 @@
-// Admission decides whether a block in host memory is written to the disk. Every
-// write wears the drive and pushes the oldest segment toward reclaim; most blocks are
-// never asked for again.
+// Admission decides whether a block in host memory is written to the disk. Every write wears the
+// drive and brings the oldest segment closer to its reclaim, and most blocks are never requested
+// again.
 //
 //   enters host memory   admission.Entered(key)
 //   at the moment        if (admission.Decide(candidate, now) == WriteDecision::kWrite) put
 //
-// Offered are blocks of which the disk has no copy. At eviction a block is offered once
-// for each time it leaves; at commit, one that was refused is offered again at each hit.
+// Candidates are blocks of which the disk has no copy. At eviction a block is a candidate once for
+// each time it leaves; at commit, a block that was refused is a candidate again at each hit.
 //
-// A block whose child the disk has is always written, on credit if need be: without it
-// the child, and all below it, could not be served. Blocks leave host memory children
-// first, so whether a prefix is kept is decided at its last block, and then holds for
-// all of it. Half a prefix is worth little, half of the prefixes is worth half.
+// A block whose child the disk has is always written, on credit if need be: without it the child,
+// and everything below, could not be served. Blocks leave host memory children first, so the
+// decision for a prefix falls at its last block and then holds for all of it. Half a prefix is
+// worth little, while half of the prefixes is worth half.
 //
-// Pure: no I/O, no clock, deterministic. Executor thread only. Memory is fixed:
-// options.seen_bytes and some 300 KiB.
+// Pure: no I/O, no clock, deterministic. Executor thread only. Memory is fixed: options.seen_bytes
+// and some 300 KiB.
 #ifndef KVTIER_TIER_DISK_ADMISSION_ADMISSION_H_
 #define KVTIER_TIER_DISK_ADMISSION_ADMISSION_H_
 
@@ -30,17 +30,17 @@
 
 namespace kvtier {
 
-// Which blocks are worth a write. The budget has the last word on each of them.
+// Policy that says which blocks are worth a write. The budget has the last word on each of them.
 enum class WritePolicy : uint8_t {
-  kAll,             // Every block.
-  kSecondTouch,     // Blocks hit in host memory, or offered before and come back since.
-  kPredictedReuse,  // The likeliest to be asked for again, as many as the budget pays for.
+  kAll,          // Every block.
+  kSecondTouch,  // Blocks hit in host memory, or that were candidates before and came back since.
+  kPredictedReuse,  // The blocks most likely to be requested again, as many as the budget pays for.
 };
 
-// When the agent asks.
+// Moment when the agent asks.
 enum class WriteMoment : uint8_t {
   kAtCommit,    // Inclusive: the disk has what was committed, also after kill -9.
-  kAtEviction,  // Lazy: only what leaves host memory and has no copy on the disk.
+  kAtEviction,  // Lazy: only blocks that leave host memory and have no copy on the disk.
 };
 
 enum class WriteDecision : uint8_t { kWrite, kNotWorthIt, kOverBudget };
@@ -48,46 +48,46 @@ enum class WriteDecision : uint8_t { kWrite, kNotWorthIt, kOverBudget };
 struct AdmissionOptions {
   WritePolicy policy = WritePolicy::kPredictedReuse;
   WriteMoment moment = WriteMoment::kAtCommit;
-  // Room for records: the lifetime of a block is what is written until the log comes
-  // round to it.
+  // Room for records. It determines a block's lifetime: a block is overwritten once this many bytes
+  // have been written after it.
   uint64_t disk_bytes = 0;
-  // For the memory of keys offered before: 4 MiB know the last 1.6 million for certain.
+  // Memory for keys of earlier candidates: 4 MiB remember the last 1.6 million for certain.
   uint64_t seen_bytes = uint64_t{4} << 20;
 
-  // Errors: kInvalidArgument, naming the field and its value.
+  // Returns kInvalidArgument, naming the field and its value, if a field is out of range.
   absl::Status Validate() const;
 };
 
-// A block that could be written, and what its caller knows of it.
+// Block that could be written, and what the caller knows of it.
 struct WriteCandidate {
   BlockKey key;
-  uint64_t record_bytes = 0;    // Header and padding included.
-  uint32_t host_hits = 0;       // Since it came into host memory.
-  bool disk_has_child = false;  // A block whose parent it is, is on the disk.
+  uint64_t record_bytes = 0;    // Bytes of the record, header and padding included.
+  uint32_t host_hits = 0;       // Number of hits since it came into host memory.
+  bool disk_has_child = false;  // Whether a block with this parent is on the disk.
 };
 
 class Admission {
  public:
-  // Blocks decided on, by decision.
+  // Number of blocks by decision.
   struct Tally {
     uint64_t write = 0;
     uint64_t not_worth_it = 0;
     uint64_t over_budget = 0;
   };
 
-  // Does not own `budget`, which must outlive it and whose written_bytes() must
-  // count every record written to the disk (reclaim charges its own).
-  // REQUIRES: options.Validate().ok().
+  // Makes an admission. Does not own `budget`, which must outlive it and whose written_bytes() must
+  // count every record written to the disk (reclaim charges its own). REQUIRES:
+  // options.Validate().ok().
   Admission(const AdmissionOptions& options, WriteBudget* budget);
 
-  // `key` came into host memory: committed by a worker, or onboarded from the disk or
-  // a peer. Call it before a Decide() at commit.
+  // Notes that `key` came into host memory: committed by a worker, or onboarded from the disk or a
+  // peer. Call it before a Decide() at commit.
   void Entered(const BlockKey& key);
-  // False: Decide() would refuse it now. True: it may or may not.
+  // Returns false if Decide() would refuse the block now. True: it may or may not.
   bool MayWrite(const WriteCandidate& candidate, absl::Time now) const;
-  // Refused or not, the key is remembered.
-  // kWrite: the budget is charged; write it. kNotWorthIt: the policy refuses.
-  // kOverBudget: the policy would write it, the budget cannot pay.
+  // Decides on a block, and remembers its key in any case. kWrite: the budget is charged; write it.
+  // kNotWorthIt: the policy refuses. kOverBudget: the policy would write it, but the budget cannot
+  // pay.
   WriteDecision Decide(const WriteCandidate& candidate, absl::Time now);
 
   WriteMoment moment() const { return options_.moment; }
@@ -99,7 +99,7 @@ class Admission {
   bool IsAmongTheLikeliest(const WriteCandidate& candidate, absl::Time now);
 
   const AdmissionOptions options_;
-  WriteBudget* const budget_;  // Not owned.
+  WriteBudget* const budget_;  // Borrowed.
   SeenKeys seen_;
   ReusePredictor predictor_;
   ReuseRanking ranking_;

@@ -6,15 +6,15 @@
 namespace kvtier {
 namespace {
 
-// How many trials the mean of all is worth beside a class's own: some ten prompts of
+// Weight of the mean of all classes beside a class's own trials, in trials: some ten prompts of
 // tens of blocks.
 constexpr float kPriorTrials = 500;
-// Before anything is known half of all blocks return; the first trials outvote it.
+// Share of returns assumed before anything is known: half. The first trials outvote it.
 constexpr float kPriorShare = 0.5F;
-// Counts are halved beyond it. Well above the ghosts whose fate is still open: a return
-// counts in full although its trial may have been halved since.
+// Trials above which counts are halved. Well above the number of ghosts whose fate is open: a
+// return counts in full even if its trial has been halved since.
 constexpr float kWindowTrials = 4 * kMaxReuseGhosts;
-// One key in 65536 is as thin as a sample gets.
+// Thinnest sample: one key in 65536.
 constexpr int kMaxSampleShift = 16;
 
 void Halve(auto* counts) {
@@ -46,7 +46,7 @@ bool ReusePredictor::InSample(const BlockKey& key) const {
 }
 
 void ReusePredictor::Add(const Counts& change, Counts* to) {
-  // A trial taken back may have been halved away already.
+  // A trial that is taken back may have been halved away already.
   to->trials = std::max(to->trials + change.trials, 0.0F);
   to->returns = std::min(to->returns + change.returns, to->trials);
   if (to->trials > kWindowTrials) Halve(to);
@@ -96,8 +96,8 @@ void ReusePredictor::AdaptSample(uint64_t written_bytes) {
 
 void ReusePredictor::HalveSample() {
   ++sample_shift_;
-  // What was learned must weigh what it would in the new sample, or the old rate of
-  // trials would outweigh the new one.
+  // Counts must weigh what they would in the new sample; otherwise the old rate of trials would
+  // outweigh the new one.
   Halve(&all_);
   for (Counts& counts : classes_) Halve(&counts);
   for (Ghost& ghost : ghosts_) {

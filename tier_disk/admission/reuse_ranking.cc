@@ -7,7 +7,7 @@
 namespace kvtier {
 namespace {
 
-// Bytes are halved after so many candidates: half the weight lies on the last 4096.
+// Number of candidates after which bytes are halved: half the weight lies on the last 4096.
 constexpr int kHalfLife = 4096;
 
 }  // namespace

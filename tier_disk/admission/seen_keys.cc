@@ -20,14 +20,14 @@ SeenKeys::SeenKeys(uint64_t bytes)
 }
 
 std::array<SeenKeys::Bit, kSeenProbes> SeenKeys::BitsOf(const BlockKey& key) const {
-  // A BlockKey is the output of an HMAC: its halves are two independent hashes, and
-  // two are enough for any number of probes (Kirsch and Mitzenmacher 2006).
+  // A BlockKey is the output of an HMAC, so its halves are two independent hashes. Two are enough
+  // for any number of probes (Kirsch and Mitzenmacher 2006).
   std::array<Bit, kSeenProbes> bits;
   uint64_t hash = key.hi;
   for (Bit& bit : bits) {
     const uint64_t at = hash % (young_.size() * kWordBits);
     bit = {.word = at / kWordBits, .mask = uint64_t{1} << (at % kWordBits)};
-    hash += key.lo | 1;  // Odd: never the same bit over and over.
+    hash += key.lo | 1;  // Odd, so that the probes do not repeat one bit.
   }
   return bits;
 }

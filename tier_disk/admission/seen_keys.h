@@ -1,9 +1,9 @@
-// SeenKeys remembers, in a fixed number of bytes, which block keys came by lately.
-// It may err on the side of yes (2 keys in 100 at most), and forgets by age.
+// SeenKeys remembers, in a fixed number of bytes, which block keys it was given lately. It may
+// wrongly say yes (for at most 2 keys in 100), and forgets by age.
 //
-// Two Bloom filters (Bloom 1970) of equal size: keys go into the young one; when that
-// is full the old one is emptied and becomes the young one. So the last
-// remembered_keys() keys are known for certain, and up to twice as many in all.
+// It uses two Bloom filters (Bloom 1970) of equal size: keys are added to the young one; when that
+// is full the old one is emptied and becomes the young one. So the last remembered_keys() keys are
+// remembered for certain, and at most twice as many in all.
 //
 // Pure and deterministic. Executor thread only.
 #ifndef KVTIER_TIER_DISK_ADMISSION_SEEN_KEYS_H_
@@ -18,21 +18,22 @@
 
 namespace kvtier {
 
-// Ten bits and seven probes a key: at most 0.8 % false yes in each filter.
+// Ten bits and seven probes for each key: each filter has at most 0.8 % false positives.
 inline constexpr uint64_t kSeenBitsPerKey = 10;
 inline constexpr int kSeenProbes = 7;
-// Room for some 400 keys. Below it, a filter is emptied before it is of any use.
+// Room for some 400 keys. With less, a filter is emptied before it is of any use.
 inline constexpr uint64_t kMinSeenBytes = 1024;
 
 class SeenKeys {
  public:
-  // REQUIRES: bytes >= kMinSeenBytes; rounded down to a multiple of 16.
+  // Makes an empty memory; `bytes` is rounded down to a multiple of 16. REQUIRES: bytes >=
+  // kMinSeenBytes.
   explicit SeenKeys(uint64_t bytes);
 
   bool Contains(const BlockKey& key) const;
   // Adds `key` to the young filter; a key that is there already takes no new room.
   void Add(const BlockKey& key);
-  // How many different keys may follow one before it can be forgotten.
+  // Returns how many different keys must follow a key before it can be forgotten.
   uint64_t remembered_keys() const { return keys_per_filter_; }
 
  private:

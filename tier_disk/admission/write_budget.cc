@@ -17,7 +17,7 @@ double BytesPerSecond(const WriteBudgetOptions& options) {
 }  // namespace
 
 absl::Status WriteBudgetOptions::Validate() const {
-  // Negated, so that a NaN is refused as well.
+  // Negated, so that a NaN is refused, too.
   if (!(drive_writes_per_day >= 0 && drive_writes_per_day <= kMaxDriveWritesPerDay)) {
     return absl::InvalidArgumentError(absl::StrCat("drive_writes_per_day: ", drive_writes_per_day,
                                                    " is not between 0 and ",

@@ -14,7 +14,7 @@ struct FreeContext {
 };
 using Context = std::unique_ptr<EVP_CIPHER_CTX, FreeContext>;
 
-// The library finds an algorithm by its name under a lock: once is enough.
+// Returns the algorithm. The library looks it up by name under a lock, so it is looked up once.
 const EVP_CIPHER* Aes256Gcm() {
   static const EVP_CIPHER* const cipher = EVP_CIPHER_fetch(nullptr, "AES-256-GCM", nullptr);
   KVT_CHECK(cipher != nullptr);
@@ -34,15 +34,15 @@ bool SameOrApart(std::span<const std::byte> in, std::span<const std::byte> out) 
   return a == b || a + in.size() <= b || b + out.size() <= a;
 }
 
-// A context for each call, at about a microsecond: one that stayed with its thread
-// would keep a tenant's key schedule after the tenant was destroyed.
-enum class Direction : int { kOpen = 0, kSeal = 1 };  // As the library numbers them.
+// Makes a context for each call, at about a microsecond. A context kept by a thread would keep a
+// tenant's key schedule after the tenant was destroyed.
+enum class Direction : int { kOpen = 0, kSeal = 1 };  // Values of the library.
 
 Context Start(Direction direction, const GcmInput& input) {
   Context context(EVP_CIPHER_CTX_new());
   KVT_CHECK(context != nullptr);
   KVT_CHECK(input.associated.size() <= kMaxGcmBytes);
-  // 96 bits is the nonce that GCM has without being asked.
+  // GCM's default nonce has 96 bits, so no length is set.
   KVT_CHECK(EVP_CipherInit_ex2(context.get(), Aes256Gcm(), input.key.bytes().data(),
                                input.nonce.bytes.data(), static_cast<int>(direction),
                                nullptr) == 1);
@@ -63,7 +63,8 @@ void Update(const Context& context, std::span<const std::byte> in, std::span<std
   KVT_CHECK(static_cast<size_t>(written) == in.size());
 }
 
-// Whether the library is content; GCM has no bytes left to give. It wants a pointer all the same.
+// Returns whether the library reports success. GCM has no more bytes to output, but the library
+// requires a pointer.
 bool Finish(const Context& context) {
   std::array<uint8_t, 16> rest;
   int written = 0;
@@ -88,7 +89,7 @@ bool OpenGcm(const GcmInput& input, std::span<const std::byte> sealed, const Gcm
              std::span<std::byte> out) {
   const Context context = Start(Direction::kOpen, input);
   Update(context, sealed, out);
-  GcmTag expected = tag;  // The library takes it through a pointer to non-const.
+  GcmTag expected = tag;  // Copied, as the library takes a pointer to non-const.
   KVT_CHECK(EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_AEAD_SET_TAG, sizeof(expected.bytes),
                                 expected.bytes.data()) == 1);
   if (Finish(context)) return true;

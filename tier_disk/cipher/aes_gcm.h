@@ -1,10 +1,9 @@
-// AES-256-GCM (NIST SP 800-38D) with nonces of 96 and tags of 128 bits: hides bytes
-// and proves them, and proves associated data that travels in the clear. It knows no
-// records; who calls it answers for the law of the nonce: never two messages under
-// one key and one nonce. Breaking it once gives away both messages, and the power to
-// forge any other under that key.
+// Encrypts with AES-256-GCM (NIST SP 800-38D), with nonces of 96 and tags of 128 bits. It hides
+// bytes and proves them, and proves associated data that is in the clear. It knows no records. The
+// caller answers for the law of the nonce: never two messages under one key and one nonce. Breaking
+// the law once reveals both messages, and lets an attacker forge any other message under that key.
 //
-// Pure, any thread. No state of a call outlives it, the key's schedule included.
+// Pure, any thread. No state of a call outlives it, not even the key's schedule.
 #ifndef KVTIER_TIER_DISK_CIPHER_AES_GCM_H_
 #define KVTIER_TIER_DISK_CIPHER_AES_GCM_H_
 
@@ -28,21 +27,22 @@ struct GcmTag {
   friend bool operator==(const GcmTag&, const GcmTag&) = default;
 };
 
-// What one message is sealed under.
+// Key, nonce and associated data of one message.
 struct GcmInput {
   const SecretKey& key;
   GcmNonce nonce;
   std::span<const uint8_t> associated;
 };
 
-inline constexpr size_t kMaxGcmBytes = size_t{1} << 30;  // Of one message; the library's int.
+// Maximum size of one message; the library counts in int.
+inline constexpr size_t kMaxGcmBytes = size_t{1} << 30;
 
-// REQUIRES of both: `out` is as long as the message and is either the same bytes (in
-// place) or apart from them; at most kMaxGcmBytes.
+// Seals a message. REQUIRES, also for OpenGcm(): `out` is as long as the message, and is either the
+// same bytes (in place) or does not overlap them; at most kMaxGcmBytes.
 GcmTag SealGcm(const GcmInput& input, std::span<const std::byte> plain, std::span<std::byte> out);
 
-// False: the tag is not that of key, nonce, associated data and `sealed`. `out` is
-// wiped then: bytes that proved nothing reach nobody. [[nodiscard]] for a reason.
+// Opens a message. Returns false if the tag does not match key, nonce, associated data and
+// `sealed`; `out` is then wiped, so that unproven bytes reach no caller.
 [[nodiscard]] bool OpenGcm(const GcmInput& input, std::span<const std::byte> sealed,
                            const GcmTag& tag, std::span<std::byte> out);
 

@@ -1,7 +1,7 @@
-// Which disk, which making of it, and which opening of that: three random numbers of
-// 128 bits, from the widest to the narrowest. A type each, so that none is taken for
-// another. Drawn by the caller (FillRandom in secret_key.h); all zero means that it
-// was forgotten, and nobody accepts it.
+// Defines three random numbers of 128 bits: which disk, which incarnation of its content, and which
+// opening of that. Each has a type of its own, so that none is taken for another. The caller draws
+// them (FillRandom in secret_key.h). All zero means that it was forgotten to draw one, and no code
+// accepts that.
 #ifndef KVTIER_TIER_DISK_CIPHER_DISK_IDENTITY_H_
 #define KVTIER_TIER_DISK_CIPHER_DISK_IDENTITY_H_
 
@@ -12,29 +12,29 @@
 
 namespace kvtier {
 
-// Drawn when a directory first becomes a disk; stays for as long as it is one, wherever
+// Id of a disk. Drawn when a directory first becomes a disk; stays as long as it is one, wherever
 // it is mounted.
 struct DiskId {
   std::array<uint8_t, 16> bytes{};
   friend auto operator<=>(const DiskId&, const DiskId&) = default;
-  std::string ToHex() const;  // 32 lower-case digits.
+  std::string ToHex() const;  // Returns 32 lower-case digits.
 };
 
-// Drawn with every fresh start of the disk's content: at first, and when the manifest
-// was lost and its generations start over.
+// Id of an incarnation. Drawn with every fresh start of the disk's content: at first, and when the
+// manifest was lost and its generations start over.
 struct IncarnationId {
   std::array<uint8_t, 16> bytes{};
   friend bool operator==(const IncarnationId&, const IncarnationId&) = default;
 };
 
-// Drawn by every process that opens the disk, each time, and never stored but beside
-// what was sealed under it.
+// Id of an opening. Every process that opens the disk draws one, each time, and stores it only
+// beside what was sealed under it.
 struct OpeningId {
   std::array<uint8_t, 16> bytes{};
   friend bool operator==(const OpeningId&, const OpeningId&) = default;
 };
 
-// What the superblock remembers.
+// Identity that the superblock stores.
 struct DiskIdentity {
   DiskId disk;
   IncarnationId incarnation;

@@ -16,14 +16,14 @@ struct FreeKdf {
   void operator()(EVP_KDF_CTX* context) const { EVP_KDF_CTX_free(context); }  // Wipes it.
 };
 
-// The library finds an algorithm by its name under a lock: once is enough.
+// Returns the algorithm. The library looks it up by name under a lock, so it is looked up once.
 EVP_KDF* Hkdf() {
   static EVP_KDF* const hkdf = EVP_KDF_fetch(nullptr, "HKDF", nullptr);
   KVT_CHECK(hkdf != nullptr);
   return hkdf;
 }
 
-// The library's parameters are for reading and writing; these are only read.
+// Makes a parameter. The library's parameters can be written, but this one is only read.
 OSSL_PARAM Octets(const char* name, std::span<const uint8_t> bytes) {
   return OSSL_PARAM_construct_octet_string(name, const_cast<uint8_t*>(bytes.data()), bytes.size());
 }
@@ -43,7 +43,7 @@ void Derive(int mode, OSSL_PARAM key, OSSL_PARAM context, std::span<uint8_t> out
 
 SecretKey HkdfExtract(std::span<const uint8_t> salt, std::span<const uint8_t> material) {
   KVT_CHECK(!material.empty());
-  // No salt is one of zeroes (RFC 5869, 2.2); the library refuses an empty one.
+  // Without a salt it is zeroes (RFC 5869, 2.2); the library refuses an empty one.
   constexpr std::array<uint8_t, SecretKey::kBytes> kNoSalt{};
   if (salt.empty()) salt = kNoSalt;
   SecretKey key;

@@ -1,7 +1,6 @@
-// HKDF-SHA-256 (RFC 5869): many keys out of one. Extract makes a key of material
-// that need not look random; Expand makes others of that key, each told apart by its
-// `info`. Infos of ours begin with a tag that carries a version and ends in a NUL, so
-// that none is the beginning of another.
+// Derives many keys from one with HKDF-SHA-256 (RFC 5869). Extract makes a key of material that
+// need not look random; Expand makes other keys of that key, each identified by its `info`. Our
+// infos begin with a tag that has a version and ends in a NUL, so none is a prefix of another.
 //
 // Pure, any thread. No state of a call outlives it.
 #ifndef KVTIER_TIER_DISK_CIPHER_HKDF_H_
@@ -15,12 +14,13 @@
 
 namespace kvtier {
 
-inline constexpr size_t kMaxHkdfBytes = 255 * SecretKey::kBytes;  // Of one Expand (RFC 5869, 2.3).
+// Maximum size of one Expand (RFC 5869, 2.3).
+inline constexpr size_t kMaxHkdfBytes = 255 * SecretKey::kBytes;
 
-// REQUIRES: `material` is not empty. `salt` may be.
+// Makes a key of `material`. REQUIRES: `material` is not empty. `salt` may be empty.
 SecretKey HkdfExtract(std::span<const uint8_t> salt, std::span<const uint8_t> material);
 
-// REQUIRES: `out` has 1 to kMaxHkdfBytes bytes.
+// Fills `out` with the key for `info`. REQUIRES: `out` has 1 to kMaxHkdfBytes bytes.
 void HkdfExpand(const SecretKey& key, std::span<const uint8_t> info, std::span<uint8_t> out);
 
 }  // namespace kvtier

@@ -20,8 +20,8 @@ namespace {
 
 constexpr char kCurrent[] = "master";
 constexpr char kPrevious[] = "master.previous";
-// Kubernetes keeps each version of a secret in a directory of its own, to which this
-// link points; the files beside it are links through it.
+// Link to the current version. Kubernetes keeps each version of a secret in a directory of its own,
+// to which this link points; the files beside it are links through it.
 constexpr char kVersionLink[] = "..data";
 constexpr mode_t kRefusedModes = S_IRWXO | S_IWGRP;
 
@@ -63,10 +63,10 @@ absl::Status CheckFile(const struct stat& file, const std::string& path) {
   return absl::OkStatus();
 }
 
-// `path` is for messages: the file is found from `directory`.
+// Reads one file. `path` is for messages only: the file is opened relative to `directory`.
 absl::StatusOr<KeyMaterial> ReadMaterial(const Descriptor& directory, const char* name,
                                          const std::string& path) {
-  // NONBLOCK: a pipe by that name must not hold up the start.
+  // NONBLOCK, so that a pipe of that name does not hold up the start.
   const Descriptor file(openat(directory.number(), name, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number() < 0) return SecretError("open", path, errno);
   struct stat status = {};
@@ -97,13 +97,13 @@ KeyMaterial::KeyMaterial(std::vector<uint8_t> bytes) : bytes_(std::move(bytes)) 
 KeyMaterial::~KeyMaterial() { Wipe(bytes_); }
 
 KeyMaterial& KeyMaterial::operator=(KeyMaterial&& other) noexcept {
-  std::swap(bytes_, other.bytes_);  // The other one wipes what was ours.
+  std::swap(bytes_, other.bytes_);  // `other` wipes the bytes that this object had.
   return *this;
 }
 
 absl::StatusOr<MasterSecret> MasterSecret::Read(const std::string& directory) {
-  // One version of the mount: between two opens by path it could be replaced, and a
-  // new `master` come with the `master.previous` of before.
+  // Opens one version of the mount. Between two opens by path it could be replaced, and a new
+  // `master` be read with the old `master.previous`.
   const std::string version = absl::StrCat(directory, "/", kVersionLink);
   int opened = open(version.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (opened < 0 && errno == ENOENT) {

@@ -1,11 +1,11 @@
-// MasterSecret is the key material that an operator mounts beside the disk, and
-// keeps elsewhere: without it the disk is noise.
+// MasterSecret is the key material that an operator mounts beside the disk, and keeps elsewhere:
+// without it the disk is noise.
 //
-//   <directory>/master            at least 32 random bytes, taken as they are
-//   <directory>/master.previous   optional: what was in `master` before a rotation
+//   <directory>/master            at least 32 random bytes, used unchanged
+//   <directory>/master.previous   optional: the content of `master` before a rotation
 //
-// A Kubernetes secret is mounted like that. Its files are world-readable unless
-// defaultMode says otherwise (0400, or 0440 with an fsGroup), and are then refused.
+// A mounted Kubernetes secret has this form. Its files are world-readable, and then refused, unless
+// defaultMode says otherwise (0400, or 0440 with an fsGroup).
 #ifndef KVTIER_TIER_DISK_CIPHER_MASTER_SECRET_H_
 #define KVTIER_TIER_DISK_CIPHER_MASTER_SECRET_H_
 
@@ -20,13 +20,13 @@
 
 namespace kvtier {
 
-inline constexpr size_t kMinMasterBytes = 32;    // 256 bits, as the keys made of it.
-inline constexpr size_t kMaxMasterBytes = 4096;  // More is a mistake: a wrong file.
+inline constexpr size_t kMinMasterBytes = 32;    // 256 bits, like the keys made of it.
+inline constexpr size_t kMaxMasterBytes = 4096;  // A larger file is a mistake: the wrong file.
 
-// The bytes of one file, wiped when it dies. Move-only: there is one in memory.
+// KeyMaterial is the bytes of one file; its destructor wipes them. Move-only: memory has one copy.
 class KeyMaterial {
  public:
-  // REQUIRES: kMinMasterBytes to kMaxMasterBytes.
+  // Takes the bytes. REQUIRES: kMinMasterBytes to kMaxMasterBytes of them.
   explicit KeyMaterial(std::vector<uint8_t> bytes);
   ~KeyMaterial();
   KeyMaterial(KeyMaterial&&) noexcept = default;
@@ -41,11 +41,10 @@ struct MasterSecret {
   KeyMaterial current;
   std::optional<KeyMaterial> previous{};
 
-  // Reads both files of one version of the mount, though it be replaced meanwhile.
-  // Errors, naming the path: kNotFound, no directory or no `master`; kInvalidArgument,
-  // too short, too long, or both the same; kFailedPrecondition, no plain file, or
-  // others may read it, or group or others may write it; kUnavailable, anything else
-  // the file system said.
+  // Reads both files of one version of the mount, even if the mount is replaced meanwhile. Errors,
+  // naming the path: kNotFound, no directory or no `master`; kInvalidArgument, too short, too long,
+  // or both equal; kFailedPrecondition, no plain file, or others may read it, or group or others
+  // may write it; kUnavailable, any other error of the file system.
   static absl::StatusOr<MasterSecret> Read(const std::string& directory);
 };
 

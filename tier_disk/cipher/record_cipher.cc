@@ -12,16 +12,16 @@
 namespace kvtier {
 namespace {
 
-// Tags take their closing NUL along: none is the beginning of another.
+// Tags include their final NUL, so that none is a prefix of another.
 constexpr char kOpeningTag[] = "kvtier.disk.opening.v1";
 constexpr char kRecordTag[] = "kvtier.disk.rec.v1";  // 19 bytes with its NUL.
 
 constexpr uint64_t kNonceSegments = uint64_t{1} << 16;
 constexpr uint64_t kNoncePages = uint64_t{1} << 32;
 
-// tag:19 zero:1 segment:4 generation:8 offset:8 length:8 key:16 space:32, integers
-// little-endian, the key as everywhere. Fixed fields, so that no two identities are
-// the same bytes.
+// Layout: tag:19 zero:1 segment:4 generation:8 offset:8 length:8 key:16 space:32, with integers
+// little-endian and the key as everywhere. Fields have fixed sizes, so no two identities have the
+// same bytes.
 using AssociatedData = std::array<uint8_t, 96>;
 
 AssociatedData AssociatedDataOf(const RecordIdentity& identity) {
@@ -93,7 +93,7 @@ absl::StatusOr<CipherProof> RecordCipher::Seal(const RecordIdentity& identity,
   CipherProof proof{.key_id = key_id_, .opening = opening_};
   proof.tag = SealGcm({.key = opening_key_, .nonce = *nonce, .associated = associated}, payload,
                       out.first(payload.size()));
-  // What a slot holds behind its payload is nobody's to read on a stolen disk.
+  // Bytes of a slot after its payload must not be readable on a stolen disk.
   std::fill(out.begin() + static_cast<ptrdiff_t>(payload.size()), out.end(), std::byte{0});
   return proof;
 }

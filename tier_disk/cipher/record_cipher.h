@@ -1,16 +1,16 @@
-// RecordCipher seals and opens the payloads of one tenant's records on one disk, as
-// one process that has the disk open. docs/design/disk_encryption.md has the format,
-// the key hierarchy and the argument why no nonce comes twice; in short:
+// RecordCipher seals and opens the payloads of one tenant's records on one disk, in one process
+// that has the disk open. docs/design/disk_encryption.md has the format, the key hierarchy and the
+// argument why no nonce is used twice; in short:
 //
 //   key    is of (tenant, disk, incarnation, opening): new with every opening
 //   nonce  is of (segment, generation, offset): new with every record of an opening
 //
-// so that uniqueness needs nothing that a disk must remember. What is sealed proves
-// its identity and its place: elsewhere, or as another block, it does not open. A
-// record that opens needs no other checksum.
+// so uniqueness needs nothing that a disk must remember. A sealed payload proves its identity and
+// its place: at another place, or as another block, it does not open. A record that opens needs no
+// other checksum.
 //
-// A value type without pointers; const and any thread. It holds keys: a copy opens
-// records for as long as it lives, whatever became of the tenant meanwhile.
+// A value type without pointers; const and any thread. It holds keys: a copy opens records as long
+// as it lives, even if the tenant was erased meanwhile.
 #ifndef KVTIER_TIER_DISK_CIPHER_RECORD_CIPHER_H_
 #define KVTIER_TIER_DISK_CIPHER_RECORD_CIPHER_H_
 
@@ -29,7 +29,7 @@
 
 namespace kvtier {
 
-// Whose bytes are sealed, and where they lie: the associated data.
+// Identity and place of a sealed payload: the associated data.
 struct RecordIdentity {
   BlockKey key;
   SpaceDigest space;
@@ -37,8 +37,8 @@ struct RecordIdentity {
   RecordPlace place;
 };
 
-// What a sealed record stores in the clear instead of its payload's sum. A sum would
-// let a thief confirm a guess of the payload.
+// Fields that a sealed record stores in the clear instead of its payload's sum. A sum would let a
+// thief confirm a guess of the payload.
 struct CipherProof {
   KeyId key_id{};
   OpeningId opening;
@@ -46,34 +46,35 @@ struct CipherProof {
   friend bool operator==(const CipherProof&, const CipherProof&) = default;
 };
 
-// Generations that a nonce can tell apart; at 1 MiB a segment that is 2^68 bytes.
+// Number of generations that a nonce distinguishes, less one; at 1 MiB a segment that is 2^68
+// bytes.
 inline constexpr uint64_t kMaxCipherGeneration = (uint64_t{1} << 48) - 1;
 
-// segment:16 generation:48 page:32, big-endian. nullopt: the place is outside of that
-// (segment 65536 and above, a generation above kMaxCipherGeneration, an offset that is
-// no page or lies beyond 16 TiB).
+// Returns segment:16 generation:48 page:32, big-endian. nullopt: the place does not fit (segment
+// 65536 and above, a generation above kMaxCipherGeneration, an offset that is no page or lies
+// beyond 16 TiB).
 std::optional<GcmNonce> RecordNonce(const RecordPlace& place);
 
 class RecordCipher {
  public:
-  // `key` is the tenant's on this incarnation of the disk. REQUIRES: `opening` was
-  // drawn at random for the one SegmentLog whose places are sealed, and is not zero.
+  // Makes a cipher. `key` is the tenant's key on this incarnation of the disk. REQUIRES: `opening`
+  // was drawn at random for the one SegmentLog whose places are sealed, and is not zero.
   RecordCipher(const SecretKey& key, KeyId key_id, const OpeningId& opening);
 
-  // Fills `out` with the sealed payload and zeroes behind it. Call it once for a
-  // reserved place and write the result, however often that takes: another payload
-  // sealed for the same place breaks the law of the nonce. `payload` may be the
-  // beginning of `out`; the rest must not overlap. REQUIRES: payload.size() ==
-  // identity.length, which is not 0; out.size() == SlotBytes(identity.length).
-  // Errors: kFailedPrecondition, no nonce for the place (make the disk anew).
+  // Fills `out` with the sealed payload, followed by zeroes. Call it once for a reserved place and
+  // write the result, however often that takes: another payload sealed for the same place breaks
+  // the law of the nonce. `payload` may be the beginning of `out`; otherwise they must not overlap.
+  // REQUIRES: payload.size() == identity.length, which is not 0; out.size() ==
+  // SlotBytes(identity.length). Errors: kFailedPrecondition, there is no nonce for the place (make
+  // the disk anew).
   absl::StatusOr<CipherProof> Seal(const RecordIdentity& identity,
                                    std::span<const std::byte> payload,
                                    std::span<std::byte> out) const;
 
-  // Fills `out` with the payload that `sealed` is, proven; `out` may be `sealed`.
-  // Errors: kFailedPrecondition, it is under another key (TenantKeys::CipherToOpen
-  // finds the right one), `out` untouched; kDataLoss, the bytes, the proof or the
-  // identity are not what was sealed, `out` wiped. REQUIRES: as many bytes in `out`.
+  // Fills `out` with the proven payload of `sealed`; `out` may be `sealed`. Errors:
+  // kFailedPrecondition, it is under another key (TenantKeys::CipherToOpen finds the right one),
+  // `out` untouched; kDataLoss, bytes, proof or identity are not those that were sealed, `out`
+  // wiped. REQUIRES: `out` is as long as `sealed`.
   absl::Status Open(const RecordIdentity& identity, const CipherProof& proof,
                     std::span<const std::byte> sealed, std::span<std::byte> out) const;
 
@@ -83,7 +84,7 @@ class RecordCipher {
   SecretKey key_;
   KeyId key_id_;
   OpeningId opening_;
-  SecretKey opening_key_;  // Of this opening; those of earlier ones are derived as needed.
+  SecretKey opening_key_;  // Key of this opening; keys of earlier openings are derived as needed.
 };
 
 }  // namespace kvtier

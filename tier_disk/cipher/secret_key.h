@@ -1,5 +1,5 @@
-// SecretKey is 256 bits that nobody else may learn: wiped when it dies, never logged,
-// never compared with ==. With it, how bytes are wiped and how they are drawn.
+// SecretKey is 256 bits that must stay secret: its destructor wipes it, and it is never logged and
+// never compared with ==. This header also wipes bytes and draws random bytes.
 #ifndef KVTIER_TIER_DISK_CIPHER_SECRET_KEY_H_
 #define KVTIER_TIER_DISK_CIPHER_SECRET_KEY_H_
 
@@ -10,20 +10,20 @@
 
 namespace kvtier {
 
-// Overwrites with zeroes in a way that no compiler leaves out.
+// Overwrites with zeroes in a way that no compiler removes.
 void Wipe(std::span<uint8_t> bytes);
 
-// Fills with bytes of the operating system's generator, fit for keys. Aborts where
-// there is none: going on with guessable keys would be worse. Any thread.
+// Fills with bytes of the operating system's generator, fit for keys. Aborts if there is none: to
+// continue with guessable keys would be worse. Any thread.
 void FillRandom(std::span<uint8_t> bytes);
 
-// A value type: copies may be handed to other threads and are wiped one by one. A
-// moved-from key keeps its bytes until it dies, as a copied one does.
+// SecretKey is a value type: copies may be handed to other threads, and each is wiped on its own. A
+// moved-from key keeps its bytes until it is destroyed, like a copied one.
 class SecretKey {
  public:
   static constexpr size_t kBytes = 32;
 
-  SecretKey() = default;  // Zeroes, to be filled through bytes().
+  SecretKey() = default;  // All zeroes, to be filled through bytes().
   explicit SecretKey(std::span<const uint8_t, kBytes> bytes);
   ~SecretKey();
   SecretKey(const SecretKey&) = default;

@@ -15,8 +15,8 @@
 namespace kvtier {
 namespace {
 
-// Tags take their closing NUL along: none is the beginning of another. A change of
-// what follows one bumps its version.
+// Tags include their final NUL, so that none is a prefix of another. Changing the bytes that follow
+// one requires a new version.
 constexpr char kTenantTag[] = "kvtier.disk.tenant.v1";
 constexpr char kKeyIdTag[] = "kvtier.disk.key-id.v1";
 constexpr char kCheckTag[] = "kvtier.disk.check.v1";
@@ -30,12 +30,12 @@ std::span<const uint8_t> Octets(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// disk:16 incarnation:16.
+// Layout: disk:16 incarnation:16.
 std::string TextOf(const DiskIdentity& disk) {
   return absl::StrCat(Octets(disk.disk.bytes), Octets(disk.incarnation.bytes));
 }
 
-// tag disk:16 incarnation:16 name. The name is last and the rest of fixed size: no
+// Layout: tag disk:16 incarnation:16 name. The name is last and the rest has a fixed size, so no
 // two tenants or disks have the same info.
 template <size_t kSize>
 std::string InfoOf(const char (&tag)[kSize], const DiskIdentity& disk, absl::string_view name) {
@@ -62,8 +62,8 @@ absl::Status NoSuchKey(KeyId key_id) {
 
 uint64_t KeyCheckOf(const KeyMaterial& material, const DiskIdentity& disk) {
   KVT_CHECK(disk.disk != DiskId{} && disk.incarnation != IncarnationId{});
-  // Its own salt, so that it is no tenant's key id: equal secrets on two disks do not
-  // show, and whoever guesses a secret from it has to start anew for each disk.
+  // The salt is the disk's own, so the check is no tenant's key id. Equal secrets on two disks do
+  // not show, and an attacker who guesses a secret from the check has to start anew for each disk.
   const std::string salt = TextOf(disk);
   const SecretKey key = HkdfExtract(Octets(salt), material.bytes());
   return ExpandNumber(key, std::string(kCheckTag, sizeof(kCheckTag)));
@@ -110,8 +110,8 @@ absl::Status TenantKeys::Add(const TenantSalt& salt) {
   if (secret_->previous) tenant.previous = MakeCipher(*secret_->previous, salt);
   std::vector<KeyId> ids = {tenant.current.key_id()};
   if (tenant.previous) ids.push_back(tenant.previous->key_id());
-  // One in 2^50 at 4096 tenants; then their records could not be told apart. Zero is that
-  // of records that are not sealed.
+  // The chance is one in 2^50 at 4096 tenants; their records could then not be told apart. Zero is
+  // the id of records that are not sealed.
   const bool taken = std::any_of(ids.begin(), ids.end(), [&](KeyId id) {
     return id == KeyId{} || owners_.contains(id) || std::count(ids.begin(), ids.end(), id) > 1;
   });
@@ -129,7 +129,7 @@ absl::Status TenantKeys::Destroy(absl::string_view tenant) {
   if (found == tenants_.end()) return NoSuchTenant(tenant);
   owners_.erase(found->second.current.key_id());
   if (found->second.previous) owners_.erase(found->second.previous->key_id());
-  tenants_.erase(found);  // The keys wipe themselves.
+  tenants_.erase(found);  // The destructors wipe the keys.
   return absl::OkStatus();
 }
 

@@ -16,19 +16,19 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "values are copied as they lie");
 
-// A change of any field bumps kTenantSaltVersion.
+// Changing any field requires a new kTenantSaltVersion.
 struct SaltLayout {
   uint8_t version;
   uint8_t zero[7];
   uint8_t salt[SecretKey::kBytes];
-  uint64_t check;  // Over the row key and all of the above.
+  uint64_t check;  // Covers the row key and all of the above.
 };
 static_assert(std::is_trivially_copyable_v<SaltLayout>);
 static_assert(sizeof(SaltLayout) == 48);
 static_assert(offsetof(SaltLayout, salt) == 8);
 static_assert(offsetof(SaltLayout, check) == 40);
 
-// As in manifest_value.cc: a value that was copied to another row does not match.
+// The check of a value that was copied to another row does not match, as in manifest_value.cc.
 uint64_t Check(absl::string_view row_key, const SaltLayout& layout) {
   std::string bytes = absl::StrCat(
       row_key,

@@ -1,7 +1,6 @@
-// TenantSalt is the random half of a tenant's key; the mounted secret is the other.
-// Whoever lacks one of the two has nothing, so deleting the salt destroys the tenant.
-// With it, the form in which a salt rests in the manifest: a row that proves itself,
-// in the manner of manifest_value.h.
+// TenantSalt is the random half of a tenant's key; the mounted secret is the other half. Without
+// one of the two there is no key, so deleting the salt destroys the tenant's data. This header also
+// has the form of a salt in the manifest: a row with a checksum, in the manner of manifest_value.h.
 //
 //   't' name  ->  version:u8 (=1) zero:7 salt:32 check:u64
 #ifndef KVTIER_TIER_DISK_CIPHER_TENANT_SALT_H_
@@ -20,8 +19,8 @@ namespace kvtier {
 inline constexpr uint8_t kTenantSaltVersion = 1;
 inline constexpr size_t kMaxTenantNameBytes = 63;
 
-// Errors: kInvalidArgument, naming the name: not 1 to 63 bytes. Which bytes are names
-// is the agent's to say.
+// Checks the length of a name. Errors: kInvalidArgument, naming the name: not 1 to 63 bytes. The
+// agent decides which bytes a name may have.
 absl::Status ValidateTenantName(absl::string_view name);
 
 struct TenantSalt {
@@ -29,17 +28,17 @@ struct TenantSalt {
   SecretKey salt;  // Wiped like a key: with the mounted secret it is one.
 };
 
-// A fresh salt for a tenant that has none.
+// Draws a fresh salt for a tenant that has none.
 TenantSalt DrawTenantSalt(absl::string_view tenant);
 
-// What the keys of all salts' rows begin with, and of no other rows.
+// Prefix of the keys of all salts' rows, and of no other rows.
 inline constexpr absl::string_view kTenantRowPrefix = "t";
 std::string TenantSaltRowKey(absl::string_view tenant);
-// The row's value. It holds the salt: wipe or forget it soon.
+// Returns the row's value. It holds the salt: wipe or drop it soon.
 std::string EncodeTenantSalt(const TenantSalt& salt);
 
-// Errors: kDataLoss, the row does not prove itself (key form, version, size, checksum
-// over key and value).
+// Decodes a row. Errors: kDataLoss, the row is invalid (key form, version, size, checksum over key
+// and value).
 absl::StatusOr<TenantSalt> DecodeTenantSalt(absl::string_view row_key, absl::string_view value);
 
 }  // namespace kvtier

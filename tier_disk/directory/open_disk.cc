@@ -19,8 +19,8 @@
 namespace kvtier {
 namespace {
 
-// Errors: FileError()'s: what cannot be looked at, and what a link leads to that is not there,
-// is not gone for good.
+// Returns whether the path exists. Errors: FileError()'s. A path that cannot be examined, or a link
+// whose target is missing, is an error, because it may not be gone for good.
 absl::StatusOr<bool> Exists(const std::string& path) {
   struct stat unused = {};
   if (stat(path.c_str(), &unused) == 0) return true;
@@ -29,9 +29,9 @@ absl::StatusOr<bool> Exists(const std::string& path) {
   return FileError("cannot look at", path, error);
 }
 
-// Gives the disk an empty manifest. REQUIRES: the segments are new. In this order: until
-// the manifest of before is gone, the next open comes here again, by its damage or by the
-// superblock's absence; and the incarnation is on the device before a record is.
+// Gives the disk an empty manifest. REQUIRES: the segments are new. The order matters: until the
+// old manifest is gone, the next open comes here again, because of its damage or the missing
+// superblock; and the incarnation is on the device before any record is.
 absl::StatusOr<std::unique_ptr<RocksManifest>> StartEmpty(Executor* executor, SegmentFiles* files) {
   const std::string path = files->layout().manifest_path();
   KVT_ASSIGN_OR_RETURN(const bool has_manifest, Exists(path));
@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
   if (!files->superblock()) return StartEmpty(executor, files);
   const std::string path = files->layout().manifest_path();
   absl::Status lost = absl::DataLossError(absl::StrCat("manifest: ", path, " is gone"));
-  // The directory first: nothing can be said of what a link to nowhere holds.
+  // Checks the directory first: if it is a link to a missing target, its content is unknown.
   KVT_ASSIGN_OR_RETURN(bool has_manifest, Exists(path));
   if (has_manifest) {
     KVT_ASSIGN_OR_RETURN(has_manifest, Exists(path + "/CURRENT"));
@@ -60,8 +60,8 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
   }
   Log(LogLevel::kError,
       absl::StrCat("disk ", files->layout().directory, " starts empty: ", lost.message()));
-  // Generations live in the manifest. Without it they start over, so no record of
-  // before may stay: it would prove itself.
+  // Generations are in the manifest. Without it they start over, so no earlier record may stay: it
+  // would verify.
   KVT_KILL_POINT("renew.damaged");
   KVT_RETURN_IF_ERROR(files->Renew());
   return StartEmpty(executor, files);

@@ -1,4 +1,4 @@
-// OpenDisk makes the real seams of one disk directory: files, Disk and Manifest.
+// OpenDisk() makes the real seams of one disk directory: files, Disk and Manifest.
 #ifndef KVTIER_TIER_DISK_DIRECTORY_OPEN_DISK_H_
 #define KVTIER_TIER_DISK_DIRECTORY_OPEN_DISK_H_
 
@@ -13,29 +13,26 @@
 
 namespace kvtier {
 
-// How bytes reach the device. kAuto: io_uring, or the pread pool where the kernel
-// refuses that, with a warning in the log. A buffered layout always gets the pread pool,
-// which syncs each write.
+// How bytes reach the device. kAuto: io_uring, or the pread pool if the kernel refuses io_uring,
+// with a warning in the log. A buffered layout always gets the pread pool, which syncs each write.
 enum class DiskIoKind { kAuto, kUring, kPread };
 
-// Members go in the reverse order; `files` and its lock last.
+// Open disk. Members are destroyed in reverse order; `files` and its lock last.
 struct OpenedDisk {
   std::unique_ptr<SegmentFiles> files;
   std::unique_ptr<Disk> disk;
   std::unique_ptr<RocksManifest> manifest;
   std::unique_ptr<TenantKeys> keys;    // For the one DiskTier over it. Null: not encrypted.
-  DiskId id;                           // The directory's own, wherever it is mounted.
-  DiskIoKind io = DiskIoKind::kUring;  // Which one it became.
+  DiskId id;                           // Id of the directory, wherever it is mounted.
+  DiskIoKind io = DiskIoKind::kUring;  // Form that was opened.
 };
 
-// Does not own `executor`. A manifest that cannot be read any more, or is gone, or a
-// directory of another build, or one in the clear where a secret is given, makes an
-// empty disk (logged), of a new incarnation: its
-// records could not be told from older ones. A crash between any two steps is found and
-// put right by the next call.
-// Blocks for as long as preallocation takes: call it before serving. Errors:
-// SegmentFiles::Open()'s and RocksManifest::Open()'s; kUnavailable, kUring was asked
-// for and the kernel refuses it.
+// Opens a disk. Does not own `executor`. Makes an empty disk of a new incarnation (logged) if the
+// manifest is gone or can no longer be read, if another build made the directory, or if the disk is
+// in the clear and a secret is given: its old records could not be told from new ones. A crash
+// between any two steps is detected and repaired by the next call. Blocks for as long as
+// preallocation takes: call it before serving. Errors: SegmentFiles::Open()'s and
+// RocksManifest::Open()'s; kUnavailable, kUring was requested and the kernel refuses it.
 absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout, DiskIoKind io);
 
 }  // namespace kvtier

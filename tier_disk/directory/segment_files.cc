@@ -49,15 +49,15 @@ std::string SegmentPath(const DiskLayout& layout, uint32_t segment) {
 }
 
 absl::Status MakeDirectory(const std::string& path) {
-  // 0700: blocks are their tenants' business.
+  // 0700: only the tenants may see their blocks.
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
     return FileError("cannot create directory", path, errno);
   }
   return absl::OkStatus();
 }
 
-// Gives the file exactly `bytes`, all of them allocated: a full disk shows here and
-// not in the middle of a put.
+// Gives the file exactly `bytes`, all of them allocated, so that a full disk shows here and not in
+// the middle of a put.
 absl::Status Preallocate(int descriptor, const std::string& path, uint64_t bytes) {
   struct stat before = {};
   if (fstat(descriptor, &before) != 0) return FileError("cannot stat", path, errno);
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<SegmentFiles>> SegmentFiles::Open(const DiskLayou
   }
   KVT_RETURN_IF_ERROR(files->RemoveSegmentsFrom(layout.segment_count));
   KVT_RETURN_IF_ERROR(files->OpenSegments());
-  // Last: a crash before this is a resize that begins once more.
+  // Recorded last: after a crash before this, the resize begins again.
   KVT_RETURN_IF_ERROR(files->RecordGeometry());
   KVT_RETURN_IF_ERROR(files->RecordKeyCheck());
   return files;
@@ -126,7 +126,7 @@ absl::Status SegmentFiles::Lock() {
   const std::string path = layout_.directory + "/LOCK";
   lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (lock_ < 0) return FileError("cannot open", path, errno);
-  // flock and not fcntl: it also tells two opens in one process apart.
+  // flock, not fcntl, because flock also distinguishes two opens in one process.
   if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
   if (errno != EWOULDBLOCK) return FileError("cannot lock", path, errno);
   return absl::FailedPreconditionError(
@@ -156,8 +156,8 @@ absl::Status SegmentFiles::CheckSecret() {
   if (!superblock_) return absl::OkStatus();
   if (!superblock_->key_check && layout_.secret == nullptr) return absl::OkStatus();
   if (!superblock_->key_check) {
-    // Whoever asks for encryption wants no payload in the clear to stay; and were records of
-    // both kinds taken, one in the clear could be slipped in for a sealed one.
+    // An operator who asks for encryption wants no payload to stay in the clear. And if records of
+    // both kinds were accepted, an attacker could replace a sealed one by one in the clear.
     Log(LogLevel::kWarning,
         absl::StrCat("disk ", layout_.directory,
                      " starts empty: its blocks lie in the clear, and a secret is mounted now"));
@@ -192,7 +192,7 @@ absl::Status SegmentFiles::OpenSegments() {
     descriptors_.push_back(*descriptor);
     KVT_KILL_POINT("open.segment_preallocated");
   }
-  // A file whose name is lost comes back empty; one that was removed must stay so.
+  // A file whose name is lost comes back empty; a removed file must stay removed.
   return SyncDirectory(layout_.segments_path());
 }
 

@@ -17,16 +17,16 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "pages are copied as they lie");
 
-constexpr uint64_t kMagic = 0x736b73696474766b;  // The bytes "kvtdisks".
+constexpr uint64_t kMagic = 0x736b73696474766b;  // Bytes "kvtdisks".
 constexpr uint32_t kFewestSegments = 2;
 
-// The whole page. Integers are little-endian. A change of any field or meaning bumps
-// kDiskLayoutVersion, unless a feature bit says it; the fields marked "for ever" stay.
+// Layout of the whole page. Integers are little-endian. Changing any field or meaning requires a
+// new kDiskLayoutVersion, unless a feature bit says it; the fields marked "fixed" never move.
 struct PageLayout {
-  uint64_t magic;      // For ever.
-  uint32_t version;    // For ever.
-  uint32_t alignment;  // Of records and I/O: kBlockAlignment.
-  uint64_t sequence;   // For ever.
+  uint64_t magic;      // Fixed.
+  uint32_t version;    // Fixed.
+  uint32_t alignment;  // Alignment of records and I/O: kBlockAlignment.
+  uint64_t sequence;   // Fixed.
   uint8_t disk[16];
   uint8_t incarnation[16];
   uint64_t segment_bytes;
@@ -37,7 +37,7 @@ struct PageLayout {
   uint64_t compatible;
   uint64_t key_check;     // Zero unless kFeatureEncrypted.
   uint8_t padding[3976];  // Zero.
-  uint64_t sum_hi;        // For ever: XXH3-128 of all of the above.
+  uint64_t sum_hi;        // Fixed: XXH3-128 of all of the above.
   uint64_t sum_lo;
 };
 static_assert(std::is_trivially_copyable_v<PageLayout>);
@@ -60,7 +60,7 @@ PayloadSum SumOf(const PageLayout& page) {
   return SumPayload(std::as_bytes(std::span(&page, 1)).first(offsetof(PageLayout, sum_hi)));
 }
 
-// The page of a copy whose sum is right; nullopt: it is damaged.
+// Returns the page of a copy whose sum is right; nullopt: it is damaged.
 std::optional<PageLayout> SummedPage(std::span<const std::byte> file, SuperblockCopy copy) {
   const uint64_t offset = OffsetOf(copy);
   if (file.size() < offset + kSuperblockBytes) return std::nullopt;
@@ -70,13 +70,13 @@ std::optional<PageLayout> SummedPage(std::span<const std::byte> file, Superblock
   return page;
 }
 
-// The page of a copy that proves itself and is ours.
+// Returns the page of a copy whose sum and magic are right.
 std::optional<PageLayout> ProvenPage(std::span<const std::byte> file, SuperblockCopy copy) {
   const std::optional<PageLayout> page = SummedPage(file, copy);
   return page && page->magic == kMagic ? page : std::nullopt;
 }
 
-// Why no copy counts.
+// Returns why neither copy is valid.
 absl::Status NoCopyCounts(std::span<const std::byte> file) {
   for (const SuperblockCopy copy : {SuperblockCopy::kA, SuperblockCopy::kB}) {
     if (const std::optional<PageLayout> page = SummedPage(file, copy)) {
@@ -101,7 +101,8 @@ absl::Status Contradiction(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("superblock contradicts itself: ", what));
 }
 
-// A proven page of this version. Its features come before its fields, which they may change.
+// Decodes a proven page of this version. Features are checked before the fields, which they may
+// change.
 absl::StatusOr<Superblock> Interpret(const PageLayout& page) {
   if (const uint64_t unknown = page.incompatible & ~kKnownIncompatibleFeatures; unknown != 0) {
     return absl::FailedPreconditionError(absl::StrCat(

@@ -30,7 +30,7 @@ absl::Status SuperblockFile::Create(const Superblock& superblock) {
 }
 
 absl::Status SuperblockFile::Change(const Superblock& superblock) {
-  // Both copies are the same now, so either may go first.
+  // Both copies are equal now, so either may be written first.
   KVT_RETURN_IF_ERROR(WriteCopy(superblock, SuperblockCopy::kA));
   return WriteCopy(superblock, SuperblockCopy::kB);
 }

@@ -1,6 +1,6 @@
-// SuperblockFile keeps the superblock of one disk directory on its device: it reads,
-// makes and changes `<directory>/superblock` so that a crash between any two steps
-// leaves what the next Read() understands.
+// SuperblockFile keeps the superblock of one disk directory on its device. It reads, makes and
+// changes `<directory>/superblock` so that a crash between any two steps leaves a file that the
+// next Read() understands.
 //
 // Not thread-safe; the caller holds the directory's lock. Blocks.
 #ifndef KVTIER_TIER_DISK_DIRECTORY_SUPERBLOCK_FILE_H_
@@ -22,16 +22,16 @@ class SuperblockFile {
  public:
   explicit SuperblockFile(std::string directory) : directory_(std::move(directory)) {}
 
-  // nullopt: there is none. Completes a change that a crash
-  // cut in two. Errors, naming the file: DecodeSuperblock()'s, of which kFailedPrecondition
-  // means that nothing in the directory may be touched; the file system's.
+  // Reads the superblock; nullopt: there is none. Completes a change that a crash interrupted.
+  // Errors, naming the file: DecodeSuperblock()'s, of which kFailedPrecondition means that nothing
+  // in the directory may be touched; the file system's.
   absl::StatusOr<std::optional<Superblock>> Read();
-  // Makes the file, whatever was there, or leaves things as they were. Errors: the file
+  // Creates the file, whatever was there, or leaves everything unchanged. Errors: the file
   // system's.
   absl::Status Create(const Superblock& superblock);
-  // Changes the file in place, one copy after the other. REQUIRES: it is what Read() or
-  // Create() left, and `superblock` has a higher sequence. Errors: the file system's; the
-  // old or the new one is in force then.
+  // Changes the file in place, one copy after the other. REQUIRES: Read() or Create() left the
+  // file, and `superblock` has a higher sequence. Errors: the file system's; the old or the new
+  // superblock is then valid.
   absl::Status Change(const Superblock& superblock);
 
  private:

@@ -1,7 +1,6 @@
-// Disk is the storage seam (law 9): segment files read and written at 4 KiB
-// granularity, and nothing else. It knows no records, keys or checksums. Three
-// forms: UringDisk (io_uring, O_DIRECT), PreadDisk (a thread pool, where io_uring
-// is refused) and the simulator's, with faults.
+// Disk is the storage seam (law 9): it reads and writes segment files at 4 KiB granularity, and
+// nothing else. It knows no records, keys or checksums. It has three forms: UringDisk (io_uring,
+// O_DIRECT), PreadDisk (a thread pool, where io_uring is refused) and the simulator's, with faults.
 #ifndef KVTIER_TIER_DISK_IO_DISK_H_
 #define KVTIER_TIER_DISK_IO_DISK_H_
 
@@ -17,47 +16,48 @@ namespace kvtier {
 
 enum class SegmentId : uint32_t {};
 
-// Where an I/O starts. REQUIRES: `offset` is a multiple of 4096.
+// Start of an I/O. REQUIRES: `offset` is a multiple of 4096.
 struct DiskAddress {
   SegmentId segment{};
   uint64_t offset = 0;
 };
 
-// Whom an I/O serves. The order is the order of service: what comes first goes first.
+// Purpose of an I/O. The order is the order of service: an earlier class goes first.
 enum class IoClass : uint8_t { kForeground, kPrefetch, kOffload, kReclaim, kScrub };
 inline constexpr size_t kIoClassCount = 5;
 
-// At most this many buffers make one I/O (record header and payload, and room).
+// Maximum number of buffers of one I/O (record header and payload, with some to spare).
 inline constexpr size_t kMaxBuffersPerIo = 4;
 
-// Executor thread only; the bytes move elsewhere. REQUIRES of every buffer: its
-// address and size are multiples of 4096 and it outlives the call; an I/O lies
-// inside one segment. A call is never abandoned: it ends when the device is done
-// with the buffers, however long that takes (deadlines are the waiters').
+// Disk reads and writes segments. Executor thread only; the bytes move elsewhere. REQUIRES: the
+// address and size of every buffer are multiples of 4096, and the buffer outlives the call; an I/O
+// lies inside one segment. A call is never abandoned: it ends when the device is done with the
+// buffers, however long that takes. Callers keep deadlines themselves.
 class Disk {
  public:
   virtual ~Disk() = default;
   virtual uint32_t segment_count() const = 0;
   virtual uint64_t segment_bytes() const = 0;
   // Pins memory that most I/O will use (slabs of the arenas), so that it need not be pinned anew
-  // for each. It stays mapped until RemoveMemory(), or the last I/O has ended. Takes some 2 ms for
-  // 64 MiB. Errors: kUnavailable, the kernel refuses (RLIMIT_MEMLOCK): the disk works as before.
+  // for each I/O. The memory stays mapped until RemoveMemory(), or until the last I/O has ended.
+  // Takes some 2 ms for 64 MiB. Errors: kUnavailable, the kernel refuses (RLIMIT_MEMLOCK): the disk
+  // works as before.
   virtual Task<absl::Status> AddMemory(std::vector<std::span<std::byte>> /*regions*/) {
-    co_return absl::OkStatus();  // Nothing to gain.
+    co_return absl::OkStatus();  // This disk has no use for it.
   }
-  // Lets go of a region that AddMemory() was given, whatever it answered. REQUIRES: no I/O uses it.
+  // Removes a region that AddMemory() was given, whatever AddMemory() returned. REQUIRES: no I/O
+  // uses it.
   virtual Task<void> RemoveMemory(std::span<std::byte> /*region*/) { co_return; }
-  // Fills the buffers in order. Errors: kUnavailable, the device failed or was
-  // short (worth a retry elsewhere, the bytes are undefined);
-  // kResourceExhausted, too many I/Os are in flight.
+  // Fills the buffers in order. Errors: kUnavailable, the device failed or was short (worth a retry
+  // elsewhere, the bytes are undefined); kResourceExhausted, too many I/Os are in flight.
   virtual Task<absl::Status> Read(IoClass io_class, DiskAddress from,
                                   std::span<const std::span<std::byte>> into) = 0;
-  // Somebody waits now for what is being read from these bytes: prefetch reads that begin
-  // there and have not started go with the foreground ones, in order.
+  // Moves prefetch reads that begin in these bytes and have not started to the foreground, in
+  // order, because somebody waits for them now.
   virtual void Hasten(DiskAddress from, uint64_t bytes) = 0;
-  // Writes the buffers in order; on return they are on the device (O_DIRECT; a
-  // volatile write cache inside the device is covered by the checksums).
-  // Errors: as Read, and kResourceExhausted when the file system is full.
+  // Writes the buffers in order; on return they are on the device (O_DIRECT; the checksums cover a
+  // volatile write cache inside the device). Errors: as Read, and kResourceExhausted when the file
+  // system is full.
   virtual Task<absl::Status> Write(IoClass io_class, DiskAddress to,
                                    std::span<const std::span<const std::byte>> from) = 0;
 };

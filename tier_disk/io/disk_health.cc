@@ -11,11 +11,11 @@
 namespace kvtier {
 namespace {
 
-// The windows are the bits of one word.
+// Each window fits the bits of one word.
 static_assert(kErrorWindow == 64 && kSlowWindow == 32);
 static_assert(kErrorsTooMany <= kErrorWindow && kSlowTooMany <= kSlowWindow);
-// A disk must not become slow before it has a usual latency, nor its usual latency
-// become slow before the disk does.
+// A disk must not become slow before it has a usual latency, and its usual latency must not become
+// slow before the disk does.
 static_assert(kHistoryMinIos > 2 * kSlowTooMany);
 
 }  // namespace
@@ -26,8 +26,8 @@ std::string DiskHealth::Describe() const {
                       "; probes: ", good_probes_, " good in a row, ", bad_probes_, " bad");
 }
 
-// Twenty times nothing is nothing: a latency that nobody minds is no reason, nor is
-// one that many bytes before it explain.
+// Returns whether the latency is long enough to matter. Twenty times a tiny latency is still tiny,
+// and a large backlog explains a long one.
 bool DiskHealth::IsAboveFloor(const IoReport& report) const {
   const absl::Duration backlog =
       absl::Seconds(static_cast<double>(report.backlog_bytes) / kSlowestBytesPerSecond);
@@ -51,7 +51,7 @@ void DiskHealth::Record(const IoReport& report, absl::Time now) {
     slow_ <<= 1;
     return;
   }
-  // I/Os that waited side by side saw one and the same pause.
+  // I/Os that waited at the same time saw the same pause.
   if (now - report.latency < last_slow_end_) return;
   last_slow_end_ = now;
   slow_ = slow_ << 1 | 1;

@@ -13,7 +13,7 @@
 namespace kvtier {
 namespace {
 
-// Gathers the answers of the parts of one I/O; they may end on several threads.
+// Join gathers the results of the parts of one I/O, which may end on several threads.
 class Join {
  public:
   Join(size_t parts, DiskIo::Done done) : left_(parts), done_(std::move(done)) {}
@@ -42,7 +42,7 @@ DiskIo::DiskIo(IoClass io_class, DiskAddress from, std::span<const std::span<std
 
 DiskIo::DiskIo(IoClass io_class, DiskAddress to, std::span<const std::span<const std::byte>> from)
     : DiskIo(Kind::kWrite, io_class, to) {
-  // The kernel only reads them; iovec has no const.
+  // The kernel only reads the buffers, but iovec has no const.
   for (const std::span<const std::byte> buffer : from) {
     Add(const_cast<std::byte*>(buffer.data()), buffer.size());
   }

@@ -1,5 +1,5 @@
-// DiskIo is one read or write on its way to the device and back; IoBatch is a run of
-// them that lie side by side on the disk and move in one system call.
+// DiskIo is one read or write on its way to the device and back. IoBatch is a run of them that are
+// adjacent on the disk and move in one system call.
 //
 // Neither is thread-safe: they pass from the executor to the thread that runs them.
 #ifndef KVTIER_TIER_DISK_IO_DISK_IO_H_
@@ -24,7 +24,7 @@ class DiskIo {
   enum class Kind : uint8_t { kRead, kWrite };
   using Done = absl::AnyInvocable<void(absl::Status)>;
 
-  // REQUIRES: 1 to kMaxBuffersPerIo buffers, none empty, all whole pages.
+  // Make a read and a write. REQUIRES: 1 to kMaxBuffersPerIo buffers, none empty, all whole pages.
   DiskIo(IoClass io_class, DiskAddress from, std::span<const std::span<std::byte>> into);
   DiskIo(IoClass io_class, DiskAddress to, std::span<const std::span<const std::byte>> from);
 
@@ -35,11 +35,11 @@ class DiskIo {
   uint64_t bytes() const { return bytes_; }
   std::span<const iovec> buffers() const { return buffers_; }
   void Hasten() { class_ = IoClass::kForeground; }
-  // What the device failed with, naming place and kind.
+  // Returns the error of a device failure; names the place and the kind.
   absl::Status Failure(absl::string_view what) const;
 
-  // Cuts an I/O of several buffers into one for each; `done` is called when all have
-  // ended, with the first failure.
+  // Cuts an I/O of several buffers into one for each; `done` is called when all have ended, with
+  // the first failure.
   static std::vector<std::unique_ptr<DiskIo>> Split(std::unique_ptr<DiskIo> io);
 
   Done done;  // Called once, on any thread.
@@ -56,9 +56,9 @@ class DiskIo {
   uint64_t bytes_ = 0;
 };
 
-// A batch takes neighbours up to this many bytes: from there on a call's own cost no
-// longer shows (64 KiB blocks are the ones that gain), and a longer one would only
-// make its first member wait for its last.
+// A batch takes neighbours up to this many bytes. At this size the cost of the call no longer
+// matters (64 KiB blocks gain most), and a longer batch would only make its first member wait for
+// its last.
 inline constexpr uint64_t kMaxBatchBytes = 512 << 10;
 inline constexpr size_t kMaxBatchBuffers = 32;  // Well below IOV_MAX.
 
@@ -68,29 +68,29 @@ class IoBatch {
   DiskIo::Kind kind() const { return members_.front()->kind(); }
   IoClass io_class() const { return members_.front()->io_class(); }
   SegmentId segment() const { return members_.front()->segment(); }
-  uint64_t bytes() const { return bytes_; }  // Of all members.
-  // True when `next` lies right behind the last member and there is room for it.
+  uint64_t bytes() const { return bytes_; }  // Bytes of all members.
+  // Returns whether `next` directly follows the last member and there is room for it.
   bool Takes(const DiskIo& next) const;
   void Add(std::unique_ptr<DiskIo> next);
 
-  // What is left, for preadv and its kin. Valid until the next Transferred().
+  // Returns the remaining buffers, for preadv and its kin. Valid until the next Transferred().
   std::span<const iovec> buffers() const { return std::span(buffers_).subspan(first_); }
   uint64_t offset() const { return offset_; }
 
   enum class Next : uint8_t { kFinished, kAgain };
-  // Takes in what one system call answered: bytes moved, or -errno. kAgain: what is
-  // left must be submitted again (short, EINTR, EAGAIN). kFinished: see Finish().
+  // Processes the result of one system call: bytes moved, or -errno. kAgain: the remaining bytes
+  // must be submitted again (short, EINTR, EAGAIN). kFinished: see Finish().
   Next Transferred(int64_t result);
 
-  // Tells the members how it went. When a batch of several failed, nobody knows whose
-  // fault it was: nothing is told then, and each member comes back as a batch of its own.
-  // REQUIRES: Transferred() said kFinished.
+  // Reports the result to the members. If a batch of several failed, the failing member is unknown:
+  // nothing is reported, and each member is returned as a batch of its own. REQUIRES: Transferred()
+  // returned kFinished.
   std::vector<std::unique_ptr<IoBatch>> Finish();
 
  private:
   std::vector<std::unique_ptr<DiskIo>> members_;
   std::vector<iovec> buffers_;
-  size_t first_ = 0;  // Of the buffers not yet done.
+  size_t first_ = 0;  // Index of the first buffer that is not done.
   uint64_t offset_ = 0;
   uint64_t bytes_ = 0;
   absl::Status status_;

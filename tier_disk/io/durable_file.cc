@@ -13,7 +13,7 @@
 namespace kvtier {
 namespace {
 
-// A descriptor that closes itself; -1 when opening failed, with the reason in errno.
+// OpenFile closes its descriptor in its destructor; -1 if opening failed, with the reason in errno.
 class OpenFile {
  public:
   OpenFile(const std::string& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, 0600)) {}

@@ -1,6 +1,6 @@
-// IoQueue decides which I/O of a disk starts next: foreground reads before prefetch
-// before offload before reclaim before scrub, neighbours together. It bounds how much the
-// device holds, because what is inside can no longer be overtaken.
+// IoQueue decides which I/O of a disk starts next: foreground reads before prefetch before offload
+// before reclaim before scrub, with neighbours joined. It bounds how much the device holds, because
+// an I/O inside the device can no longer be overtaken.
 //
 // Pure bookkeeping: no I/O, no clock, no threads; its owner serialises the calls.
 #ifndef KVTIER_TIER_DISK_IO_IO_QUEUE_H_
@@ -16,32 +16,32 @@
 
 namespace kvtier {
 
-// Background I/O starts while fewer of its bytes are inside the device; one may always
-// run, however large. Enough for bandwidth: with the batch that goes over it, 7 GB/s for a
-// fifth of a millisecond. A read that comes now waits behind no more than that. And what
-// waits here meanwhile becomes long batches that follow at once: were all of it inside,
-// all puts would end together and the device would idle while they are committed.
+// Background I/O starts while fewer of its bytes than this are inside the device; one batch may
+// always run, however large. This is enough for bandwidth: with the batch that exceeds it, 7 GB/s
+// for a fifth of a millisecond. A read that arrives now waits for no more than that. I/O that waits
+// here meanwhile forms long batches, which start one after another. If all of it were inside the
+// device, all puts would end together, and the device would idle while they are committed.
 inline constexpr uint64_t kBackgroundBytes = 1 << 20;
-// The same for reads, foreground and prefetch together: while some are verified, the
-// next ones are read. Small ones need more of them inside at a time than writes do.
+// Same bound for reads, foreground and prefetch together: while some are verified, the next ones
+// are read. More small reads than small writes must be inside the device at a time.
 inline constexpr uint64_t kReadBytes = 2 << 20;
-// So many foreground reads may pass waiting background work before one of it goes
-// first: it must come to its end under any load.
+// Maximum number of foreground reads that pass waiting background work before a piece of it goes
+// first: it must finish under any load.
 inline constexpr uint64_t kMaxOvertakes = 64;
 
 class IoQueue {
  public:
-  // `depth`: batches inside the device at a time.
+  // Makes a queue. `depth`: number of batches inside the device at a time.
   explicit IoQueue(size_t depth) : depth_(depth) {}
 
   void Push(std::unique_ptr<DiskIo> io);
-  // A batch that failed as a whole, member by member: goes before everything else.
+  // Queues a batch that failed as a whole, member by member, before everything else.
   void PushAgain(std::unique_ptr<IoBatch> batch);
-  // Prefetch I/Os that wait and begin in these bytes go with the foreground's, in order.
+  // Moves waiting prefetch I/Os that begin in these bytes to the foreground, in order.
   void Hasten(DiskAddress from, uint64_t bytes);
-  // True when Pop() has something to start now.
+  // Returns whether Pop() has something to start now.
   bool Ready() const;
-  // The batch to start now; nullptr: not Ready(). End it with Ended().
+  // Returns the batch to start now; nullptr: not Ready(). End it with Ended().
   std::unique_ptr<IoBatch> Pop();
   void Ended(const IoBatch& batch);
 
@@ -53,10 +53,10 @@ class IoQueue {
   std::deque<std::unique_ptr<DiskIo>>& Of(IoClass io_class) {
     return queues_[static_cast<size_t>(io_class)];
   }
-  // The first class, from `from` on, that has an I/O waiting; kIoClassCount: none.
+  // Returns the first class, from `from` on, that has an I/O waiting; kIoClassCount: none.
   size_t FirstWaiting(IoClass from) const;
   bool MayStart(size_t io_class) const;
-  // The class whose turn it is; kIoClassCount: nobody's.
+  // Returns the class whose turn it is; kIoClassCount: none.
   size_t Turn() const;
   uint64_t& RunningBytes(const IoBatch& batch);
   void Start(const IoBatch& batch);
@@ -68,7 +68,7 @@ class IoQueue {
   size_t running_ = 0;
   uint64_t running_read_bytes_ = 0;  // Foreground and prefetch.
   uint64_t running_background_bytes_ = 0;
-  uint64_t overtakes_ = 0;  // Foreground starts since background work last did.
+  uint64_t overtakes_ = 0;  // Number of foreground starts since background work last started.
 };
 
 }  // namespace kvtier

@@ -1,5 +1,5 @@
-// LatencyHistory is what one disk's I/Os usually take, by their size. It forgets: the
-// older half of what it saw counts less and less.
+// LatencyHistory knows how long one disk's I/Os usually take, by size. It forgets: older I/Os count
+// less and less.
 //
 // Pure bookkeeping. Executor thread only.
 #ifndef KVTIER_TIER_DISK_IO_LATENCY_HISTORY_H_
@@ -14,23 +14,23 @@
 
 namespace kvtier {
 
-// I/Os of a size class before it has a usual latency.
+// Number of I/Os of a size class before it has a usual latency.
 inline constexpr uint32_t kHistoryMinIos = 64;
-// At this many a class counts all it has seen for half: long enough that the I/Os
-// that make a disk slow (kSlowTooMany) do not become its usual ones.
+// Number of I/Os at which a class halves its counts: large enough that the I/Os that make a disk
+// slow (kSlowTooMany) do not become its usual ones.
 inline constexpr uint32_t kHistoryMaxIos = 4096;
 
 class LatencyHistory {
  public:
   void Add(uint64_t bytes, absl::Duration latency);
-  // Of the I/Os of about this size, within 19 % (a quarter octave) above the exact
-  // one. nullopt: fewer than kHistoryMinIos were seen.
+  // Returns the median latency of I/Os of about this size, at most 19 % (a quarter octave) above
+  // the exact one. nullopt: fewer than kHistoryMinIos were seen.
   std::optional<absl::Duration> Median(uint64_t bytes) const;
 
  private:
-  // Up to 4 KiB, 16 KiB, ... 16 MiB, and more.
+  // Size classes: up to 4 KiB, 16 KiB, ... 16 MiB, and larger.
   static constexpr size_t kClasses = 8;
-  // Four an octave from 1 us to 67 s.
+  // Four buckets for each octave, from 1 us to 67 s.
   static constexpr size_t kBuckets = 104;
   struct SizeClass {
     std::array<uint16_t, kBuckets> buckets{};

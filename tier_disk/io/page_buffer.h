@@ -1,5 +1,5 @@
-// PageBuffer owns page-aligned bytes, as O_DIRECT demands of every buffer. A large one lies
-// in huge pages where the kernel has them: devices fill those several times as fast.
+// PageBuffer owns page-aligned bytes, which O_DIRECT requires. A large buffer uses huge pages if
+// the kernel has them, because devices fill those several times as fast.
 #ifndef KVTIER_TIER_DISK_IO_PAGE_BUFFER_H_
 #define KVTIER_TIER_DISK_IO_PAGE_BUFFER_H_
 
@@ -18,14 +18,14 @@ namespace kvtier {
 
 class PageBuffer {
  public:
-  // `bytes` is rounded up to whole pages; the content is undefined.
+  // Allocates `bytes`, rounded up to whole pages; the content is undefined.
   explicit PageBuffer(uint64_t bytes) : size_(SlotBytes(bytes)) {
     const bool large = size_ >= kHugePageBytes;
     const uint64_t alignment = large ? kHugePageBytes : kBlockAlignment;
     const uint64_t taken = (size_ + alignment - 1) / alignment * alignment;
     bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, taken)));
     KVT_CHECK(bytes_ != nullptr);
-    // Refused: the pages are small.
+    // If this is refused, the pages are small.
     if (large) madvise(bytes_.get(), taken, MADV_HUGEPAGE);
   }
   std::span<std::byte> bytes() { return {bytes_.get(), size_}; }

@@ -1,7 +1,7 @@
-// PagePool lends single pages for records' headers, which every put and get needs for as
-// long as its I/O takes: the same few over and over, warm in the cache.
+// PagePool lends single pages for records' headers. Every put and get needs one for as long as its
+// I/O takes, so the same few are reused, warm in the cache.
 //
-// Keeps as many as were ever lent at a time. Executor thread only.
+// It keeps as many pages as were ever lent at a time. Executor thread only.
 #ifndef KVTIER_TIER_DISK_IO_PAGE_POOL_H_
 #define KVTIER_TIER_DISK_IO_PAGE_POOL_H_
 
@@ -17,18 +17,18 @@ namespace kvtier {
 
 class PagePool {
  public:
-  // Goes back when it is destroyed; the pool outlives it.
+  // Page on loan; its destructor gives it back. The pool must outlive it.
   class Page {
    public:
     explicit Page(PagePool* pool) : pool_(pool), page_(pool->Take()) {}
     Page(const Page&) = delete;
     Page& operator=(const Page&) = delete;
     ~Page() { pool_->free_.push_back(std::move(page_)); }
-    // Undefined content.
+    // Returns the page; the content is undefined.
     std::span<std::byte, kBlockAlignment> bytes() { return page_.bytes().first<kBlockAlignment>(); }
 
    private:
-    PagePool* const pool_;  // Not owned.
+    PagePool* const pool_;  // Borrowed.
     PageBuffer page_;
   };
 

@@ -54,7 +54,7 @@ void PreadDisk::Loop() {
     }
     Transfer(batch.get());
     {
-      // Before the members hear of it: they may push again at once, or stop us.
+      // Called before the members are told: they may push again at once, or stop this disk.
       absl::MutexLock lock(&mu_);
       queue_.Ended(*batch);
     }

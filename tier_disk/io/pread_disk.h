@@ -1,5 +1,5 @@
-// PreadDisk is the Disk seam over preadv and pwritev in a pool of threads: for where
-// the kernel refuses io_uring, as containers' default seccomp profile does.
+// PreadDisk is the Disk seam over preadv and pwritev in a pool of threads, for machines where the
+// kernel refuses io_uring, as containers' default seccomp profile does.
 #ifndef KVTIER_TIER_DISK_IO_PREAD_DISK_H_
 #define KVTIER_TIER_DISK_IO_PREAD_DISK_H_
 
@@ -16,17 +16,17 @@
 
 namespace kvtier {
 
-inline constexpr int kPreadThreads = 16;  // The queue depth that the device sees.
+inline constexpr int kPreadThreads = 16;  // Queue depth that the device sees.
 
 class PreadDisk final : public QueuedDisk {
  public:
-  // How a write comes to be on the device when it returns: by itself, of files open for
-  // O_DIRECT; or by fdatasync, of buffered ones.
+  // How a write gets to the device before it returns: kDirect, by O_DIRECT; kSyncEachWrite, by
+  // fdatasync of a buffered file.
   enum class Durability : uint8_t { kDirect, kSyncEachWrite };
-  // Does not own the files (by segment); they outlive the disk.
+  // Does not own the files (by segment), which must outlive the disk.
   PreadDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes,
             Durability durability = Durability::kDirect);
-  ~PreadDisk() override;  // Joins. REQUIRES: no call is in flight.
+  ~PreadDisk() override;  // Joins the threads. REQUIRES: no call is in flight.
   void Hasten(DiskAddress from, uint64_t bytes) override ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -1,5 +1,5 @@
-// QueuedDisk is what the real Disks share: a bound on the I/Os in flight, and the way
-// of each to another thread and back.
+// QueuedDisk is the common part of the real Disks: it bounds the I/Os in flight, and takes each to
+// another thread and back.
 #ifndef KVTIER_TIER_DISK_IO_QUEUED_DISK_H_
 #define KVTIER_TIER_DISK_IO_QUEUED_DISK_H_
 
@@ -16,7 +16,8 @@
 
 namespace kvtier {
 
-// I/Os in flight per disk: the tier's puts, gets and a reclaim, with room.
+// Maximum number of I/Os in flight for each disk: the tier's puts, gets and a reclaim, with some to
+// spare.
 inline constexpr size_t kMaxDiskIosInFlight = 512;
 
 class QueuedDisk : public Disk {
@@ -39,7 +40,7 @@ class QueuedDisk : public Disk {
  private:
   Task<absl::Status> Run(std::unique_ptr<DiskIo> io);
 
-  Executor* const executor_;  // Not owned.
+  Executor* const executor_;  // Borrowed.
   const uint32_t segment_count_;
   const uint64_t segment_bytes_;
   size_t in_flight_ = 0;  // Executor thread only.

@@ -1,5 +1,5 @@
-// A small file of the node that must survive a power cut, and is replaced as a whole: magic:8
-// version:4, what it holds, and the sum of all that (core/summed_bytes.h).
+// Reads and writes a small file of the node that must survive a power cut, and is replaced as a
+// whole: magic:8 version:4, its content, and the sum of all that (core/summed_bytes.h).
 //
 // Blocks; any thread.
 #ifndef KVTIER_TIER_DISK_IO_SUMMED_FILE_H_
@@ -17,11 +17,11 @@
 namespace kvtier {
 
 struct SummedFileForm {
-  const char* name;   // Of the file in its directory.
-  const char* holds;  // "lessons": for errors.
+  const char* name;   // Name of the file in its directory.
+  const char* holds;  // Name of the content for errors, such as "lessons".
   uint64_t magic;
   uint32_t version;
-  size_t max_bytes;                // Longest file that is read.
+  size_t max_bytes;                // Size of the longest file that is read.
   uint32_t min_version = version;  // Oldest version that is read.
 };
 
@@ -33,14 +33,14 @@ struct OpenedSummedFile {
   SummedReader in;  // Does not own the bytes.
   uint32_t version;
 };
-// Returns a reader of what such a file holds, behind the version. Errors, naming the file:
-// kDataLoss, it is damaged or of another form; kFailedPrecondition, a version that is not read.
+// Returns a reader positioned after the version. Errors, naming the file: kDataLoss, it is damaged
+// or of another form; kFailedPrecondition, a version that is not read.
 absl::StatusOr<OpenedSummedFile> OpenSummedFile(const std::string& directory,
                                                 const SummedFileForm& form,
                                                 absl::string_view bytes);
-// Returns a writer of such a file, behind the version.
+// Returns a writer of such a file, positioned after the version.
 SummedWriter BeginSummedFile(const SummedFileForm& form);
-// ReplaceFile() with what was written.
+// Calls ReplaceFile() with the content of the writer.
 absl::Status ReplaceSummedFile(const std::string& directory, const SummedFileForm& form,
                                SummedWriter content);
 

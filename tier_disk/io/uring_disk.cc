@@ -21,7 +21,7 @@ absl::Status Refused(absl::string_view what, int error) {
   return absl::UnavailableError(absl::StrCat("io_uring: ", what, ": ", std::strerror(error)));
 }
 
-// The kernel takes at most this much as one registered buffer.
+// Maximum bytes that the kernel registers as one buffer.
 constexpr size_t kMaxRegionBytes = size_t{1} << 30;
 
 }  // namespace
@@ -46,7 +46,7 @@ absl::Status UringDisk::Start(std::span<const int> files) {
   thread_ = std::thread([&, this] {
     status = MakeRing(files);
     const bool made = status.ok();
-    tried.Notify();  // From here on `status`, `files` and `tried` are gone.
+    tried.Notify();  // `status`, `files` and `tried` are gone from here on.
     if (made) Loop();
     if (ring_ready_) io_uring_queue_exit(&ring_);
   });
@@ -56,8 +56,8 @@ absl::Status UringDisk::Start(std::span<const int> files) {
 }
 
 absl::Status UringDisk::MakeRing(std::span<const int> files) {
-  // One thread submits and reaps, so completions need not interrupt it. Kernels
-  // before 6.1 do not know these flags.
+  // One thread submits and reaps, so completions need not interrupt it. Kernels before 6.1 do not
+  // know these flags.
   int result = -EINVAL;
   for (const unsigned flags : {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN, 0U}) {
     result = io_uring_queue_init(kUringDepth, &ring_, flags);
@@ -84,7 +84,7 @@ UringDisk::~UringDisk() {
 
 void UringDisk::Wake() {
   const uint64_t one = 1;
-  // Fails only when the counter is full, and then the ring thread is awake anyway.
+  // Fails only when the counter is full, and the ring thread is then awake anyway.
   [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));
 }
 
@@ -105,7 +105,7 @@ Task<absl::Status> UringDisk::AddMemory(std::vector<std::span<std::byte>> region
 }
 
 Task<void> UringDisk::RemoveMemory(std::span<std::byte> region) {
-  // It has no way to fail.
+  // Cannot fail.
   (co_await Change({.remove = region})).IgnoreError();
 }
 
@@ -141,15 +141,15 @@ void UringDisk::Submit(std::unique_ptr<DiskIo> io) {
   {
     absl::MutexLock lock(&mu_);
     for (std::unique_ptr<DiskIo>& part : parts) queue_.Push(std::move(part));
-    // One wake empties the whole queue; what may not start yet is looked at again when
-    // something else ends.
+    // One wake empties the whole queue; an I/O that may not start yet is considered again when
+    // another one ends.
     wake = !woken_ && queue_.Ready();
     woken_ = woken_ || wake;
   }
   if (wake) Wake();
 }
 
-// No wake: what may start does so already.
+// Does not wake the ring thread: I/Os that may start have started.
 void UringDisk::Hasten(DiskAddress from, uint64_t bytes) {
   absl::MutexLock lock(&mu_);
   queue_.Hasten(from, bytes);
@@ -159,8 +159,8 @@ void UringDisk::Loop() {
   ListenForWake();
   while (FillRing()) {
     const int result = io_uring_submit_and_wait(&ring_, 1);
-    // EAGAIN and EBUSY: the kernel is short of memory for now. What was not taken
-    // stays in the ring and goes with the next submission.
+    // EAGAIN and EBUSY: the kernel is short of memory for now. Entries that it did not take stay in
+    // the ring for the next submission.
     KVT_CHECK(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY);
     Reap();
     ChangeMemory();
@@ -219,7 +219,7 @@ void UringDisk::Unpin(std::span<std::byte> region) {
   for (const unsigned index : indices) {
     const iovec none{};
     const __u64 tag = 0;
-    // It cannot fail for an index of the table; should it, the index is not used again.
+    // Cannot fail for an index of the table; if it does, the index is not used again.
     if (io_uring_register_buffers_update_tag(&ring_, index, &none, &tag, 1) < 0) continue;
     free_regions_.push_back(index);
   }
@@ -239,7 +239,7 @@ bool UringDisk::FillRing() {
 
 void UringDisk::Prepare(std::unique_ptr<IoBatch> batch) {
   io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
-  KVT_CHECK(entry != nullptr);  // The queue bounds them.
+  KVT_CHECK(entry != nullptr);  // The queue bounds the entries.
   const auto file = static_cast<int>(batch->segment());
   const std::span<const iovec> buffers = batch->buffers();
   const bool reads = batch->kind() == DiskIo::Kind::kRead;
@@ -262,7 +262,7 @@ void UringDisk::Prepare(std::unique_ptr<IoBatch> batch) {
     prepare(entry, file, buffers.data(), static_cast<unsigned>(buffers.size()), at);
   }
   entry->flags |= IOSQE_FIXED_FILE;
-  io_uring_sqe_set_data(entry, batch.release());  // Taken back in Reap().
+  io_uring_sqe_set_data(entry, batch.release());  // Reap() takes it back.
 }
 
 void UringDisk::ListenForWake() {
@@ -294,7 +294,7 @@ void UringDisk::Reap() {
 
 void UringDisk::End(std::unique_ptr<IoBatch> batch) {
   {
-    // Before the members hear of it: they may push again at once, or stop us.
+    // Called before the members are told: they may push again at once, or stop this disk.
     absl::MutexLock lock(&mu_);
     queue_.Ended(*batch);
   }

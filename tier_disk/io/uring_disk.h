@@ -1,6 +1,6 @@
-// UringDisk is the Disk seam over io_uring: one ring, one thread that submits in
-// batches and reaps; the segment files and the slabs of the arenas are registered, so
-// that no I/O looks a file up or pins the pages of a block.
+// UringDisk is the Disk seam over io_uring: one ring, and one thread that submits in batches and
+// reaps. The segment files and the slabs of the arenas are registered, so no I/O looks a file up or
+// pins the pages of a block.
 #ifndef KVTIER_TIER_DISK_IO_URING_DISK_H_
 #define KVTIER_TIER_DISK_IO_URING_DISK_H_
 
@@ -26,20 +26,21 @@
 
 namespace kvtier {
 
-// Calls inside the kernel at a time; more wait in our queue, ordered by whom they
-// serve. NVMe queues saturate far below it.
+// Maximum number of calls inside the kernel; more wait in our queue, ordered by purpose. NVMe
+// queues saturate far below it.
 inline constexpr unsigned kUringDepth = 128;
-// From this size on a buffer in registered memory goes in a call of its own, so that
-// its pages are not pinned again. Below, pinning costs less than a second call would
-// (a record is header and payload).
+// Minimum size of a buffer in registered memory to get a call of its own, so that its pages are not
+// pinned again. Below it, pinning costs less than a second call would (a record is header and
+// payload).
 inline constexpr uint64_t kMinFixedBytes = 1 << 20;
-// Regions of pinned memory, the most that a ring has: beyond it memory is not pinned ahead.
+// Maximum number of regions of pinned memory, which is the ring's limit; beyond it memory is not
+// pinned ahead.
 inline constexpr unsigned kMaxPinnedRegions = 1 << 14;
 
 class UringDisk final : public QueuedDisk {
  public:
-  // Does not own the files (by segment, open for O_DIRECT); they outlive the disk.
-  // Errors: kUnavailable, the kernel refuses io_uring (seccomp, sysctl, limits).
+  // Opens a disk. Does not own the files (by segment, open for O_DIRECT), which must outlive the
+  // disk. Errors: kUnavailable, the kernel refuses io_uring (seccomp, sysctl, limits).
   static absl::StatusOr<std::unique_ptr<UringDisk>> Open(Executor* executor,
                                                          std::span<const int> files,
                                                          uint64_t segment_bytes);
@@ -55,16 +56,16 @@ class UringDisk final : public QueuedDisk {
   // Returns the index in the ring of the pinned region that has the buffer; nullopt: none has.
   std::optional<int> RegionOf(const iovec& buffer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool HasPinnedPart(std::span<const iovec> buffers) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Has the ring thread look at what changed.
+  // Wakes the ring thread to look for changes.
   void Wake();
 
-  // The ring thread, from here on.
+  // Only the ring thread calls the methods from here on.
   absl::Status MakeRing(std::span<const int> files);
   void Loop() ABSL_LOCKS_EXCLUDED(mu_);
   void ChangeMemory() ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status Pin(std::span<std::byte> region) ABSL_LOCKS_EXCLUDED(mu_);
   void Unpin(std::span<std::byte> region) ABSL_LOCKS_EXCLUDED(mu_);
-  // Moves batches from the queue into the ring while it has room. False: stopped.
+  // Moves batches from the queue into the ring while it has room. Returns false when stopped.
   bool FillRing() ABSL_LOCKS_EXCLUDED(mu_);
   void Prepare(std::unique_ptr<IoBatch> batch) ABSL_LOCKS_EXCLUDED(mu_);
   void ListenForWake();
@@ -77,24 +78,24 @@ class UringDisk final : public QueuedDisk {
     std::span<std::byte> remove;
     AwaitCallback<absl::Status>::Done done;
   };
-  // Pinned memory.
+  // Region of pinned memory.
   struct Region {
     size_t bytes = 0;
-    unsigned index = 0;  // In the ring.
+    unsigned index = 0;  // Index in the ring.
   };
   // Hands the change to the ring thread.
   Task<absl::Status> Change(MemoryChange change);
 
   io_uring ring_{};
-  bool ring_ready_ = false;             // The ring exists.
-  int wake_ = -1;                       // eventfd: something changed for the ring thread.
-  uint64_t wake_count_ = 0;             // Where the ring reads `wake_` into.
-  bool has_regions_ = false;            // The ring has a table of regions.
-  std::vector<unsigned> free_regions_;  // Indices that no region has; of the ring thread.
+  bool ring_ready_ = false;   // Whether the ring exists.
+  int wake_ = -1;             // eventfd, written when something changed for the ring thread.
+  uint64_t wake_count_ = 0;   // Buffer into which the ring reads `wake_`.
+  bool has_regions_ = false;  // Whether the ring has a table of regions.
+  std::vector<unsigned> free_regions_;  // Unused indices; ring thread only.
   absl::Mutex mu_;
-  IoQueue queue_ ABSL_GUARDED_BY(mu_){kUringDepth - 1};  // One entry is the wake's.
-  bool woken_ ABSL_GUARDED_BY(mu_) = false;              // `wake_` was written, not yet read.
-  std::map<const char*, Region> regions_ ABSL_GUARDED_BY(mu_);  // By their first byte.
+  IoQueue queue_ ABSL_GUARDED_BY(mu_){kUringDepth - 1};  // One entry of the ring is for the wake.
+  bool woken_ ABSL_GUARDED_BY(mu_) = false;  // Whether `wake_` was written and not yet read.
+  std::map<const char*, Region> regions_ ABSL_GUARDED_BY(mu_);  // By first byte.
   std::deque<MemoryChange> changes_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;

@@ -10,8 +10,8 @@
 namespace kvtier {
 namespace {
 
-// 2^64 divided by the golden ratio: multiples of it lie far apart and all over, so
-// that probes in a row try different places.
+// 2^64 divided by the golden ratio: its multiples are spread evenly, so consecutive probes try
+// different places.
 constexpr uint64_t kProbeStride = 0x9e3779b97f4a7c15;
 
 template <typename Buffer>
@@ -106,11 +106,11 @@ void WatchedDisk::Arm() {
 void WatchedDisk::Look(absl::Time due) {
   const absl::Time now = executor_->Now();
   if (!flights_.empty()) {
-    // Where we come late ourselves (a process stopped, a machine paused), the ends of
-    // I/Os wait behind us: that is no stall of the disk's. Look again.
+    // If this timer itself is late (a process stopped, a machine paused), ends of I/Os are still
+    // queued: that is no stall of the disk. Check again.
     if (now - due < kWatchInterval) health_.Outstanding(flights_.front(), now);
   } else if (!health_.healthy() && health_.next_probe() <= now) {
-    // Only now: an I/O of before that has not ended is a bad probe already.
+    // Checked only now: an earlier I/O that has not ended already counts as a bad probe.
     health_.BeginProbe(now);
     scope_->Spawn(Probe());
   }

@@ -1,10 +1,9 @@
-// WatchedDisk is a Disk over a Disk: it times every I/O for DiskHealth, notices the
-// ones that do not end, keeps I/Os away from a quarantined disk and probes it until
-// it is fit again. It knows no blocks.
+// WatchedDisk is a Disk over a Disk: it times every I/O for DiskHealth, notices I/Os that do not
+// end, keeps I/Os away from a quarantined disk, and probes that disk until it is fit again. It
+// knows no blocks.
 //
-// Executor thread only. Does not own `executor`, `scope` or `disk`. Probes run in
-// `scope`. REQUIRES: its tasks, and those of `scope`, have ended or were destroyed
-// before the disk is.
+// Executor thread only. Does not own `executor`, `scope` or `disk`. Probes run in `scope`.
+// REQUIRES: its tasks, and those of `scope`, have ended or were destroyed before the disk is.
 #ifndef KVTIER_TIER_DISK_IO_WATCHED_DISK_H_
 #define KVTIER_TIER_DISK_IO_WATCHED_DISK_H_
 
@@ -23,15 +22,15 @@
 
 namespace kvtier {
 
-// How often a disk with an I/O under way is looked at.
+// Interval at which a disk with an I/O in flight is checked.
 inline constexpr absl::Duration kWatchInterval = absl::Milliseconds(250);
-// A probe reads this much, or a segment where that is less: what a block may be.
+// Bytes that a probe reads, or a segment if that is less; blocks may have this size.
 inline constexpr uint64_t kProbeBytes = uint64_t{1} << 20;
 
 class WatchedDisk final : public Disk {
  public:
-  // Called whenever the disk stopped or started being healthy, inside the end of the
-  // I/O that decided it: must not start an I/O.
+  // Called whenever the disk stops or starts being healthy, from within the end of the I/O that
+  // decided it. Must not start an I/O.
   using OnChange = absl::AnyInvocable<void()>;
 
   WatchedDisk(Executor* executor, TaskScope* scope, Disk* disk)
@@ -43,7 +42,7 @@ class WatchedDisk final : public Disk {
   void SetOnChange(OnChange on_change) { on_change_ = std::move(on_change); }
   const DiskHealth& health() const { return health_; }
   size_t in_flight() const { return flights_.size(); }
-  // Given to the disk to write, whatever came of it: what has worn it.
+  // Returns the bytes given to the disk to write, whatever the outcome: they measure its wear.
   uint64_t written_bytes() const { return written_bytes_; }
 
   uint32_t segment_count() const override { return disk_->segment_count(); }
@@ -55,21 +54,21 @@ class WatchedDisk final : public Disk {
     return disk_->RemoveMemory(region);
   }
   void Hasten(DiskAddress from, uint64_t bytes) override { disk_->Hasten(from, bytes); }
-  // Errors: the disk's; kUnavailable at once, untried, while it is not healthy.
+  // Errors: the disk's; kUnavailable at once, without trying, while it is not healthy.
   Task<absl::Status> Read(IoClass io_class, DiskAddress from,
                           std::span<const std::span<std::byte>> into) override;
   Task<absl::Status> Write(IoClass io_class, DiskAddress to,
                            std::span<const std::span<const std::byte>> from) override;
 
  private:
-  // One I/O under way, however it ends.
+  // One I/O in flight; the destructor ends it in every case.
   class Flight {
    public:
     Flight(WatchedDisk* disk, uint64_t bytes);
     Flight(const Flight&) = delete;
     Flight& operator=(const Flight&) = delete;
     ~Flight();
-    // What the device answered, and how long it took.
+    // Returns a report with the device's result and the time it took.
     IoReport Land(const absl::Status& status) const;
 
    private:
@@ -81,7 +80,7 @@ class WatchedDisk final : public Disk {
 
   absl::Status Refusal() const;
   void Ended(const absl::Status& status, const Flight& flight);
-  // Sets the timer, if there is something to look at and none is set.
+  // Sets the timer, if there is something to check and the timer is not set.
   void Arm();
   void Look(absl::Time due);
   Task<void> Probe();
@@ -93,11 +92,11 @@ class WatchedDisk final : public Disk {
   OnChange on_change_;
   DiskHealth health_;
   bool told_healthy_ = true;
-  std::list<absl::Time> flights_;  // When each began, the oldest first.
+  std::list<absl::Time> flights_;  // Start of each I/O in flight, the oldest first.
   uint64_t backlog_bytes_ = 0;
   uint64_t written_bytes_ = 0;
   std::optional<TimerId> timer_;
-  uint64_t probes_ = 0;  // So far.
+  uint64_t probes_ = 0;  // Number so far.
 };
 
 }  // namespace kvtier

@@ -25,9 +25,8 @@ uint64_t BytesOf(const RecordIndex& index, const BlockKey& key) {
 
 using Worths = absl::flat_hash_map<BlockKey, double>;
 
-// Returns the blocks of `victim` that are worth a second write, and those of their ancestors that
-// are in it, for without those they are no hit: an ancestor is worth what its worthiest descendant
-// is.
+// Returns the blocks of `victim` that are worth a second write, and their ancestors in it, because
+// without those they cannot be hit: an ancestor is worth as much as its worthiest descendant.
 Worths WorthKeeping(const RecordIndex& index, const ReclaimOrder& order, SegmentId victim) {
   std::vector<std::pair<double, BlockKey>> worthiest_first;
   for (const BlockKey& key : index.InSegment(victim)) {
@@ -36,8 +35,7 @@ Worths WorthKeeping(const RecordIndex& index, const ReclaimOrder& order, Segment
   std::ranges::stable_sort(worthiest_first, std::greater(), &std::pair<double, BlockKey>::first);
   Worths worths;
   for (const auto& [worth, key] : worthiest_first) {
-    // Keys do not form cycles (each names its whole prefix), and damage that made one
-    // ends here.
+    // Keys do not form cycles (each names its whole prefix); a cycle made by damage ends here.
     std::optional<BlockKey> next = key;
     while (next && IsIn(index, *next, victim) && worths.emplace(*next, worth).second) {
       next = index.ParentOf(*next);
@@ -50,14 +48,14 @@ Worths WorthKeeping(const RecordIndex& index, const ReclaimOrder& order, Segment
 constexpr double kHeldWorth = std::numeric_limits<double>::infinity();
 
 // Returns the blocks worth keeping that fit into the budget, the worthiest first, a child only
-// below its kept parent. Those of kHeldWorth cost nothing.
+// below its kept parent. Blocks of kHeldWorth cost nothing.
 std::vector<BlockKey> Keep(const RecordIndex& index, SegmentId victim, const Worths& worths,
                            uint64_t budget_bytes) {
   struct Next {
     double worth = 0;
     uint64_t came = 0;
     BlockKey key;
-    // Whether the other one comes first.
+    // Returns whether the other one comes first.
     bool operator<(const Next& other) const {
       return worth != other.worth ? worth < other.worth : came > other.came;
     }
@@ -86,7 +84,7 @@ std::vector<BlockKey> Keep(const RecordIndex& index, SegmentId victim, const Wor
   return kept;
 }
 
-// Appends `root` and all that descends from it to `drop`, children first.
+// Appends `root` and its descendants to `drop`, children first.
 void DropWithDescendants(const RecordIndex& index, const BlockKey& root, KeySet* seen,
                          std::vector<BlockKey>* drop) {
   struct Visit {
@@ -107,24 +105,25 @@ void DropWithDescendants(const RecordIndex& index, const BlockKey& root, KeySet*
   }
 }
 
-// Tells which blocks may be taken of their tenants, together, and holds the others.
+// HeldBlocks says which blocks may be taken from their tenants, together, and holds the others.
 class HeldBlocks {
  public:
   HeldBlocks(const RecordIndex& index, const Allowances& allowances)
       : index_(index), left_(allowances) {}
 
-  // Takes the block and all that descends from it; holds it when too little may be taken.
+  // Takes the block and its descendants; holds the block if too little may be taken.
   void TakeOrHold(const BlockKey& key);
   bool Contains(const BlockKey& key) const { return held_.contains(key); }
 
  private:
-  // Returns whether the block and what descends from it and is not taken yet was taken.
+  // Returns whether the block, and its descendants that are not taken yet, were taken.
   bool Take(const BlockKey& root);
 
   const RecordIndex& index_;
   Allowances left_;
   KeySet taken_;
-  KeySet held_;  // With all their ancestors: none of those can go without them.
+  // Includes all ancestors of held blocks: none of those can be dropped without them.
+  KeySet held_;
 };
 
 bool HeldBlocks::Take(const BlockKey& root) {
@@ -137,9 +136,9 @@ bool HeldBlocks::Take(const BlockKey& root) {
     const BlockKey key = next.back();
     next.pop_back();
     if (taken_.contains(key) || !found.insert(key).second) continue;
-    // The root goes last, as long as anything may still be taken.
+    // The root is counted last: it may be taken as long as anything may.
     if (key != root) bytes += BytesOf(index_, key);
-    // A tenant's blocks descend from its own.
+    // Descendants of a tenant's block belong to the same tenant.
     if (bytes >= most || held_.contains(key)) return false;
     for (const BlockKey& child : index_.ChildrenOf(key)) next.push_back(child);
   }
@@ -157,8 +156,8 @@ void HeldBlocks::TakeOrHold(const BlockKey& key) {
   }
 }
 
-// Returns the blocks of `victim`, the least worthy first, of those that are worth nothing the
-// newest.
+// Returns the blocks of `victim`, the least worthy first; among blocks worth nothing, the newest
+// first.
 std::vector<BlockKey> LeastWorthyFirst(const RecordIndex& index, SegmentId victim,
                                        const Worths& worths) {
   std::vector<BlockKey> keys = index.InSegment(victim);
@@ -184,7 +183,7 @@ uint64_t Hold(const RecordIndex& index, const ReclaimTerms& terms, Worths* worth
   return bytes;
 }
 
-// Returns the bytes of the segment that must stay at least: those beyond what may be taken.
+// Returns the minimum bytes of the segment that must stay: those beyond what may be taken.
 uint64_t LeastHeld(const RecordIndex& index, SegmentId segment, const Allowances& allowances) {
   uint64_t held = 0;
   for (const OwnedBytes& owned : index.OwnersIn(segment)) {
@@ -193,7 +192,7 @@ uint64_t LeastHeld(const RecordIndex& index, SegmentId segment, const Allowances
   return held;
 }
 
-// Plans of how many segments are made before another way is tried.
+// Number of segments that are planned before another way is tried.
 constexpr int kMaxPlans = 8;
 
 std::optional<SegmentId> OldestThatFits(const ReclaimView& view, const Allowances& allowances,
@@ -209,7 +208,7 @@ std::optional<SegmentId> OldestThatFits(const ReclaimView& view, const Allowance
   return std::nullopt;
 }
 
-// Chooses leaves to drop, until a segment that is tried holds no more than the budget.
+// Trim chooses leaves to drop, until the segment being tried holds no more than the budget.
 class Trim {
  public:
   Trim(const ReclaimView& view, Allowances allowances, uint64_t budget_bytes)
@@ -250,9 +249,10 @@ class Trim {
   std::vector<BlockKey> trim_;
 };
 
-// Tries each segment on its own, the oldest first, then all together, the newest first: leaves of
-// one may be what the blocks of another wait for, and parents may be newer than their children.
-// That ends with a segment, for at the last all tenants have no more than their fair shares.
+// Tries each segment on its own, the oldest first, then all together, the newest first: the blocks
+// of one segment may have to wait for leaves in another, and parents may be newer than their
+// children. The second way always finds a segment, because in the end all tenants have at most
+// their fair shares.
 std::optional<ReclaimChoice> ChooseByTrimming(const ReclaimView& view, uint64_t budget_bytes) {
   constexpr auto kPayers = RoomShares::Payers::kAllOver;
   const std::vector<SegmentId> oldest_first = view.log->Reclaimable();
@@ -324,7 +324,7 @@ ReclaimPlan PlanReclaim(const RecordIndex& index, const ReclaimOrder& order,
   for (const BlockKey& key : keys) {
     if (!kept_set.contains(key)) DropWithDescendants(index, key, &dropped, &plan.drop);
   }
-  // A dropped block may have kept ones below it, by way of another segment.
+  // A dropped block may have had kept descendants, by way of another segment.
   std::copy_if(kept.begin(), kept.end(), std::back_inserter(plan.reappend),
                [&](const BlockKey& key) { return !dropped.contains(key); });
   return plan;

@@ -1,4 +1,4 @@
-// Which segment to reclaim, and what becomes of the blocks in it. Pure decisions;
+// Chooses the segment to reclaim, and what happens to the blocks in it. Pure decisions;
 // disk_reclaim.cc carries them out.
 #ifndef KVTIER_TIER_DISK_LOG_RECLAIM_H_
 #define KVTIER_TIER_DISK_LOG_RECLAIM_H_
@@ -14,7 +14,7 @@
 
 namespace kvtier {
 
-// Facts that reclaim decides from. Not owned.
+// State that reclaim decides from. Borrowed.
 struct ReclaimView {
   const SegmentLog* log = nullptr;
   const RecordIndex* index = nullptr;
@@ -24,52 +24,57 @@ struct ReclaimView {
 
 struct ReclaimChoice {
   SegmentId victim{};
-  // Tenants that the reclaim may take from; nullopt: all, whatever they have.
+  // Tenants from which the reclaim may take blocks; nullopt: all, whatever they have.
   std::optional<RoomShares::Payers> payers{};
-  // Blocks that are dropped first, children before parents: the victim then holds little enough.
+  // Blocks that are dropped first, children before parents, so that the victim holds few enough
+  // bytes.
   std::vector<BlockKey> trim{};
-  bool is_forced = false;  // What must stay and finds no room to be copied into goes all the same.
+  // Whether blocks that must stay are dropped if there is no room for their copies.
+  bool is_forced = false;
 };
 
-// On a disk of one tenant: an empty segment if there is one; else the oldest; else, when the
-// reserve is gone and nothing can be re-appended, the one that loses the fewest bytes.
+// Chooses the segment to reclaim. On a disk of one tenant, it is an empty segment if there is one;
+// else the oldest; else, when the reserve is gone and nothing can be re-appended, the one that
+// loses the fewest bytes.
 //
-// Of several tenants: an empty segment; else the oldest of which no more than `budget_bytes` must
-// stay, where the tenants furthest over their fair shares pay alone; else where all pay that are
-// over theirs; else one of which leaves of those tenants are dropped until no more remains. When
-// the reserve is used up, by a crash in the middle of a reclaim or by copies that failed, the one
-// of which the least must stay is forced.
+// With several tenants, it is the first of these that exists: an empty segment; the oldest segment
+// of which at most `budget_bytes` must stay if only the tenants furthest over their fair shares
+// lose blocks; the oldest one if all tenants over their shares lose blocks; a segment whose leaf
+// blocks of those tenants are dropped until no more than that must stay. When the reserve is used
+// up, by a crash in the middle of a reclaim or by copies that failed, the segment of which the
+// least must stay is forced.
 //
-// nullopt: every segment is free, open or has writes in flight, or too much must stay of the
-// others.
+// nullopt: every segment is free, open or has writes in flight, or too much of the others must
+// stay.
 std::optional<ReclaimChoice> ChooseVictim(const ReclaimView& view, uint64_t budget_bytes);
 
 struct ReclaimTerms {
   SegmentId victim{};
-  uint64_t budget_bytes = 0;  // Of records that are re-appended because they are worth it.
+  // Maximum bytes of records that are re-appended because they are worth it.
+  uint64_t budget_bytes = 0;
   const Allowances* allowances = nullptr;  // Null: anything may be taken.
 };
 
 struct ReclaimPlan {
   std::vector<BlockKey> reappend;  // Parents before children.
-  // Children before parents; other segments' blocks too. With allowances in the order in which
-  // they may be taken.
+  // Children before parents; includes blocks of other segments. With allowances, in the order in
+  // which they may be taken.
   std::vector<BlockKey> drop;
   uint64_t held_bytes = 0;  // Records of `reappend` that may not be taken from their tenants.
 };
 
-// Splits the blocks of the victim. Those whose drop, with all that descends from them, would take
-// more of a tenant than is allowed are re-appended, whatever that comes to; the least worthy are
-// the first that are taken. Of the others one that `order` finds worth it is re-appended with its
-// ancestors, the worthiest first, as far as the budget goes after that; every other one
-// is dropped together with all that descends from it. So no parent goes before its child.
-// O(blocks of the segment, with a sort, and blocks that descend from them).
+// Splits the blocks of the victim. Blocks whose drop, with all their descendants, would take more
+// of a tenant than is allowed are re-appended, whatever the total; the least worthy blocks are
+// taken first. Of the other blocks, one that `order` finds worth it is re-appended with its
+// ancestors, the worthiest first, as far as the rest of the budget goes. Every other block is
+// dropped together with its descendants, so no parent is dropped before its child. O(blocks of the
+// segment, with a sort, and blocks that descend from them).
 ReclaimPlan PlanReclaim(const RecordIndex& index, const ReclaimOrder& order,
                         const ReclaimTerms& terms);
 
-// Returns blocks of the tenant to drop, children before parents, that make up `bytes` of records or
-// all that it has outside a segment that is being reclaimed: the oldest that are not worth a second
-// write, with all that descends from them; then the oldest.
+// Returns blocks of the tenant to drop, children before parents, that make up `bytes` of records,
+// or all that it has outside a segment that is being reclaimed. The oldest that are not worth a
+// second write come first, with their descendants, then the oldest of the rest.
 std::vector<BlockKey> PlanOwnRoom(const ReclaimView& view, TenantTag owner, uint64_t bytes);
 
 }  // namespace kvtier

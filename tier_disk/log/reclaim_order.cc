@@ -7,19 +7,19 @@
 namespace kvtier {
 namespace {
 
-// What a second write has to be worth; see the header. Half of the mean keeps more and writes up
-// to a third more for it; the mean itself finds up to 3 points less where nearly every block comes
-// back within a round.
+// Minimum worth of a second write; see the header. Half of the mean keeps more and writes up to a
+// third more for it; the mean itself finds up to 3 points less where nearly every block comes back
+// within a round.
 constexpr double kOfMean = 0.9;
 constexpr double kOfPut = 0.25;
 // Weight of the newest segment in the mean.
 constexpr double kNewestSegment = 0.1;
-// Share of the blocks put that still counts after each reclaim.
+// Share of the counts of blocks put that remains after each reclaim.
 constexpr float kFading = 0.98F;
-// Shortest round: a disk that is written over faster is asked for nothing meanwhile.
+// Minimum length of a round: a disk that is overwritten faster gets no requests in that time.
 constexpr double kMinRoundSeconds = 1;
 
-// Returns whether anything is known of the uses of the block.
+// Returns whether any use of the block is known.
 bool IsKnown(const BlockUse& use) { return use.last_second != 0; }
 
 }  // namespace
@@ -31,7 +31,7 @@ ReclaimOrder::ReclaimOrder(EvictionPolicy policy, uint32_t segments, RecordIndex
       learning_(policy == EvictionPolicy::kLearnt ? std::make_unique<Learning>() : nullptr) {}
 
 void ReclaimOrder::Teach(const BlockKey& key, const ReuseState& state) {
-  // The sample tells its uses apart by their moments.
+  // The sample distinguishes uses by their moments.
   if (learning_ != nullptr) learning_->sample.Asked(key, state, clock_.Tick(), index_->size());
 }
 
@@ -39,13 +39,13 @@ void ReclaimOrder::NotePut(const BlockKey& key) {
   BlockUse& use = *index_->UseOf(key);
   const uint32_t now = SecondNow();
   uint32_t height = 0;
-  // Whoever asks for the block asks for all above it, from wherever they are served.
+  // A request for the block implies requests for all its ancestors, wherever they are served.
   index_->ForEachAncestor(key, [&](BlockUse* ancestor) {
     if (++height == 1) use.state = ancestor->state.OfChild();
     if (height <= ReuseState::kMaxHeight) {
       ancestor->state.height = std::max<uint32_t>(ancestor->state.height, height);
     } else if (ancestor->last_second == now) {
-      return false;  // And so it is with all above it.
+      return false;  // All ancestors above it are up to date, too.
     }
     ancestor->last_second = now;
     return true;
@@ -58,7 +58,7 @@ void ReclaimOrder::NotePut(const BlockKey& key) {
 void ReclaimOrder::NoteUse(const BlockKey& key, const ReuseHint& hint) {
   BlockUse* const use = index_->UseOf(key);
   if (use == nullptr) return;
-  const uint32_t before = IsKnown(*use) ? use->last_second : 1;  // The start.
+  const uint32_t before = IsKnown(*use) ? use->last_second : 1;  // Without a known use, the start.
   use->last_second = SecondNow();
   use->state.Use(use->last_second - before);
   use->state.Take(hint);
@@ -85,7 +85,7 @@ double ReclaimOrder::ChanceOfPuts() const {
 void ReclaimOrder::BeginReclaim(SegmentId victim) {
   const Moment before = std::exchange(reclaimed_.at(static_cast<size_t>(victim)), clock_.now());
   const std::vector<BlockKey> keys = index_->InSegment(victim);
-  // One that was emptied tells nothing of how long blocks live.
+  // An emptied segment says nothing about how long blocks live.
   if (learning_ == nullptr || keys.empty()) return;
   learning_->sample.Full(index_->size());
   learning_->round_seconds = std::max(SecondsBetween(before, clock_.now()), kMinRoundSeconds);

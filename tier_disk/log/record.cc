@@ -15,13 +15,13 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "headers are copied as they lie");
 
-constexpr uint64_t kRecordMagic = 0x6b636f6c6274766b;  // The bytes "kvtblock".
+constexpr uint64_t kRecordMagic = 0x6b636f6c6274766b;  // Bytes "kvtblock".
 
-// What proves the payload.
+// Kind of proof of the payload.
 enum class Kind : uint32_t { kSum = 0, kSealed = 1 };
 
-// The first bytes of the header page; proof, seal and zeroes to its end follow. Integers
-// are little-endian. A change of any field or meaning bumps kRecordVersion.
+// First bytes of the header page; proof, seal and zeroes to its end follow. Integers are
+// little-endian. Changing any field or meaning requires a new kRecordVersion.
 struct HeaderFields {
   uint64_t magic;
   uint32_t version;
@@ -50,7 +50,7 @@ struct SumLayout {
   HeaderFields fields;
   uint64_t sum_hi;
   uint64_t sum_lo;
-  uint64_t seal;  // Over all of the above.
+  uint64_t seal;  // Covers all of the above.
 };
 static_assert(sizeof(SumLayout) == 120);
 static_assert(offsetof(SumLayout, sum_hi) == 96);
@@ -84,12 +84,13 @@ void Finish(Layout layout, Page page) {
   std::fill(page.begin() + sizeof(layout), page.end(), std::byte{0});
 }
 
-// Errors: kDataLoss, the page contradicts itself.
+// Parses a page. Errors: kDataLoss, the page contradicts itself.
 template <typename Layout>
 absl::StatusOr<Layout> ParseAs(ConstPage page) {
   Layout layout;
   std::memcpy(&layout, page.data(), sizeof(layout));
-  // Zero if its first byte is and every other is as the one before it: one memcmp().
+  // The padding is zero if its first byte is, and every other byte equals the one before it: one
+  // memcmp().
   const auto padding = page.template subspan<sizeof(layout)>();
   if (padding.front() != std::byte{0} ||
       std::memcmp(padding.data(), padding.data() + 1, padding.size() - 1) != 0) {
@@ -133,7 +134,7 @@ absl::Status Damaged(const DiskEntry& expected, absl::string_view what) {
                    ", generation ", expected.place.generation, ": ", what));
 }
 
-// What of the header is not as index and manifest know it; empty: nothing.
+// Returns which part of the header differs from index and manifest; empty: none.
 std::string Difference(const RecordHeader& found, const DiskEntry& expected) {
   if (found.key != expected.block.key) return "holds block " + found.key.ToHex();
   if (!SameGeneration(found.place.generation, expected.place.generation)) {
@@ -241,7 +242,7 @@ absl::StatusOr<PayloadSum> VerifyRecord(const DiskEntry& expected, ConstPage pag
                                .space = found.space,
                                .length = found.length,
                                .generation = found.place.generation};
-  // The page's seal has proven the sum; this proves the payload by it.
+  // The page's seal has proven the sum; the sum now proves the payload.
   KVT_RETURN_IF_ERROR(VerifyBlock(identity, found.sum, Seal(identity, found.sum), payload));
   return found.sum;
 }

@@ -7,7 +7,7 @@
 namespace kvtier {
 namespace {
 
-// Room for a quarter more at a time: doubling would waste half of a full list.
+// Grows the list by a quarter at a time: doubling would waste half of a full list.
 template <typename T>
 void PushTight(T value, std::vector<T>* to) {
   constexpr size_t kFirst = 16;
@@ -43,7 +43,7 @@ RecordIndex::NodeId RecordIndex::Allocate(const BlockKey& key) {
   Node& node = At(id);
   node = Node{};
   node.key = key;
-  node.touched = static_cast<uint8_t>(epoch_ - 1);  // Not in this epoch.
+  node.touched = static_cast<uint8_t>(epoch_ - 1);  // Differs from the present epoch.
   ids_.Insert(id);
   return id;
 }
@@ -80,7 +80,7 @@ uint64_t RecordIndex::BytesOf(const Node& node) const {
   return RecordBytes(shapes_.At(node.shape).length);
 }
 
-// A segment has blocks of few tenants, so the list is looked through.
+// A segment has blocks of few tenants, so the list is searched linearly.
 void RecordIndex::Count(const Node& node) {
   Segment& segment = At(SegmentId{node.segment});
   const TenantTag owner = shapes_.At(node.shape).owner;
@@ -267,7 +267,7 @@ std::optional<BlockKey> RecordIndex::Touch(const BlockKey& key) {
   if (id == kNone) return key;
   for (; id != kNone; id = At(id).parent) {
     Node& node = At(id);
-    if (node.touched == epoch_) return std::nullopt;  // And so are all above it.
+    if (node.touched == epoch_) return std::nullopt;  // All ancestors are marked, too.
     node.touched = epoch_;
     if (node.segment == kGhost) return node.key;
   }
@@ -321,7 +321,7 @@ void RecordIndex::Audit() const {
   size_t used_nodes = 0;
   for (NodeId id = 0; id < nodes_.size(); ++id) {
     const Node& node = At(id);
-    if (node.segment == kGhost && node.first_child == kNone) continue;  // It is free.
+    if (node.segment == kGhost && node.first_child == kNone) continue;  // The node is free.
     ++used_nodes;
     KVT_CHECK(NodeOf(node.key) == id);
     if (node.segment == kGhost) KVT_CHECK(node.parent == kNone);

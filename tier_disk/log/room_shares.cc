@@ -9,7 +9,7 @@
 namespace kvtier {
 namespace {
 
-// Returns kInvalidArgument when the share is not what TierShare says.
+// Returns kInvalidArgument if the share is not as TierShare requires.
 absl::Status ValidateShare(const TierShare& share) {
   if (share.guaranteed > share.maximum) {
     return absl::InvalidArgumentError(absl::StrCat("disk share: guaranteed ", share.guaranteed,
@@ -68,7 +68,7 @@ absl::Status RoomShares::Set(std::span<const OwnerShare> shares, const RecordInd
     if (index.BytesOf(owner) > 0) kept.insert(owner);
   }
   for (const OwnerShare& named : shares) {
-    // An equal part of what is left, where no share is set.
+    // Without a share of its own, a tenant gets an equal part of the rest.
     tenants_[named.owner].share =
         named.share.has_value() ? *named.share : TierShare{.guaranteed = left / defaults};
     kept.insert(named.owner);

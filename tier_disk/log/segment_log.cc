@@ -20,7 +20,7 @@ SegmentLog::SegmentLog(std::span<const Found> segments, uint64_t segment_bytes)
       free_.push_back(id);
       continue;
     }
-    // How far a crashed process wrote is unknown: nothing is appended here again.
+    // It is unknown how far a crashed process wrote, so nothing is appended here again.
     segments_[i].state = State::kSealed;
     segments_[i].tail = segment_bytes;
     sealed_.push_back(id);
@@ -48,7 +48,7 @@ uint64_t SegmentLog::tail(SegmentId segment) const { return At(segment).tail; }
 
 std::optional<RecordPlace> SegmentLog::Reserve(uint64_t bytes, Use use) {
   KVT_CHECK(bytes <= segment_bytes_ && bytes % kBlockAlignment == 0);
-  // Nor is the open segment sealed for a put that does not fit: reclaim could open no other.
+  // Does not seal the open segment for a put that does not fit: reclaim could open no other.
   const bool is_kept = use == Use::kPut && set_aside_ > 0 && free_.empty();
   if (is_kept && reclaim_room() < bytes + set_aside_) return std::nullopt;
   if (open_ && At(*open_).tail + bytes > segment_bytes_) {

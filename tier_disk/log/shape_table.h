@@ -1,8 +1,8 @@
-// ShapeTable numbers the shapes of blocks: space, length, owner and the key that seals them,
-// which a million blocks of one model and tenant share, so that an index entry names them with
-// three bytes instead of fifty-six.
+// ShapeTable numbers the shapes of blocks: space, length, owner and the key that seals them. A
+// million blocks of one model and tenant share a shape, so an index entry names it with three bytes
+// instead of fifty-six.
 //
-// Pure bookkeeping. Executor thread only. A shape lives while somebody holds it.
+// Pure bookkeeping. Executor thread only. A shape lives while it is acquired.
 #ifndef KVTIER_TIER_DISK_LOG_SHAPE_TABLE_H_
 #define KVTIER_TIER_DISK_LOG_SHAPE_TABLE_H_
 
@@ -33,14 +33,14 @@ using ShapeId = uint32_t;
 
 class ShapeTable {
  public:
-  // Ids stay below it: index entries keep them in 24 bits.
+  // Limit of ids: index entries keep them in 24 bits.
   static constexpr size_t kMaxShapes = size_t{1} << 24;
 
-  // REQUIRES: capacity <= kMaxShapes.
+  // Makes an empty table. REQUIRES: capacity <= kMaxShapes.
   explicit ShapeTable(size_t capacity = kMaxShapes) : capacity_(capacity) {}
-  // True when Acquire(shape) has room.
+  // Returns whether Acquire(shape) has room.
   bool Fits(const BlockShape& shape) const;
-  // Each Acquire() is paired with one Release(). REQUIRES: Fits(shape).
+  // Returns the shape's id. Each Acquire() is paired with one Release(). REQUIRES: Fits(shape).
   ShapeId Acquire(const BlockShape& shape);
   void Release(ShapeId id);
   const BlockShape& At(ShapeId id) const { return shapes_[id].shape; }

@@ -19,7 +19,7 @@ void Append(std::vector<T> from, std::vector<T>* to) {
 
 void MergeBatch(ManifestBatch later, ManifestBatch* batch) {
   if (!later.erases.empty() && !batch->puts.empty()) {
-    // A put that is erased later must not come after the erase.
+    // A put that is erased later must not be applied after the erase.
     const absl::flat_hash_set<BlockKey> erased(later.erases.begin(), later.erases.end());
     std::erase_if(batch->puts,
                   [&](const DiskEntry& entry) { return erased.contains(entry.block.key); });
@@ -41,7 +41,8 @@ Task<absl::Status> GroupCommit::Commit(ManifestBatch change) {
     co_await group->done.WaitUntil(absl::InfiniteFuture());
     co_return group->status;
   }
-  // The first of a group writes it, after the group before it; others join meanwhile.
+  // The first change of a group writes it, after the previous group was written; others join
+  // meanwhile.
   if (const std::shared_ptr<Group> before = writing_; before != nullptr) {
     co_await before->done.WaitUntil(absl::InfiniteFuture());
   }

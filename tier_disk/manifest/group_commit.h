@@ -1,6 +1,6 @@
-// GroupCommit gathers the manifest changes of concurrent flows into one batch at a
-// time: what arrives while a batch is being written goes into the next one. That is
-// why a put under load costs a fraction of a manifest write.
+// GroupCommit gathers the manifest changes of concurrent flows into one batch at a time: changes
+// that arrive while a batch is being written join the next one. So a put under load costs a
+// fraction of a manifest write.
 //
 // Executor thread only. Changes take effect in the order of the calls.
 #ifndef KVTIER_TIER_DISK_MANIFEST_GROUP_COMMIT_H_
@@ -21,8 +21,8 @@ class GroupCommit {
  public:
   // Owns neither.
   GroupCommit(Executor* executor, Manifest* manifest) : executor_(executor), manifest_(manifest) {}
-  // Ends when the batch that took the change is durable. Errors: that batch's, for
-  // everyone in it (whether it was applied is then unknown).
+  // Commits a change; ends when the batch with the change is durable. Errors: that batch's, for
+  // every change in it (whether it was applied is then unknown).
   Task<absl::Status> Commit(ManifestBatch change);
   uint64_t batches() const { return batches_; }
 
@@ -35,14 +35,14 @@ class GroupCommit {
   };
   Executor* const executor_;
   Manifest* const manifest_;
-  std::shared_ptr<Group> writing_;    // The last batch given to the manifest.
-  std::shared_ptr<Group> gathering_;  // The next one; null until somebody needs it.
+  std::shared_ptr<Group> writing_;    // Last batch given to the manifest.
+  std::shared_ptr<Group> gathering_;  // Next batch; null until a change needs it.
   uint64_t batches_ = 0;
 };
 
-// Adds `later` to `batch` so that applying the sum equals applying one after the
-// other, given the order inside a batch (erases, generations, puts,
-// salts, which no two batches name of one tenant).
+// Adds `later` to `batch`, so that applying the sum equals applying one after the other, given the
+// order inside a batch (erases, generations, puts, salts; no two batches name a salt of the same
+// tenant).
 void MergeBatch(ManifestBatch later, ManifestBatch* batch);
 
 }  // namespace kvtier

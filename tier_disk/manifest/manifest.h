@@ -1,6 +1,6 @@
-// Manifest remembers, across kill -9, which record of which segment holds which
-// block. It is written after the data and before the index (law 2). Two forms:
-// RocksManifest and the simulator's.
+// Manifest remembers, across kill -9, which record of which segment holds which block. It is
+// written after the data and before the index (law 2). It has two forms: RocksManifest and the
+// simulator's.
 #ifndef KVTIER_TIER_DISK_MANIFEST_MANIFEST_H_
 #define KVTIER_TIER_DISK_MANIFEST_MANIFEST_H_
 
@@ -18,7 +18,7 @@
 
 namespace kvtier {
 
-// Applied whole or not at all. Order inside a batch: erases, generations, puts, salts.
+// Batch of changes, applied whole or not at all, in this order: erases, generations, puts, salts.
 struct ManifestBatch {
   std::vector<BlockKey> erases;
   struct Generation {
@@ -27,38 +27,37 @@ struct ManifestBatch {
   };
   std::vector<Generation> generations;
   std::vector<DiskEntry> puts;
-  std::vector<TenantSalt> salts;  // Of tenants that have none.
+  std::vector<TenantSalt> salts;  // Salts of tenants that have none.
 };
 
-// What is remembered, plus what could not be read back.
+// Content of the manifest, with a count of what could not be read.
 struct ManifestImage {
   std::vector<DiskEntry> entries;
   std::vector<ManifestBatch::Generation> generations;
   std::vector<TenantSalt> salts;
-  uint64_t dropped_corrupt = 0;  // Values that failed their own checksum or format.
+  uint64_t dropped_corrupt = 0;  // Number of values that failed their checksum or format.
 };
 
-// Executor thread only.
+// Manifest stores rows. Executor thread only.
 class Manifest {
  public:
   virtual ~Manifest() = default;
-  // On return the batch survives kill -9 of the process (not yet a power cut: the
-  // last batches may be lost then, and become misses); one with generations or salts
-  // survives that too. Errors: kUnavailable; kResourceExhausted, there is no room for its
-  // puts, and nothing of it was applied.
+  // Commits a batch. On return it survives kill -9 of the process, but not yet a power cut: the
+  // last batches may then be lost, and their blocks become misses. A batch with generations or
+  // salts survives a power cut too. Errors: kUnavailable; kResourceExhausted, there is no room for
+  // its puts, and nothing of it was applied.
   virtual Task<absl::Status> Commit(ManifestBatch batch) = 0;
-  // On return the tenant's salt is in no file of the store any more, whether it was there
-  // or not; nor is it after a power cut. What a device keeps of blocks that its file
-  // system gave up is beyond it. Errors: kUnavailable, it may still be in a file: call
-  // again.
+  // Erases the tenant's salt. On return it is in no file of the store any more, whether it was
+  // there or not, not even after a power cut. It cannot erase what a device keeps of blocks that
+  // its file system freed. Errors: kUnavailable, it may still be in a file: call again.
   virtual Task<absl::Status> EraseSalt(std::string tenant) = 0;
-  // Memory that it takes now.
+  // Returns the memory that it takes now.
   virtual uint64_t memory_bytes() const { return 0; }
-  // OK: at the last commit there was room for more rows. kResourceExhausted: there is
-  // none, so nothing new is to be put; small changes still go through.
+  // Returns OK if there was room for more rows at the last commit. kResourceExhausted: there was
+  // none, so nothing new is to be put; small changes still succeed.
   virtual absl::Status HasRoom() const { return absl::OkStatus(); }
-  // Reads everything. Damaged values are counted and left out, never an error.
-  // Errors: kUnavailable, the store cannot be opened or read.
+  // Reads everything. Damaged values are counted and left out, never an error. Errors:
+  // kUnavailable, the store cannot be opened or read.
   virtual Task<absl::StatusOr<ManifestImage>> Load() = 0;
 };
 

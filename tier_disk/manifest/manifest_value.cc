@@ -21,15 +21,15 @@ static_assert(std::endian::native == std::endian::little, "values are copied as 
 
 constexpr char kBlockRow = 'b';
 constexpr char kGenerationRow = 'g';
-// Begins what a checksum covers, so that no value of another form has ours.
+// Prefix of the bytes that a checksum covers, so that no value of another form matches.
 constexpr absl::string_view kValueTag = "kvtier.manifest.v1";
 constexpr size_t kBlockRowKeyBytes = 1 + 16;
 constexpr size_t kGenerationRowKeyBytes = 1 + 4;
 
-// Proof that the record carries, as its header has it.
+// Kind of proof in the record's header.
 enum class EntryKind : uint8_t { kSum = 0, kSealed = 1 };
 
-// Integers are little-endian. A change of any field bumps kManifestValueVersion.
+// Integers are little-endian. Changing any field requires a new kManifestValueVersion.
 struct EntryFields {
   uint8_t version = kManifestValueVersion;
   uint8_t has_parent;
@@ -54,14 +54,14 @@ static_assert(offsetof(EntryFields, space) == 56);
 
 struct EntryLayout {
   EntryFields fields;
-  uint64_t check;  // Over the row key and all of the above.
+  uint64_t check;  // Covers the row key and all of the above.
 };
 static_assert(sizeof(EntryLayout) == 96);
 static_assert(offsetof(EntryLayout, check) == 88);
 
 struct SealedEntryLayout {
   EntryFields fields;
-  uint64_t key_id;  // Not zero.
+  uint64_t key_id;  // Never zero.
   uint64_t check;
 };
 static_assert(sizeof(SealedEntryLayout) == 104);
@@ -77,7 +77,7 @@ static_assert(std::is_trivially_copyable_v<GenerationLayout>);
 static_assert(sizeof(GenerationLayout) == 24);
 static_assert(offsetof(GenerationLayout, check) == 16);
 
-// The value's checksum. A value that was copied to another row does not match.
+// Returns the value's checksum. A value that was copied to another row does not match.
 uint64_t Check(absl::string_view row_key, absl::string_view covered) {
   const std::string bytes = absl::StrCat(kValueTag, row_key, covered);
   return SumPayload(std::as_bytes(std::span(bytes))).lo;
@@ -103,7 +103,7 @@ absl::Status Parse(absl::string_view row_key, absl::string_view value, Layout* l
   if (layout->check != Check(row_key, Covered(*layout))) {
     return absl::DataLossError("manifest value fails its checksum");
   }
-  const auto version = static_cast<uint8_t>(value[0]);  // First in every layout.
+  const auto version = static_cast<uint8_t>(value[0]);  // First byte in every layout.
   if (version != kManifestValueVersion) {
     return absl::DataLossError(
         absl::StrCat("manifest value version ", version, ", expected ", kManifestValueVersion));

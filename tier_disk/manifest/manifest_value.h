@@ -1,7 +1,6 @@
-// How a manifest entry, a segment's generation and a tenant's salt (tenant_salt.h) are
-// stored: keys that sort, and
-// values that carry their own version and checksum. Pure; every durable form of
-// Manifest uses it.
+// Defines how a manifest entry, a segment's generation and a tenant's salt (tenant_salt.h) are
+// stored: keys that sort, and values that have their own version and checksum. Pure; every durable
+// form of Manifest uses it.
 #ifndef KVTIER_TIER_DISK_MANIFEST_MANIFEST_VALUE_H_
 #define KVTIER_TIER_DISK_MANIFEST_MANIFEST_VALUE_H_
 
@@ -18,11 +17,11 @@ inline constexpr uint8_t kManifestValueVersion = 1;
 std::string BlockRowKey(const BlockKey& key);
 std::string GenerationRowKey(SegmentId segment);
 
-std::string EncodeEntry(const DiskEntry& entry);  // The row's value.
+std::string EncodeEntry(const DiskEntry& entry);  // Returns the row's value.
 std::string EncodeGeneration(const ManifestBatch::Generation& generation);
 
-// Adds one row to the image. Errors: kDataLoss, the row does not prove itself (key
-// form, version, size, checksum over key and value).
+// Adds one row to the image. Errors: kDataLoss, the row is invalid (key form, version, size,
+// checksum over key and value).
 absl::Status DecodeRow(absl::string_view row_key, absl::string_view value, ManifestImage* image);
 
 }  // namespace kvtier

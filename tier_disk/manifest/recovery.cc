@@ -18,10 +18,9 @@ bool Fits(const DiskEntry& entry, uint32_t segment_count, uint64_t segment_bytes
   return RecordBytes(block.length) <= segment_bytes - place.offset;
 }
 
-// Draws a new generation for every segment in which nothing is live: a process that
-// died may have written records there that no manifest entry tells of.
-// `last`: the largest generation that any row names. A row of a lost generation still
-// tells of it.
+// Draws a new generation for every segment in which nothing is live: a process that died may have
+// written records there that no manifest entry names. `last` is the largest generation that any row
+// names, including rows of lost generations.
 void RenewEmptySegments(uint64_t last, RecoveredDisk* disk) {
   for (const SegmentLog::Found& segment : disk->segments) {
     last = std::max(last, segment.generation);
@@ -52,7 +51,7 @@ RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segm
            std::tie(b.place.segment, b.place.offset, b.block.key);
   });
   SegmentId segment{};
-  uint64_t end = 0;  // Of the last live record in `segment`.
+  uint64_t end = 0;  // End of the last live record in `segment`.
   uint64_t last_generation = 0;
   for (const DiskEntry& entry : image.entries) {
     const RecordPlace& place = entry.place;

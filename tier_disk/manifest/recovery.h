@@ -1,6 +1,5 @@
-// What of a manifest image can be trusted on the disk as it is configured now.
-// Pure; DiskTier::Open() acts on the result. No record is read: every Get() proves
-// its own.
+// Decides which part of a manifest image can be trusted on the disk as it is configured now. Pure;
+// DiskTier::Open() acts on the result. No record is read: every Get() proves its own.
 #ifndef KVTIER_TIER_DISK_MANIFEST_RECOVERY_H_
 #define KVTIER_TIER_DISK_MANIFEST_RECOVERY_H_
 
@@ -16,17 +15,17 @@ namespace kvtier {
 struct RecoveredDisk {
   std::vector<DiskEntry> live;              // By segment and offset; no two overlap.
   std::vector<SegmentLog::Found> segments;  // New generations where nothing is live.
-  ManifestBatch repair;                     // Erases the rest, stores those generations.
+  ManifestBatch repair;                     // Erases all other entries, stores those generations.
   uint64_t dropped_stale = 0;
   uint64_t dropped_corrupt = 0;
   uint64_t dropped_misfit = 0;
   uint64_t dropped_keyless = 0;
 };
 
-// True for a record that is not sealed.
+// Returns whether a record is not sealed.
 inline bool LiesInTheClear(KeyId key_id) { return key_id == KeyId{}; }
 
-// `readable` says of a key id (zero: in the clear) whether its records can be read.
+// Recovers. `readable` says whether records with a key id (zero: in the clear) can be read.
 RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segment_bytes,
                       absl::FunctionRef<bool(KeyId)> readable = LiesInTheClear);
 

@@ -28,13 +28,13 @@
 namespace kvtier {
 namespace {
 
-// A row is about 130 bytes, so this is the last 60,000 changes; a larger one only
-// makes reopening replay a longer log.
+// A row is about 130 bytes, so this holds the last 60,000 changes. A larger memtable only makes
+// reopening replay a longer log.
 constexpr size_t kMemtableBytes = size_t{8} << 20;
 constexpr int kMemtables = 2;  // One fills while the other is flushed.
-// Rows are read once, at Load(), in order: the cache serves compaction's index blocks.
+// Rows are read once, at Load(), in order; the cache serves the index blocks of compactions.
 constexpr size_t kBlockCacheBytes = size_t{4} << 20;
-// Bounds what reopening replays, and so the time until the node is warm.
+// Bounds the log that reopening replays, and so the time until the node is warm.
 constexpr uint64_t kMaxLogBytes = uint64_t{32} << 20;
 constexpr int kMaxOpenFiles = 64;
 
@@ -42,22 +42,22 @@ rocksdb::Options StoreOptions() {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(kBlockCacheBytes);
   table.cache_index_and_filter_blocks = true;  // Counted in the cache, not beside it.
-  // No filter: nothing is ever looked up by key.
+  // There is no filter: nothing is ever looked up by key.
 
   rocksdb::Options options;
   options.create_if_missing = true;
-  // Rows are never looked up, only read in order, once, at Load(): they need no order
-  // before a flush. One thread writes.
+  // Rows are never looked up, only read in order, once, at Load(), so they need no order before a
+  // flush. One thread writes.
   options.memtable_factory = std::make_shared<rocksdb::VectorRepFactory>();
   options.allow_concurrent_memtable_write = false;
   options.write_buffer_size = kMemtableBytes;
   options.max_write_buffer_number = kMemtables;
   options.max_total_wal_size = kMaxLogBytes;
   options.max_open_files = kMaxOpenFiles;
-  options.compression = rocksdb::kNoCompression;  // Keys, digests and sums are noise.
-  // What a killed process left half-written at the log's end was never acknowledged.
+  options.compression = rocksdb::kNoCompression;  // Keys, digests and sums do not compress.
+  // A half-written end of the log, left by a killed process, was never acknowledged.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
-  // Reopening replays the log (bounded above) and does not wait for a flush of it too.
+  // Reopening replays the log (bounded above) and does not also wait for its flush.
   options.avoid_flush_during_recovery = true;
   // manual_wal_flush stays off: each write must reach the kernel before Commit() ends.
   options.max_background_jobs = 2;  // One flush, one compaction.
@@ -72,12 +72,12 @@ rocksdb::Options StoreOptions() {
 
 absl::Status StoreError(absl::string_view what, const rocksdb::Status& status) {
   const std::string text = absl::StrCat("manifest: ", what, ": ", status.ToString());
-  // A file that the store names, and that is not there, does not come back by itself.
+  // A file that the store names and that is missing does not come back by itself.
   if (status.IsCorruption() || status.IsPathNotFound()) return absl::DataLossError(text);
   return absl::UnavailableError(text);
 }
 
-// Errors: FileError()'s, of the first file in `directory` that cannot be read to its end.
+// Returns FileError() of the first file in `directory` that cannot be read to its end.
 absl::Status ReadEveryFile(const std::string& directory) {
   std::vector<char> bytes(size_t{1} << 20);
   std::error_code error;
@@ -97,7 +97,7 @@ absl::Status ReadEveryFile(const std::string& directory) {
   return FileError("cannot list", directory, error.value());
 }
 
-// Who only reads a store leaves no log in it.
+// NoLog logs nothing: a process that only reads a store leaves no log in it.
 class NoLog final : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
@@ -115,14 +115,14 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> RocksManifest::Open(Executor* exe
   rocksdb::Status status = rocksdb::DB::Open(StoreOptions(), path, &opened);
   KVT_KILL_POINT("open.manifest_opened");
   std::unique_ptr<rocksdb::DB> db(opened);
-  // A damaged table opens, and would fail each Load().
+  // A store with a damaged table opens, but each Load() would fail.
   if (status.ok()) status = db->VerifyChecksum();
   if (status.ok()) {
     return std::unique_ptr<RocksManifest>(new RocksManifest(executor, path, std::move(db)));
   }
   db.reset();
   const absl::Status failed = StoreError(absl::StrCat("cannot open ", path), status);
-  // RocksDB calls it corruption, too, when the file system cannot say how large a table is.
+  // RocksDB also reports corruption when the file system cannot tell a table's size.
   if (absl::IsDataLoss(failed)) KVT_RETURN_IF_ERROR(ReadEveryFile(path));
   return failed;
 }
@@ -204,17 +204,17 @@ absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
     Wipe({reinterpret_cast<uint8_t*>(value.data()), value.size()});
   }
   rocksdb::WriteOptions options;
-  // Blocks may be lost to a power cut (misses). A generation may not: drawn a second
-  // time, it would let records of its first use prove themselves. It changes once for
-  // each segment that is freed, so this sync costs nothing per block.
-  // A salt may not either: all of its tenant would be lost with it. It is drawn once.
+  // A power cut may lose blocks (misses). It may not lose a generation: if it were drawn a second
+  // time, records of its first use would verify. A generation changes once for each segment that is
+  // freed, so this sync costs nothing per block. It may not lose a salt either, because the whole
+  // tenant would be lost. A salt is drawn once.
   options.sync = !batch.generations.empty() || !batch.salts.empty();
   KVT_KILL_POINT("manifest.before_write");
   const rocksdb::Status written = db_->Write(options, &rows);
   KVT_KILL_POINT("manifest.after_write");
   if (written.ok()) return absl::OkStatus();
-  // Some errors stop RocksDB until it is told to go on; the next commit finds out whether
-  // the reason has gone. Of want of space it does not recover (kManifestReserveBytes).
+  // Some errors stop RocksDB until Resume(); the next commit finds out whether the cause is gone.
+  // It does not recover from a lack of space (kManifestReserveBytes).
   db_->Resume().PermitUncheckedError();
   return absl::UnavailableError(StoreError("commit", written).message());
 }
@@ -229,22 +229,22 @@ Task<absl::Status> RocksManifest::EraseSalt(std::string tenant) {
 
 absl::Status RocksManifest::EraseSaltNow(const std::string& tenant) {
   const std::string row_key = TenantSaltRowKey(tenant);
-  // A deletion hides the row; what holds it goes in the three steps after that.
+  // A deletion only hides the row; the three steps after it remove the files that hold it.
   rocksdb::WriteOptions synced;
   synced.sync = true;
   rocksdb::Status status = db_->Delete(synced, row_key);
-  // 1. The memtable with row and deletion becomes a table, and its log is of no use.
+  // 1. The memtable with row and deletion becomes a table, and its log becomes obsolete.
   if (status.ok()) status = db_->Flush(rocksdb::FlushOptions());
-  // 2. Every table with the row is written anew without it. The last level too, which a
-  // compaction otherwise leaves alone.
+  // 2. Every table with the row is rewritten without it, including the last level, which a
+  //    compaction otherwise skips.
   if (status.ok()) {
     rocksdb::CompactRangeOptions whole;
     whole.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
     const rocksdb::Slice row(row_key);
     status = db_->CompactRange(whole, &row, &row);
   }
-  // 3. Files of no use are unlinked in the background, at some time; allowing deletions
-  // (again) does it before it returns.
+  // 3. Obsolete files are unlinked in the background at some time; allowing deletions (again)
+  //    unlinks them before it returns.
   if (status.ok()) status = db_->DisableFileDeletions();
   if (status.ok()) status = db_->EnableFileDeletions(/*force=*/true);
   if (!status.ok()) return absl::UnavailableError(StoreError("erasing a salt", status).message());

@@ -1,9 +1,8 @@
 // RocksManifest is the Manifest seam over RocksDB, on one thread of its own.
 //
-// Durability point: Commit() returns when the kernel has the write-ahead log's
-// bytes. kill -9 loses nothing; a power cut may lose the last batches, whose blocks
-// are then misses, and their records space until reclaim. What is synced (generations,
-// salts) is not lost.
+// Durability point: Commit() returns when the kernel has the bytes of the write-ahead log. kill -9
+// loses nothing. A power cut may lose the last batches: their blocks become misses, and their
+// records waste space until reclaim. Synced changes (generations, salts) are not lost.
 #ifndef KVTIER_TIER_DISK_MANIFEST_ROCKS_MANIFEST_H_
 #define KVTIER_TIER_DISK_MANIFEST_ROCKS_MANIFEST_H_
 
@@ -24,25 +23,24 @@ class DB;
 
 namespace kvtier {
 
-// New rows are declined when the file system has less free than this: two memtables to
-// be flushed, the log that follows them (preallocated), a compaction, and room for what
-// is already on its way. RocksDB 7.8 must never meet ENOSPC: a log that met it stays
-// broken until the store is opened again, whatever Resume() says, and Debian's build,
-// which has its assertions on, can even abort.
+// Free bytes of the file system below which new rows are declined: two memtables to be flushed, the
+// log that follows them (preallocated), a compaction, and room for writes in flight. RocksDB 7.8
+// must never meet ENOSPC: a log that met it stays broken until the store is opened again, whatever
+// Resume() says, and Debian's build, which has its assertions on, can even abort.
 inline constexpr uint64_t kManifestReserveBytes = uint64_t{64} << 20;
 
 class RocksManifest final : public Manifest {
  public:
-  // Opens the store in directory `path`, making it if it is absent, and proves the checksums of
-  // its tables. Errors: kDataLoss, files of the store are gone or damaged, and every one that is
-  // there could be read (Destroy() it and start empty); kUnavailable, the file system's, which may
-  // pass, or another process has it.
+  // Opens the store in directory `path`, creating it if it is absent, and verifies the checksums of
+  // its tables. Errors: kDataLoss, files of the store are gone or damaged, and every file that is
+  // there could be read (Destroy() it and start empty); kUnavailable, an error of the file system,
+  // which may pass, or another process has the store open.
   static absl::StatusOr<std::unique_ptr<RocksManifest>> Open(Executor* executor,
                                                              const std::string& path);
   // Removes the store's files. REQUIRES: it is not open.
   static absl::Status Destroy(const std::string& path);
-  // What a store holds that nobody has open, damaged rows by their keys; writes nothing
-  // (fsck). Errors: Open()'s; kNotFound, there is no store.
+  // Content of a store that no process has open, with the keys of damaged rows. Reading it writes
+  // nothing (fsck). Errors: Open()'s; kNotFound, there is no store.
   struct Offline {
     ManifestImage image;
     std::vector<std::string> damaged_rows;
@@ -53,19 +51,20 @@ class RocksManifest final : public Manifest {
   ~RocksManifest() override;  // REQUIRES: no call is in flight.
 
   Task<absl::Status> Commit(ManifestBatch batch) override;
-  // Rewrites the tables that hold the row, and removes the log that does: as long as that
-  // takes, no commit is answered.
+  // Erases the row: rewrites the tables that hold it, and removes the log that holds it. No commit
+  // is answered while that runs.
   Task<absl::Status> EraseSalt(std::string tenant) override;
-  // Memtables, cached blocks and what open tables need: bounded by the store's options.
+  // Returns the memory of memtables, cached blocks and open tables; the store's options bound it.
   uint64_t memory_bytes() const override;
-  // What the last commit with puts found; once there was no room, asks each time.
+  // Returns the result of the last commit with puts; once there was no room, asks the file system
+  // each time.
   absl::Status HasRoom() const override;
   Task<absl::StatusOr<ManifestImage>> Load() override;
 
  private:
   RocksManifest(Executor* executor, std::string path, std::unique_ptr<rocksdb::DB> db);
-  // Asks the file system: one write into a full one would break the store until it is
-  // opened again. OK when that does not answer: then nothing is known.
+  // Asks the file system for its room, because one write into a full one would break the store
+  // until it is opened again. OK if the file system does not answer, as nothing is known then.
   absl::Status LookForRoom() const;
   absl::Status CommitNow(const ManifestBatch& batch);
   absl::Status EraseSaltNow(const std::string& tenant);

@@ -47,7 +47,7 @@ void AccessChecker::RemoveMapping(std::span<const std::byte> mapped) {
 
 AccessChecker::VectorClock AccessChecker::Fork(Timeline timeline) {
   const VectorClock seen = clock(timeline);
-  // What the timeline does from now on is later than what was handed out.
+  // Later accesses of the timeline are newer than the clock that was handed out.
   ++clock(timeline)[static_cast<size_t>(timeline)];
   return seen;
 }

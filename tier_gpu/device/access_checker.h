@@ -1,12 +1,12 @@
-// AccessChecker finds accesses to memory that nothing orders: a copy that reads what the
-// compute is still writing, a copy into what it is still reading. It is told of accesses
-// and of what orders them, and keeps a vector clock for each timeline (a lane, compute,
-// the host thread of a process): an access that conflicts with an older one is a race
-// unless a chain of edges leads from the older to the newer. So a race is found even in
-// a run in which the two happened to fall apart in time.
+// AccessChecker finds conflicting accesses to memory that nothing orders, such as a copy that reads
+// what the compute is still writing, or a copy into memory that the compute is still reading. Its
+// callers report accesses and the events that order them, and it keeps a vector clock for each
+// timeline (a lane, compute, the host thread of a process). An access that conflicts with an older
+// one is a race unless a chain of edges leads from the older to the newer. So it finds a race even
+// in a run in which the two accesses happened at different times.
 //
-// Memory is looked at in granules of one block. Not thread-safe. Of emulated devices of
-// one test process, which may play several processes.
+// It tracks memory in granules of one block. Not thread-safe. It serves the emulated devices of one
+// test process, which may play several processes.
 #ifndef KVTIER_TIER_GPU_DEVICE_ACCESS_CHECKER_H_
 #define KVTIER_TIER_GPU_DEVICE_ACCESS_CHECKER_H_
 
@@ -24,34 +24,36 @@
 
 namespace kvtier {
 
-// Mappings come and go on any thread, as host memory is pinned; all else on one.
+// Mappings may be added and removed on any thread, as host memory is pinned; everything else is
+// called on one thread.
 class AccessChecker {
  public:
   enum class Timeline : uint32_t {};
   enum class Access : uint8_t { kRead, kWrite };
-  // What a timeline has seen of every other, by number of timeline.
+  // Latest tick of every other timeline that a timeline has seen, by number of the other.
   using VectorClock = std::vector<uint64_t>;
 
   // REQUIRES: granule > 0.
   explicit AccessChecker(uint64_t granule) : granule_(granule) {}
 
   Timeline AddTimeline(std::string name);
-  // `mapped` are the bytes from `offset` of the memory `id`, which is the same for every
-  // mapping of it. Accesses outside every mapping are not looked at. The same again
-  // counts. REQUIRES: overlaps no other mapping.
+  // Adds a mapping: `mapped` shows the bytes from `offset` on of the memory `id`, which is the same
+  // for every mapping of that memory. Accesses outside every mapping are ignored. Adding the same
+  // mapping again counts it twice. REQUIRES: it overlaps no other mapping.
   void AddMapping(std::span<const std::byte> mapped, const std::string& id, uint64_t offset);
   void RemoveMapping(std::span<const std::byte> mapped);
 
-  // What `timeline` did so far is before whoever joins the clock.
+  // Returns a clock: everything that `timeline` did so far is ordered before whatever a timeline
+  // that joins the clock does next.
   VectorClock Fork(Timeline timeline);
   void Join(Timeline timeline, const VectorClock& clock);
-  // The same through a word: everybody who acquires it is after all who released it.
+  // Same, through a word: a timeline that acquires the word is ordered after all that released it.
   void Release(Timeline timeline, const void* word);
   void Acquire(Timeline timeline, const void* word);
 
   void Note(Timeline timeline, Access access, std::span<const std::byte> bytes);
 
-  // In words, oldest first; one for each pair of accesses, up to kMaxRaces.
+  // Returns the races as text, oldest first; one for each pair of accesses, at most kMaxRaces.
   const std::vector<std::string>& races() const { return races_; }
 
  private:
@@ -62,8 +64,8 @@ class AccessChecker {
     uint64_t tick = 0;
   };
   struct History {
-    Moment write;               // tick 0: none.
-    std::vector<Moment> reads;  // Since the write; one a timeline.
+    Moment write;               // Tick 0: no write.
+    std::vector<Moment> reads;  // Reads since the write; at most one for each timeline.
   };
   struct Mapping {
     std::span<const std::byte> bytes;
@@ -80,7 +82,7 @@ class AccessChecker {
 
   const uint64_t granule_;
   std::vector<std::string> names_;   // By timeline.
-  std::vector<VectorClock> clocks_;  // By timeline; all of one length.
+  std::vector<VectorClock> clocks_;  // By timeline; all have the same length.
   absl::Mutex mu_;
   std::map<const std::byte*, Mapping> mappings_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<const void*, VectorClock> words_;

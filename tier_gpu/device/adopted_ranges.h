@@ -1,6 +1,6 @@
 // SortedRanges() checks memory that somebody else owns and that copies are to touch: an engine's
 // own tensors, one range each. AdoptedRegion is such memory on a device; lanes between host
-// memories take it as it is.
+// memories use the ranges directly.
 //
 // Pure.
 #ifndef KVTIER_TIER_GPU_DEVICE_ADOPTED_RANGES_H_
@@ -15,7 +15,8 @@
 
 namespace kvtier {
 
-// Ranges of adopted memory: keys and values of as many layers as a space may have.
+// Maximum number of ranges of adopted memory: keys and values of as many layers as a space may
+// have.
 inline constexpr size_t kMaxAdoptedRanges = 8192;
 
 inline uint64_t AddressOf(std::span<std::byte> range) {

@@ -1,7 +1,6 @@
-// AdoptedRegion is a DeviceRegion over device memory that somebody else owns: an
-// engine's own tensors, one range each. It reaches from the first byte of the lowest to
-// the last of the highest, and nothing between two of them is ever touched: a segment
-// has to be inside one range.
+// AdoptedRegion is a DeviceRegion over device memory that somebody else owns: an engine's own
+// tensors, one range each. It reaches from the first byte of the lowest range to the last byte of
+// the highest. It never touches bytes between two ranges: every segment must lie inside one range.
 //
 // It allocates, exports and frees nothing.
 #ifndef KVTIER_TIER_GPU_DEVICE_ADOPTED_REGION_H_
@@ -22,7 +21,8 @@ namespace kvtier {
 
 class AdoptedRegion final : public DeviceRegion {
  public:
-  // `checker`, null or not owned, is told of every range. Errors: as SortedRanges().
+  // Makes the region. Reports every range to `checker`, which may be null and is not owned. Errors:
+  // as SortedRanges().
   static absl::StatusOr<std::unique_ptr<AdoptedRegion>> Of(
       std::span<const std::span<std::byte>> ranges, AccessChecker* checker);
   ~AdoptedRegion() override;
@@ -40,7 +40,7 @@ class AdoptedRegion final : public DeviceRegion {
   AdoptedRegion(std::vector<std::span<std::byte>> ranges, AccessChecker* checker);
   static absl::Status Fixed();
 
-  const std::vector<std::span<std::byte>> ranges_;  // By address.
+  const std::vector<std::span<std::byte>> ranges_;  // Sorted by address.
   const RegionShape shape_;
   AccessChecker* const checker_;
 };

@@ -19,12 +19,12 @@ absl::Status CheckRange(const char* field, uint64_t value, uint64_t most) {
 
 absl::Status CheckShape(const BlockGeometry& geometry) {
   const KvShape& shape = geometry.shape;
-  // As IsEncodable(), but that a raw row may have any bytes.
+  // Same bounds as IsEncodable(), but a raw row may have any number of bytes.
   KVT_RETURN_IF_ERROR(CheckRange("layers", shape.layers, 4096));
   KVT_RETURN_IF_ERROR(CheckRange("axes", shape.axes, 2));
   KVT_RETURN_IF_ERROR(CheckRange("tokens", shape.tokens, 65536));
   KVT_RETURN_IF_ERROR(CheckRange("kv_heads", shape.kv_heads, 4096));
-  // Below 2^42 rows, so nothing wraps.
+  // There are fewer than 2^42 rows, so nothing wraps.
   const uint64_t most = kMaxRawBytes / (Planes(shape) * Rows(shape));
   KVT_RETURN_IF_ERROR(CheckRange("row_bytes", geometry.row_bytes, most));
   if (geometry.planes.size() == Planes(shape)) return absl::OkStatus();
@@ -60,16 +60,16 @@ absl::Status CheckCodec(const BlockBatch& batch) {
                     " or ", roomy);
 }
 
-// Whether these bytes are the region's to touch.
+// Returns whether these bytes belong to the region.
 bool Holds(const DeviceRegion& region, absl::uint128 offset, absl::uint128 bytes) {
   if (offset + bytes > region.bytes()) return false;
   return region.Holds(static_cast<uint64_t>(offset), static_cast<uint64_t>(bytes));
 }
 
-// Plane by plane: what lies between two may be somebody else's.
+// Checks plane by plane, as memory between two planes may be somebody else's.
 absl::Status CheckPlaces(const BlockBatch& batch) {
   const BlockGeometry& geometry = *batch.geometry;
-  // From the first row of a plane to the end of its last; the strides may be anything.
+  // Bytes from the first row of a plane to the end of its last row; the strides may have any value.
   const absl::uint128 extent = absl::uint128(geometry.shape.tokens - 1) * geometry.token_stride +
                                absl::uint128(geometry.shape.kv_heads - 1) * geometry.head_stride +
                                geometry.row_bytes;

@@ -1,12 +1,13 @@
-// BlockBatch is the other thing that a lane moves, beside CopyBatch: blocks whose form
-// changes on the way. On the device a block is rows, wherever the engine has them; in
-// host memory it is as its space stores it: rows in one order for all engines, encoded.
+// BlockBatch is the second kind of work that a lane does, beside CopyBatch: it moves blocks and
+// changes their form on the way. On the device a block is rows, at the places where the engine
+// keeps them. In host memory a block has the form in which its space stores it: rows in one order
+// for all engines, encoded.
 //
 //   out: gather the rows, encode, sum what is stored, one copy to the host
 //   in:  one copy to the device, sum what was stored, decode, scatter the rows
 //
-// So engines whose layouts differ share blocks, and what crosses the link is what is
-// stored. Kernels do it; the copy engine moves each block whole.
+// So engines with different layouts share blocks, and only stored bytes cross the link. Kernels
+// change the form; the copy engine moves each block whole.
 #ifndef KVTIER_TIER_GPU_DEVICE_BLOCK_BATCH_H_
 #define KVTIER_TIER_GPU_DEVICE_BLOCK_BATCH_H_
 
@@ -25,31 +26,32 @@
 namespace kvtier {
 
 struct BlockTransfer {
-  uint64_t device_offset = 0;  // Of the block, from the start of the region.
-  std::byte* host = nullptr;   // The batch's block_bytes.
+  uint64_t device_offset = 0;  // Start of the block, in bytes from the start of the region.
+  std::byte* host = nullptr;   // Host memory of the batch's block_bytes.
 };
 
-// Limit of the blocks of one batch.
+// Maximum number of blocks in one batch.
 inline constexpr size_t kMaxBatchBlocks = 64;
-// Stored bytes of one batch, unless one block has more: what is behind it in the lane waits no
-// longer than this takes on the link. Beside an engine's GEMMs the kernels of each batch wait for
-// room, so few long ones are faster.
+// Maximum stored bytes of one batch, unless a single block has more. An operation queued after the
+// batch waits no longer than this takes on the link. Beside an engine's GEMMs the kernels of each
+// batch wait for room, so a few long batches are faster.
 inline constexpr uint64_t kMaxBlockBatchBytes = uint64_t{16} << 20;
-// What a batch makes the copying kernel move, at most: evenly spaced planes are one such
-// move a block, others one each.
+// Maximum number of moves that a batch gives to the copying kernel. A block with evenly spaced
+// planes is one move, other blocks are one move for each plane.
 inline constexpr size_t kMaxBlockMoves = kMaxCopySegments;
 
-// What became of the blocks of a batch, by number. Written by the device.
+// Results of the blocks of a batch, by number. The device writes them.
 struct BlockOutcomes {
-  // Out: how it is stored. kRaw: it must stay raw (a NaN, an infinity, exponents that do
-  // not pack). More bytes than block_bytes: there is no room for that, it is not stored
-  // and the host memory has any content. What an encoding leaves of block_bytes is zero.
-  // In: the raw block, and what it was stored as. 0 bytes: it is no encoding of this
-  // codec and shape, and what was scattered is anything.
+  // Out: how the block is stored. kRaw: the block must stay raw (it has a NaN, an infinity, or
+  // exponents that do not pack). `bytes` above block_bytes: the form does not fit, the block is not
+  // stored, and the content of its host memory is undefined. Bytes of block_bytes after the end of
+  // an encoding are zero. In: the size of the raw block, and the codec it was stored with. 0 bytes:
+  // the input is no encoding of this codec and shape, and the content of the scattered rows is
+  // undefined.
   std::array<kernels::CodecOutcome, kMaxBatchBlocks> codecs{};
-  // Of block_bytes as stored, the 128 bits of SumPayload(). `bytes` is 0: not asked for, or
-  // block_bytes is below kLeastSummedBytes. Anything for a block that is not stored or is
-  // no encoding.
+  // SumPayload() over the block_bytes as stored, 128 bits. `bytes` is 0 if no sum was asked for or
+  // block_bytes is below kLeastSummedBytes. Undefined for a block that is not stored or is no
+  // encoding.
   std::array<kernels::PayloadSum, kMaxBatchBlocks> sums{};
 };
 
@@ -57,29 +59,29 @@ struct BlockBatch {
   CopyDirection direction{};
   DeviceRegion* region = nullptr;
   const BlockGeometry* geometry = nullptr;
-  Codec codec = Codec::kRaw;  // kRaw: the rows and nothing else.
-  // Of each stored block, as the space has it: raw_bytes(), or one of the two sizes of a
-  // codec, EncodedBytes() or, with room for blocks that must stay raw, MaxEncodedBytes().
+  Codec codec = Codec::kRaw;  // kRaw: only the rows move, without a codec.
+  // Size of each stored block, as the space defines it: raw_bytes(), or one of a codec's two sizes,
+  // EncodedBytes() or, with room for blocks that must stay raw, MaxEncodedBytes().
   uint64_t block_bytes = 0;
-  // Copied by SubmitBlocks(), with the geometry. In no order among each other. REQUIRES:
-  // no destination overlaps another or a source, rows included.
+  // Blocks to move, in no particular order. SubmitBlocks() copies this list and the geometry.
+  // REQUIRES: no destination overlaps another or a source, rows included.
   std::span<const BlockTransfer> blocks;
-  // Pinned, and the batch's own from its submission to its end.
+  // Results. Pinned; used by the batch alone from its submission to its end.
   BlockOutcomes* outcomes = nullptr;
-  // False: no sums. They take a pass more on the device where a codec or unevenly spaced planes
-  // keep them out of the gather.
+  // Whether sums are taken. A sum costs one more pass on the device if a codec or unevenly spaced
+  // planes keep it from being taken during the gather.
   bool summed = true;
 };
 
-// A block can be stored raw in the batch's block_bytes, with a header that says so.
+// Returns whether a block can be stored raw in the batch's block_bytes, with a header that says so.
 constexpr bool HasRoomForRaw(const BlockBatch& batch) {
   return batch.codec != Codec::kRaw && batch.block_bytes == MaxEncodedBytes(batch.geometry->shape);
 }
 
-// The check of every Device::SubmitBlocks(). Errors: kInvalidArgument, naming the field
-// and its value: too many blocks or moves, a shape that the codec does not take, a
-// geometry that does not fit it, block_bytes that are none of its sizes, rows that leave
-// the region.
+// Checks a batch, on behalf of every Device::SubmitBlocks(). Errors: kInvalidArgument, naming the
+// field and its value: too many blocks or moves, a shape that the codec does not take, a geometry
+// that does not fit the shape, block_bytes that are not one of the sizes, rows that leave the
+// region.
 absl::Status CheckBlocks(const BlockBatch& batch);
 
 }  // namespace kvtier

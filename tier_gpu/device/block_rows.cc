@@ -7,7 +7,7 @@
 namespace kvtier {
 namespace {
 
-// The strides of planes that lie as far apart as their number says.
+// Returns the strides of planes that are evenly spaced; nullopt if they are not.
 std::optional<kernels::BlockLayout> EvenStrides(const BlockGeometry& geometry) {
   const std::span<const uint64_t> planes = geometry.planes;
   const uint32_t axes = geometry.shape.axes;
@@ -17,7 +17,7 @@ std::optional<kernels::BlockLayout> EvenStrides(const BlockGeometry& geometry) {
       .token = geometry.token_stride,
       .head = geometry.head_stride};
   for (size_t i = 0; i < planes.size(); ++i) {
-    // Downwards is no stride.
+    // A plane below the first one has no stride.
     if (planes[i] < planes[0]) return std::nullopt;
     if (planes[i] != planes[0] + i / axes * layout.layer + i % axes * layout.axis) {
       return std::nullopt;

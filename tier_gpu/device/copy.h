@@ -1,5 +1,5 @@
 // CopySegment is the smallest piece of a copy between device and host memory that a copy engine is
-// told about; here are the limits of a batch of them, too.
+// given. This header also has the limits of a batch of segments.
 #ifndef KVTIER_TIER_GPU_DEVICE_COPY_H_
 #define KVTIER_TIER_GPU_DEVICE_COPY_H_
 
@@ -11,7 +11,7 @@ namespace kvtier {
 enum class CopyDirection : uint8_t { kHostToDevice, kDeviceToHost };
 inline constexpr size_t kCopyDirections = 2;
 
-// One contiguous run. `device_offset` counts from the start of the region.
+// One contiguous run. `device_offset` counts in bytes from the start of the region.
 struct CopySegment {
   uint64_t device_offset = 0;
   std::byte* host = nullptr;
@@ -19,9 +19,9 @@ struct CopySegment {
   bool operator==(const CopySegment&) const = default;
 };
 
-// A batch is cut here; longer ones crash or hang some drivers (CUDA 13.0, R580).
+// Maximum number of segments in a batch; longer ones crash or hang some drivers (CUDA 13.0, R580).
 inline constexpr size_t kMaxCopySegments = 1024;
-// A batch is cut here too, unless one segment is longer: what is behind it in the lane
+// Maximum bytes of a batch, unless a single segment is longer: an operation queued after the batch
 // waits no longer than this takes on the link.
 inline constexpr uint64_t kMaxCopyBytes = uint64_t{4} << 20;
 

@@ -12,22 +12,26 @@
 namespace kvtier {
 namespace {
 
-// Alignment that suits the widest accesses of kernels and the copy engine; codecs ask for less.
+// Alignment of blocks in buffers, enough for the widest accesses of kernels and the copy engine;
+// codecs need less.
 constexpr uint64_t kStep = 256;
-// Most entries that one call of the codecs puts into a stream (codec.h).
+// Maximum number of entries that one call of the codecs puts into a stream (codec.h).
 constexpr size_t kCodecEntries = 4;
-// Blocks of which all kernels are loaded: the smallest that every codec makes smaller.
+// Shape of the blocks with which all kernels are loaded: the smallest shape that every codec makes
+// smaller.
 constexpr KvShape kTinyShape = {
     .layers = 1, .axes = 2, .tokens = 16, .kv_heads = 1, .head_dim = 16};
 
-// Of an onboarding, ahead in a row: two waits, the copies of a portion, and the event.
+// An onboard puts this many entries ahead in a row: two waits, the copies of a portion, and the
+// event.
 static_assert(kMaxBatchBlocks + 3 <= kMaxEntriesAhead);
 
 constexpr uint64_t StepFor(uint64_t bytes) { return (bytes + kStep - 1) / kStep * kStep; }
 
 bool IsOut(CopyDirection direction) { return direction == CopyDirection::kDeviceToHost; }
 
-// The rows are summed as they are moved: what is stored is them, in one piece.
+// Returns whether the rows are summed as they are moved: the stored bytes are the rows, in one
+// piece.
 bool SumsRows(const BlockBatch& batch, const RowMoves& moves) {
   return batch.codec == Codec::kRaw && moves.pieces.size() == 1;
 }
@@ -96,7 +100,7 @@ absl::Status CudaBlocks::Allocate() {
   return absl::OkStatus();
 }
 
-// On a block of no bytes, which they refuse.
+// Calls the kernels with a block of no bytes, which they refuse.
 absl::Status CudaBlocks::LoadKernels() {
   const BlockGeometry geometry = {.shape = kTinyShape, .row_bytes = 32};
   const Portion portion = {.count = 1, .buffer = buffers_[0].memory, .moves = 1};
@@ -115,7 +119,7 @@ absl::Status CudaBlocks::LoadKernels() {
   return CudaStatus("cudaStreamSynchronize", cudaStreamSynchronize(streams_.of(where_kernels())));
 }
 
-// Ignored: they fail when the device is lost, and then all is gone already.
+// Ignores errors: these calls fail when the device is lost, and then everything is gone already.
 CudaBlocks::~CudaBlocks() {
   for (const Buffer& buffer : buffers_) {
     if (buffer.filled != nullptr) (void)cudaEventDestroy(buffer.filled);
@@ -144,7 +148,7 @@ absl::Status CudaBlocks::Check(const BlockBatch& batch, const CudaHostMemory& ho
 }
 
 CudaBlocks::Steps CudaBlocks::StepsOf(const BlockBatch& batch) {
-  // An encoder wants room for a block that stays raw, whether it is stored or not.
+  // An encoder needs room for a block that stays raw, whether the block is then stored or not.
   const uint64_t room =
       batch.codec == Codec::kRaw ? batch.block_bytes : MaxEncodedBytes(batch.geometry->shape);
   return {.stored = StepFor(room), .raw = StepFor(batch.geometry->raw_bytes())};
@@ -260,7 +264,7 @@ void CudaBlocks::AppendOutcomes(const BlockBatch& batch, const CudaHostMemory& h
   const size_t count = batch.blocks.size();
   CudaCopies copies;
   if (batch.codec == Codec::kRaw) {
-    // All of it is stored or was; the memory is the batch's until its end.
+    // Every block is whole; the outcomes' memory belongs to the batch until its end.
     std::fill_n(batch.outcomes->codecs.begin(), count,
                 kernels::CodecOutcome{.bytes = batch.block_bytes});
   } else {

@@ -1,5 +1,5 @@
-// The commands that the kernel paths of a lane are made of: events by which its two
-// streams wait for each other, and launches.
+// Holds the commands that the kernel paths of a lane are made of: events by which its two streams
+// wait for each other, and launches.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_COMMANDS_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_COMMANDS_H_
 
@@ -12,7 +12,7 @@ namespace kvtier {
 inline constexpr auto kInLane = CudaCommand::Where::kLane;
 inline constexpr auto kAhead = CudaCommand::Where::kAhead;
 
-// The lane's stream, and the one that is fed ahead of it.
+// The lane's stream, and the stream that is fed ahead of it.
 struct CudaStreams {
   cudaStream_t lane = nullptr;
   cudaStream_t ahead = nullptr;
@@ -21,17 +21,18 @@ struct CudaStreams {
     return where == CudaCommand::Where::kLane ? lane : ahead;
   }
   CudaCommand Record(cudaEvent_t event, CudaCommand::Where where) const;
-  // Waits for nothing if the event was never recorded.
+  // Makes the stream wait for the event, or for nothing if the event was never recorded.
   CudaCommand WaitFor(cudaEvent_t event, CudaCommand::Where where) const;
 };
 
-// Without times. Errors: CudaStatus()'s.
+// Creates an event without timing. Errors: CudaStatus()'s.
 absl::Status CreateEvent(cudaEvent_t* event);
 
-// What `launch`, a form of kernels/, answered, under the name `what`.
+// Runs `launch`, a launch function of kernels/, and returns its error as a status that names
+// `what`.
 template <typename Launch>
 absl::Status LaunchStatus(const char* what, Launch launch) {
-  // A launch is told by the thread's last error: not by that of somebody else before.
+  // A launch reports the thread's last error, so an earlier error of other code is cleared first.
   (void)cudaGetLastError();
   return CudaStatus(what, static_cast<cudaError_t>(launch()));
 }

@@ -8,7 +8,7 @@
 namespace kvtier {
 namespace {
 
-// CUDA's version with the call.
+// CUDA version that introduced the batched call.
 constexpr int kBatchedCallsSince = 12080;
 static_assert(CUDART_VERSION >= kBatchedCallsSince);
 
@@ -25,9 +25,9 @@ absl::Status CudaCopies::CheckDriver() {
 absl::Status CudaCopies::Enqueue(Batch& list, cudaStream_t stream) {
   cudaMemcpyAttributes attributes{};
   attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
-  // The copy engine, please, and no kernel beside the engine's own.
+  // Asks for the copy engine, so that no kernel runs beside the engine's own.
   attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
-  // All copies from the first one on have these.
+  // These attributes apply to all copies from the first one on.
   size_t first = 0;
 #if CUDART_VERSION >= 13000
   const cudaError_t error =

@@ -1,4 +1,4 @@
-// CudaCopies is a list of copies that one stream makes, by few calls and in no order among each
+// CudaCopies is a list of copies that one stream makes with few calls, in no order among each
 // other.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_COPIES_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_COPIES_H_
@@ -12,17 +12,17 @@
 
 namespace kvtier {
 
-// Of one call. Drivers queue each copy of it as an entry of the stream, so that one call of
-// 1,024 behind a wait would make its caller wait, too.
+// Maximum number of copies in one call. Drivers queue each copy as an entry of the stream, so one
+// call of 1,024 copies queued after a wait would make its caller wait, too.
 inline constexpr size_t kMaxBatchedCopies = kMaxCommandEntries;
 
 class CudaCopies {
  public:
-  // Errors: kUnavailable, the driver is older than the call (CUDA 12.8).
+  // Returns kUnavailable if the driver is older than the batched call (CUDA 12.8).
   static absl::Status CheckDriver();
 
   void Add(std::byte* destination, const std::byte* source, size_t bytes);
-  // Appends what makes the copies in `stream`, which is `where`.
+  // Appends the commands that make the copies in `stream`, which is `where`.
   void AppendTo(std::vector<CudaCommand>* commands, CudaCommand::Where where,
                 cudaStream_t stream) &&;
 
@@ -32,10 +32,10 @@ class CudaCopies {
     std::vector<void*> sources;
     std::vector<size_t> sizes;
   };
-  // The lists are not const: 12.8 does not write to them, but does not say so.
+  // Takes the lists as not const: CUDA 12.8 does not write to them, but its signature is not const.
   static absl::Status Enqueue(Batch& list, cudaStream_t stream);
 
-  std::vector<Batch> batches_;  // None is empty: that is an error to CUDA.
+  std::vector<Batch> batches_;  // No batch is empty: CUDA treats an empty one as an error.
 };
 
 }  // namespace kvtier

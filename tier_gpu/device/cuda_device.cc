@@ -29,12 +29,14 @@
 namespace kvtier {
 namespace {
 
-// A portion of kMaxCopyBytes takes about 75 us on PCIe 5.0 x16. What takes longer is
-// looked at less often: an end is seen late by an eighth of the time it took.
+// Maximum interval between polls. A portion of kMaxCopyBytes takes about 75 us on PCIe 5.0 x16.
+// Longer operations are polled less often: an end is noticed late by at most an eighth of the time
+// the operation took.
 constexpr absl::Duration kMaxPollInterval = absl::Microseconds(500);
-// Words carry no errors. So often is CUDA asked when they stay as they are.
+// Interval for asking CUDA about errors. A word cannot report an error, so CUDA is asked after no
+// word has changed for this long.
 constexpr absl::Duration kSilence = absl::Milliseconds(10);
-// What a lost device, or one that is closed, still runs may take so long.
+// Maximum time to wait for operations that still run on a device that is lost or being closed.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 constexpr absl::Duration kWaitInterval = absl::Microseconds(50);
 
@@ -44,7 +46,8 @@ DeviceUuid UuidOf(const cudaDeviceProp& properties) {
   return uuid;
 }
 
-// Returns what the kernel says of the GPU's PCI slot; nullopt: it does not know, or has no NUMA.
+// Returns the NUMA node of the GPU's PCI slot, as the kernel reports it; nullopt: the kernel does
+// not know it, or has no NUMA.
 std::optional<int> NumaNodeOf(const cudaDeviceProp& properties) {
   const std::string path =
       absl::StrFormat("/sys/bus/pci/devices/%04x:%02x:%02x.0/numa_node", properties.pciDomainID,
@@ -102,20 +105,23 @@ class CudaDevice final : public Device {
   static CudaLanes::Options LanesOf(const CudaOptions& options);
   absl::Status CheckBatch(const CopyBatch& batch) const;
   absl::Status CheckOpen(Lane lane);
-  // A word or a copy would become part of the graph, and be made when that runs.
+  // Returns kFailedPrecondition if the lane captures a graph: a word or a copy would become part of
+  // the graph, and run only when the graph does.
   absl::Status CheckNoCapture(Lane lane);
   std::vector<CudaCommand> CommandsOf(const CopyBatch& batch);
-  // Adds the operation, and feeds its lane. An error of Feed() makes the device lost, and the
-  // operation ends as all others do.
+  // Adds the operation and feeds its lane. An error of Feed() makes the device lost, and the
+  // operation then ends as all others do.
   Ticket Add(Lane lane, CudaLane::Kind kind, std::vector<CudaCommand> commands);
   CUdeviceptr OnDevice(const SignalWord* word) const;
-  // Sees what has ended, feeds the lanes, and finds errors that no word tells.
+  // Observes what has ended, feeds the lanes, and finds errors that no word reports.
   void Advance();
   bool AsksForErrors(absl::Time now) const;
   void FindErrors(absl::Time now);
-  // After this every operation ends with kUnavailable, for good.
+  // Makes the device lost: every operation from now on ends with kUnavailable.
   void Lose(const absl::Status& error);
-  // What was lost is still used by what runs, if the error was not CUDA's last word.
+  // Ends all operations of a lost device once nothing runs any more, or after kPatience. Memory may
+  // still be in use after kPatience, because only an error that CUDA repeats for every call ends
+  // all work.
   void AbandonWhenQuiet(absl::Time now);
 
   const CudaOptions options_;
@@ -128,7 +134,7 @@ class CudaDevice final : public Device {
   CudaHostMemory host_;
   std::unique_ptr<CudaLanes> lanes_;
   const std::shared_ptr<CopiesAbandoned> abandoned_ = std::make_shared<CopiesAbandoned>(false);
-  absl::Time asked_ = absl::InfinitePast();  // CUDA, for errors.
+  absl::Time asked_ = absl::InfinitePast();  // Time at which CUDA was last asked for errors.
   absl::Time lost_at_ = absl::InfiniteFuture();
   mutable absl::Mutex mu_;
   absl::Status state_ ABSL_GUARDED_BY(mu_);
@@ -155,7 +161,8 @@ CudaDevice::~CudaDevice() {
     Log(LogLevel::kWarning, absl::StrCat(name_,
                                          ": something still runs at the end; what it uses "
                                          "stays until the process ends"));
-    (void)lanes_.release();  // NOLINT(bugprone-unused-return-value): they stay.
+    // NOLINT(bugprone-unused-return-value): the lanes stay until the process ends.
+    (void)lanes_.release();
     return;
   }
   lanes_.reset();
@@ -212,7 +219,7 @@ absl::Status CudaDevice::Unpin(std::span<std::byte> host) {
 
 absl::Status CudaDevice::CheckBatch(const CopyBatch& batch) const {
   KVT_RETURN_IF_ERROR(CheckSegments(*batch.region, batch.segments));
-  // A copy of memory that is not page-locked would be made by the caller, at once.
+  // CUDA would make a copy of memory that is not page-locked on the calling thread, at once.
   for (const CopySegment& segment : batch.segments) {
     KVT_RETURN_IF_ERROR(host_.Check({segment.host, segment.bytes}));
   }
@@ -232,7 +239,7 @@ absl::Status CudaDevice::CheckNoCapture(Lane which) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   const cudaError_t error = cudaStreamIsCapturing(lanes_->of(which).stream(), &capture);
   const absl::Status asked = CudaStatus("cudaStreamIsCapturing", error);
-  // CUDA answers so about the default stream while any stream captures that it waits for.
+  // For the default stream CUDA answers this while any stream captures for which it waits.
   if (!IsOfCapture(error) && capture == cudaStreamCaptureStatusNone) return asked;
   return absl::FailedPreconditionError(
       absl::StrCat(name_, ": the engine's stream captures a graph, which takes no words"));
@@ -291,8 +298,8 @@ absl::StatusOr<Ticket> CudaDevice::Signal(Lane which, SignalWord* word, uint64_t
   KVT_RETURN_IF_ERROR(CheckOpen(which));
   const CudaScope scope(context_);
   KVT_RETURN_IF_ERROR(CheckNoCapture(which));
-  // Its default flags make what the lane wrote before visible to who sees the word. After
-  // an error that CUDA repeats for every call, it runs nothing more in any stream: the word stays.
+  // The default flags make what the lane wrote before visible to a reader of the word. After an
+  // error that CUDA repeats for every call, no stream runs anything more: the word stays as it is.
   return Add(which, CudaLane::Kind::kSignal,
              {{CudaCommand::Where::kLane,
                [this, stream = lanes_->of(which).stream(), at = OnDevice(word), value] {
@@ -307,9 +314,8 @@ absl::StatusOr<Ticket> CudaDevice::Await(Lane which, SignalWord* word, uint64_t 
   KVT_RETURN_IF_ERROR(CheckOpen(which));
   const CudaScope scope(context_);
   KVT_RETURN_IF_ERROR(CheckNoCapture(which));
-  // Without CU_STREAM_WAIT_VALUE_FLUSH, which is for memory of the GPU that others write
-  // over the link behind its back: all that we wait for was written by a GPU's streams, or
-  // lies in host memory.
+  // CU_STREAM_WAIT_VALUE_FLUSH is not set. It is for GPU memory that others write over the link;
+  // everything that we wait for was written by a GPU's streams, or is in host memory.
   std::vector<CudaCommand> commands;
   commands.push_back({CudaCommand::Where::kLane,
                       [this, stream = lanes_->of(which).stream(), at = OnDevice(word), value] {
@@ -322,7 +328,7 @@ absl::StatusOr<Ticket> CudaDevice::Await(Lane which, SignalWord* word, uint64_t 
 }
 
 void CudaDevice::Raise(SignalWord* word, uint64_t value) {
-  // Pairs with whoever waits: a stream, or an acquire.
+  // Pairs with the wait of a stream, or with an acquire.
   word->store(value, std::memory_order_release);
 }
 
@@ -333,7 +339,7 @@ bool CudaDevice::Reached(const SignalWord& word, uint64_t value) {
 void CudaDevice::Advance() {
   const absl::Time now = clock_->Now();
   const bool healthy = state().ok();
-  // Most polls see nothing new, and make no call.
+  // Most polls find nothing new, and make no CUDA call.
   if (healthy && !lanes_->HasNews() && !AsksForErrors(now)) return;
   const CudaScope scope(context_);
   lanes_->Observe(now);

@@ -1,10 +1,9 @@
-// CudaDevice is the Device of a GPU. Built only where CUDA is (KVTIER_HAVE_CUDA), and
-// links no driver: a program with it starts anywhere, and opening the device says what
-// is missing.
+// CudaDevice is the Device of a GPU. It is built only where CUDA is (KVTIER_HAVE_CUDA) and links no
+// driver: a program with it starts on any machine, and opening the device says what is missing.
 //
-// In an engine's process it lives in the engine's context, and its kernels run beside the
-// engine's. In a process of its own it should copy by the copy engines only: without MPS,
-// kernels of two processes take turns of milliseconds.
+// In an engine's process it uses the engine's context, and its kernels run beside the engine's. In
+// a process of its own it should use the copy engines only: without MPS, kernels of two processes
+// take turns of milliseconds.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_DEVICE_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_DEVICE_H_
 
@@ -22,26 +21,27 @@ namespace kvtier {
 
 struct CudaOptions {
   int ordinal = 0;
-  // Takes SubmitBlocks(), for 12 MiB of the host's memory. Off: it answers kInvalidArgument.
+  // Whether SubmitBlocks() works, at a cost of 12 MiB of host memory. If false, it returns
+  // kInvalidArgument.
   bool kernels = false;
-  // With kernels: raw bytes of the largest block that SubmitBlocks() takes (no block has
-  // more than kMaxRawBytes). Takes six times as much of the GPU's memory.
+  // With kernels: raw bytes of the largest block that SubmitBlocks() takes (no block has more than
+  // kMaxRawBytes). Costs six times as much GPU memory.
   uint64_t largest_block = kMaxBlockBatchBytes;
-  // The engine's cudaStream_t, null for CUDA's default stream, as Lane::kCompute; it must
-  // outlive the device, and not be cudaStreamPerThread. nullopt: a stream of our own. While
-  // it captures a graph, Signal() and Await() in that lane answer kFailedPrecondition.
-  // REQUIRES: the capture does not begin or end meanwhile, on another thread.
+  // The engine's cudaStream_t to use as Lane::kCompute; null is CUDA's default stream. It must
+  // outlive the device, and must not be cudaStreamPerThread. nullopt: a stream of our own. While it
+  // captures a graph, Signal() and Await() in that lane return kFailedPrecondition.
+  // REQUIRES: no capture begins or ends on another thread during a call.
   std::optional<void*> compute_stream;
   uint64_t pin_chunk_bytes = kPinChunkBytes;
 };
 
-// Opens the GPU, in the context that the CUDA runtime uses in this process; it is made if
-// it is not there, some hundred MiB of the GPU's memory. `clock` is real, and not owned.
-// The device waits at its end for what runs, for a second at most: what still runs then
-// keeps what it uses until the process ends. REQUIRES: its regions go before it, and it
-// before the host memory it pinned.
-// Errors: kInvalidArgument, such a compute_stream; kUnavailable, in the driver's words: no driver,
-// one older than CUDA 12.8, no such GPU, or one without memory that can be exported or words that
+// Opens the GPU in the context that the CUDA runtime uses in this process. If there is none it is
+// made, which takes some hundred MiB of GPU memory. `clock` is real, and not owned. The destructor
+// waits for running operations, at most a second: what still runs then keeps its memory until the
+// process ends.
+// REQUIRES: its regions are destroyed before it, and it before the host memory that it pinned.
+// Errors: kInvalidArgument, a bad compute_stream; kUnavailable, with the driver's text: no driver,
+// one older than CUDA 12.8, no such GPU, or a GPU without exportable memory or without words that
 // streams can wait for; kResourceExhausted.
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& options,
                                                        const Clock* clock);

@@ -6,7 +6,8 @@
 namespace kvtier {
 namespace {
 
-// `version` is CUDA's in which the call got the form that our type for it has.
+// Looks up one call. `version` is the CUDA version in which the call got the form of our type for
+// it.
 template <typename Call>
 absl::Status FindCall(const char* name, unsigned version, Call* call) {
   void* found = nullptr;
@@ -46,7 +47,7 @@ absl::Status CudaDriver::Status(const char* call, CUresult error) const {
 }
 
 absl::StatusOr<CudaDriver> CudaDriver::Find() {
-  // The first call, for the words in which it says that there is no driver.
+  // This call comes first, because its error text says that there is no driver.
   int count = 0;
   KVT_RETURN_IF_ERROR(CudaStatus("cudaGetDeviceCount", cudaGetDeviceCount(&count)));
   CudaDriver calls;
@@ -99,7 +100,7 @@ absl::Status CheckDeviceMemory(const CudaDriver& driver, const CudaContext& cont
   const CudaScope scope(context);
   const auto begin = reinterpret_cast<CUdeviceptr>(range.data());
   const CUdeviceptr end = begin + range.size();
-  // An allocation is one piece; what is mapped by handles is one for each of them.
+  // An allocation is one range; mapped handles are one range each.
   for (CUdeviceptr at = begin; at < end;) {
     unsigned type = 0;
     int gpu = -1;
@@ -112,7 +113,7 @@ absl::Status CheckDeviceMemory(const CudaDriver& driver, const CudaContext& cont
     if (told == CUDA_SUCCESS) told = driver.address_range(&base, &bytes, at);
     const bool known = told != CUDA_ERROR_INVALID_VALUE && told != CUDA_ERROR_NOT_FOUND;
     if (known) KVT_RETURN_IF_ERROR(driver.Status("cuMemGetAddressRange", told));
-    // Device ordinals are what cuDeviceGet() calls the GPU.
+    // Device ordinals are the GPU numbers that cuDeviceGet() returns.
     if (!known || type != CU_MEMORYTYPE_DEVICE || gpu != context.gpu() || base > at ||
         bytes <= at - base) {
       return absl::InvalidArgumentError(absl::StrCat("CUDA: range of ", range.size(), " bytes at ",
@@ -124,7 +125,7 @@ absl::Status CheckDeviceMemory(const CudaDriver& driver, const CudaContext& cont
   return absl::OkStatus();
 }
 
-// A context that cannot be entered is lost, and the calls inside say so.
+// If the context is lost it cannot be entered, and the calls inside report that.
 CudaScope::CudaScope(const CudaContext& context)
     : context_(context), entered_(context.driver_.push_context(context.context_) == CUDA_SUCCESS) {
   if (entered_) (void)cudaThreadExchangeStreamCaptureMode(&before_);

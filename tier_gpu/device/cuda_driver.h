@@ -1,6 +1,6 @@
-// CudaDriver is what we call of CUDA's driver and the runtime does not wrap. Every call
-// is looked up at run time: no program of ours links the driver's library, so each
-// starts on a machine without one.
+// CudaDriver holds the calls of CUDA's driver API that we need and the runtime does not wrap. Every
+// call is looked up at run time. No program of ours links the driver's library, so each starts on a
+// machine without one.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_DRIVER_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_DRIVER_H_
 
@@ -16,22 +16,25 @@
 
 namespace kvtier {
 
-// What `call`, of the runtime, answered; clears what is not sticky, or an unrelated later
-// call would report it. cudaSuccess: OK; no memory: kResourceExhausted; else kUnavailable.
+// Converts the result of `call`, a call of the runtime, and clears an error that is not sticky, as
+// an unrelated later call would report it. cudaSuccess: OK; no memory: kResourceExhausted; else
+// kUnavailable.
 absl::Status CudaStatus(const char* call, cudaError_t error);
 
-// An engine that captures a graph keeps CUDA from answering: nothing is known.
+// Returns whether the error only says that an engine captures a graph, which keeps CUDA from
+// answering.
 constexpr bool IsOfCapture(cudaError_t error) {
   return error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureImplicit;
 }
 
-// False: something runs in the stream, or nothing is known. CUDA's error that ended it: true.
+// Returns false if something runs in the stream, or nothing is known. Returns true also if a CUDA
+// error ended its work.
 bool IsQuiet(cudaStream_t stream);
 
 struct CudaDriver {
-  // Errors: kUnavailable, no driver, or one that has not all of this.
+  // Looks the calls up. Errors: kUnavailable, no driver, or one that lacks some of the calls.
   static absl::StatusOr<CudaDriver> Find();
-  // As CudaStatus().
+  // Converts a result, as CudaStatus().
   absl::Status Status(const char* call, CUresult error) const;
 
   PFN_cuGetErrorName_v6000 error_name = nullptr;
@@ -61,16 +64,16 @@ struct CudaDriver {
   PFN_cuStreamWaitValue64_v11070 wait_word = nullptr;
 };
 
-// The context of one GPU in this process: the one that the runtime, and the engine with
-// it, uses. It stays until the process ends, as the runtime's always does.
+// CudaContext is the context of one GPU in this process: the one that the runtime uses, and the
+// engine with it. It stays until the process ends, as the runtime's always does.
 class CudaContext {
  public:
-  // Makes it, some hundred MiB of the GPU's memory, unless it is there. The thread's own
-  // context stays what it was. Errors: kUnavailable, no such GPU, or the driver's.
+  // Opens the context. If there is none it is made, which takes some hundred MiB of GPU memory. The
+  // calling thread's current context stays the same. Errors: kUnavailable, no such GPU, or the
+  // driver's.
   static absl::StatusOr<CudaContext> Open(const CudaDriver& driver, int ordinal);
   CUdevice gpu() const { return gpu_; }
-  // Errors: kUnavailable, the GPU is without memory that can be exported, or words that
-  // streams can wait for.
+  // Returns kUnavailable if the GPU lacks exportable memory, or words that streams can wait for.
   absl::Status CheckAbilities() const;
 
  private:
@@ -83,13 +86,13 @@ class CudaContext {
   CUcontext context_;
 };
 
-// Makes the context the thread's own, and the one before it again at its end: an engine's
-// thread keeps the GPU it chose. (cudaSetDevice would not do: giving back "GPU 0" of a
-// thread that never chose makes a context there.)
+// CudaScope makes the context the thread's current one, and restores the previous one at its end,
+// so an engine's thread keeps the GPU that it chose. (cudaSetDevice would not do: restoring "GPU 0"
+// on a thread that never chose would make a context there.)
 //
-// In the capture mode "relaxed": while an engine captures a graph in CUDA's mode "global",
-// as torch does, a query, an allocation or a registration on any other thread would fail,
-// and end the capture. Ours touch no stream that captures.
+// The scope uses the capture mode "relaxed". While an engine captures a graph in CUDA's mode
+// "global", as torch does, a query, an allocation or a registration on any other thread would
+// otherwise fail and end the capture. Our calls touch no stream that captures.
 class CudaScope {
  public:
   explicit CudaScope(const CudaContext& context);
@@ -103,9 +106,9 @@ class CudaScope {
   cudaStreamCaptureMode before_ = cudaStreamCaptureModeRelaxed;
 };
 
-// Whether all of the range, by the device's addresses, is memory of the context's GPU:
-// allocated, or mapped piece behind piece. Errors: kInvalidArgument, it is not;
-// kUnavailable, the driver's.
+// Checks that the whole range, in the device's addresses, is memory of the context's GPU: one
+// allocation, or adjacent mappings. Errors: kInvalidArgument, it is not; kUnavailable, the
+// driver's.
 absl::Status CheckDeviceMemory(const CudaDriver& driver, const CudaContext& context,
                                std::span<const std::byte> range);
 

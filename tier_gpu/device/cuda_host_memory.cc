@@ -41,7 +41,8 @@ absl::Status CudaHostMemory::Register(std::span<std::byte> chunk) {
   }
   const std::string text =
       absl::StrCat("pinning ", chunk.size(), " bytes: ", std::string(registered.message()));
-  // Ranges of ours never overlap, but pages do that two of them share, and others pin too.
+  // Our ranges never overlap, but two of them may share a page, and other code registers memory
+  // too.
   if (error == cudaErrorHostMemoryAlreadyRegistered || error == cudaErrorInvalidValue) {
     return absl::InvalidArgumentError(text);
   }
@@ -53,7 +54,7 @@ void CudaHostMemory::Unregister(std::span<std::byte> chunk) {
     const absl::MutexLock lock(&mu_);
     chunks_.erase(chunk.data());
   }
-  // Ignored: it fails when the device is lost, and then nothing is locked for us any more.
+  // Ignored: the call fails when the device is lost, and then nothing is locked for us any more.
   CudaStatus("cudaHostUnregister", cudaHostUnregister(chunk.data())).IgnoreError();
 }
 
@@ -75,7 +76,7 @@ std::byte* CudaHostMemory::DeviceAddress(const void* host) const {
 
 void CudaHostMemory::UnpinAll() {
   for (const std::span<std::byte> range : ranges_.Ranges())
-    Unpin(range).IgnoreError();  // Is there.
+    Unpin(range).IgnoreError();  // Cannot fail: the range is registered.
 }
 
 }  // namespace kvtier

@@ -1,6 +1,6 @@
-// CudaHostMemory page-locks host memory for one GPU and knows the address under which
-// the GPU sees it. The two addresses need not be the same for memory that was registered,
-// so everything that runs on the device is given the device's.
+// CudaHostMemory page-locks host memory for one GPU and knows the address at which the GPU sees it.
+// For registered memory the two addresses may differ, so everything that runs on the device is
+// given the device's address.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_HOST_MEMORY_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_HOST_MEMORY_H_
 
@@ -17,23 +17,23 @@
 
 namespace kvtier {
 
-// Any thread.
+// Thread-safe.
 class CudaHostMemory {
  public:
   CudaHostMemory(const CudaContext& context, uint64_t chunk_bytes)
       : context_(context), ranges_(chunk_bytes) {}
 
-  // As Device::Pin() and Unpin(), but for the lost device.
+  // Does as Device::Pin() and Unpin(), except that it knows nothing of a lost device.
   absl::Status Pin(std::span<std::byte> host);
   absl::Status Unpin(std::span<std::byte> host);
-  // Without a call to CUDA, which would wait for what runs: the bytes stay page-locked until
-  // the process ends. Errors: as Unpin().
+  // Removes the range without a call to CUDA, which would wait for running work: the bytes stay
+  // page-locked until the process ends. Errors: as Unpin().
   absl::Status Leave(std::span<std::byte> host) { return ranges_.Remove(host); }
-  // As PinnedMemory::Check().
+  // Checks a run, as PinnedMemory::Check().
   absl::Status Check(std::span<const std::byte> run) const { return ranges_.Check(run); }
-  // REQUIRES: it is pinned.
+  // Returns the address at which the GPU sees `host`. REQUIRES: it is pinned.
   std::byte* DeviceAddress(const void* host) const;
-  // All there is. Waits for the copies that use it.
+  // Unpins all ranges. Waits for the copies that use them.
   void UnpinAll();
 
  private:
@@ -43,7 +43,7 @@ class CudaHostMemory {
   const CudaContext context_;
   PinnedMemory ranges_;
   mutable absl::Mutex mu_;
-  // Where a chunk begins for the host, and for the device.
+  // Start of each chunk: host address to device address.
   std::map<const std::byte*, std::byte*> chunks_ ABSL_GUARDED_BY(mu_);
 };
 

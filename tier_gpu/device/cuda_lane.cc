@@ -27,7 +27,7 @@ absl::Status CudaLane::CreateStream() {
   return absl::OkStatus();
 }
 
-// Ignored: they fail when the device is lost, and then all is gone already.
+// Ignores errors: these calls fail when the device is lost, and then everything is gone already.
 CudaLane::~CudaLane() {
   for (const Span& span : spans_) {
     if (span.begin != nullptr) (void)cudaEventDestroy(span.begin);
@@ -80,20 +80,21 @@ absl::Status CudaLane::Put(Operation* operation) {
   const CudaCommand& command = operation->commands[operation->fed];
   if (const absl::Status put = command.put(); !put.ok()) {
     KVT_RETURN_IF_ERROR(Failure());
-    // A wait for a word, or its write, cannot be left out: others go by the order.
+    // A wait for a word, or a write of one, cannot be skipped: other operations rely on the order.
     return operation->kind == Kind::kCopy ? Fail(operation, put) : put;
   }
   ++operation->fed;
   entries_ += command.entries;
   unmarked_ += command.entries;
-  // A mark in the lane's stream knows nothing of what was put ahead since it waited.
+  // A mark in the lane's stream does not cover entries that were put ahead since the lane last
+  // waited.
   if (command.where == CudaCommand::Where::kAhead) return absl::OkStatus();
   const bool all = operation->fed == operation->commands.size();
   return all || unmarked_ >= kMarkedEntries ? AddMark() : absl::OkStatus();
 }
 
 absl::Status CudaLane::Fail(Operation* operation, const absl::Status& status) {
-  // The mark comes behind what was put ahead of the lane, too, and not waited for.
+  // The mark must also come after entries that were put ahead and not yet waited for.
   if (operation->kind == Kind::kCopy && ahead_ != nullptr) {
     KVT_RETURN_IF_ERROR(CudaStatus("cudaEventRecord", cudaEventRecord(joined_, ahead_)));
     KVT_RETURN_IF_ERROR(
@@ -112,12 +113,12 @@ bool CudaLane::HasRoom() const {
   const size_t entries = operation.commands[operation.fed].entries;
   KVT_CHECK(entries <= kMaxCommandEntries);
   const bool room = entries_ + entries <= kMaxStreamEntries;
-  KVT_CHECK(room || !marks_.empty());  // As kMaxEntriesAhead says.
+  KVT_CHECK(room || !marks_.empty());  // kMaxEntriesAhead ensures it.
   return room;
 }
 
 absl::Status CudaLane::AddMark() {
-  // Its default flags make what the stream wrote before visible to who sees the word.
+  // The default flags make what the stream wrote before visible to a reader of the word.
   KVT_RETURN_IF_ERROR(driver_.Status(
       "cuStreamWriteValue64", driver_.write_word(stream_, options_.word_on_device, ++last_mark_,
                                                  CU_STREAM_WRITE_VALUE_DEFAULT)));
@@ -130,7 +131,7 @@ absl::Status CudaLane::AddMark() {
 bool CudaLane::HasNews() const {
   if (idle()) return false;
   if (fed_operations_ < operations_.size() && HasRoom()) return true;
-  // Looks only: Observe() acquires.
+  // Relaxed, as it only compares: Observe() acquires.
   return options_.word->load(std::memory_order_relaxed) > seen_mark_;
 }
 
@@ -189,7 +190,7 @@ bool CudaLane::Quiet() const {
 
 absl::Status CudaLane::Failure() const {
   const cudaError_t error = cudaStreamQuery(options_.stream ? options_.asked : stream_);
-  // Clears "not ready" too, or the next launch would report it.
+  // Clears "not ready" too; otherwise the next launch would report it.
   const absl::Status status = CudaStatus("cudaStreamQuery", error);
   return error == cudaErrorNotReady || IsOfCapture(error) ? absl::OkStatus() : status;
 }

@@ -12,7 +12,8 @@ absl::Status CudaLanes::Open() {
   void* on_device = nullptr;
   KVT_RETURN_IF_ERROR(
       CudaStatus("cudaHostGetDevicePointer", cudaHostGetDevicePointer(&on_device, words_, 0)));
-  // What is onboarded is waited for, what is offloaded is not. Greater is a lower number.
+  // Engines wait for onboards and not for offloads, so kernels of onboards get the greatest
+  // priority. The greatest has the lowest number.
   int least = 0;
   int greatest = 0;
   KVT_RETURN_IF_ERROR(CudaStatus("cudaDeviceGetStreamPriorityRange",
@@ -103,7 +104,7 @@ absl::Duration CudaLanes::ShortestSilence(absl::Time now) const {
 }
 
 bool CudaLanes::Quiet() const {
-  // After an error of CUDA's nothing runs any more, in any stream.
+  // After an error that CUDA repeats for every call, nothing runs any more in any stream.
   const CudaLane* const first = lanes_.front().get();
   if (first != nullptr && !first->Failure().ok()) return true;
   return std::ranges::all_of(lanes_, [](const auto& lane) { return !lane || lane->Quiet(); }) &&

@@ -1,5 +1,5 @@
-// CudaLanes are the lanes of one GPU, with what the two that copy need for their kernels,
-// and the words by which all of them tell what has ended.
+// CudaLanes are the lanes of one GPU, with what the two copying lanes need for their kernels, and
+// the words by which all lanes report ended operations.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_LANES_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_LANES_H_
 
@@ -19,44 +19,44 @@
 
 namespace kvtier {
 
-// One thread at a time. The context is entered by the caller of what calls CUDA, as with
-// CudaLane.
+// Called by one thread at a time. The caller enters the context before methods that call CUDA, as
+// with CudaLane.
 class CudaLanes {
  public:
   struct Options {
     bool kernels = false;
-    uint64_t largest_block = 0;                  // With kernels, as CudaBlocks has it.
-    std::optional<cudaStream_t> compute_stream;  // Somebody else's, as Lane::kCompute.
+    uint64_t largest_block = 0;                  // With kernels, as in CudaBlocks.
+    std::optional<cudaStream_t> compute_stream;  // Somebody else's stream, as Lane::kCompute.
   };
   CudaLanes(const CudaDriver& driver, const Options& options)
       : driver_(driver), options_(options) {}
-  // Once, ahead of all else. After an error only Quiet() and the destructor are left.
-  // Errors: CudaStatus()'s.
+  // Opens the lanes. Called once, before all else. After an error only Quiet() and the destructor
+  // may be called. Errors: CudaStatus()'s.
   absl::Status Open();
-  // REQUIRES: Quiet().
+  // REQUIRES: Quiet() is true.
   ~CudaLanes();
   CudaLanes(const CudaLanes&) = delete;
   CudaLanes& operator=(const CudaLanes&) = delete;
 
   CudaLane& of(Lane lane) { return *lanes_[static_cast<size_t>(lane)]; }
-  // Null without kernels, and for kCompute.
+  // Returns null without kernels, and for kCompute.
   CudaBlocks* blocks(Lane lane) { return blocks_[static_cast<size_t>(lane)].get(); }
 
-  // Of CudaLane, for all of them.
+  // These do as CudaLane's, for all lanes.
   bool HasNews() const;
   void Observe(absl::Time now);
   absl::Status Feed();
   size_t TakeEnded(std::span<Completion> ended);
   void Abandon(absl::Time now, const absl::Status& status);
   bool idle() const;
-  // Of the lanes that are not idle: the one in which nothing happened for the longest
-  // time, and the one in which something did last. Zero and infinite, all are idle.
+  // Return, among the lanes that are not idle, the longest and the shortest time since something
+  // happened in one. If all are idle: zero and infinite.
   absl::Duration LongestSilence(absl::Time now) const;
   absl::Duration ShortestSilence(absl::Time now) const;
-  // Nothing of ours runs any more, because all has ended or CUDA has.
+  // Returns whether nothing of ours runs any more, because all has ended or CUDA has failed.
   bool Quiet() const;
-  // Of any stream: an error ends all that the process runs on the GPU. Not asked of the
-  // engine's, where asking could disturb the capture of a graph.
+  // Returns the error of any stream: an error ends all work of the process on the GPU. The engine's
+  // stream is not asked, as that could disturb the capture of a graph.
   absl::Status Failure() const;
 
  private:

@@ -18,12 +18,12 @@
 namespace kvtier {
 namespace {
 
-// How long the end waits for marks that an engine's stream has not come to.
+// Time for which the destructor waits for marks that an engine's stream has not reached.
 constexpr absl::Duration kEndTimeout = absl::Seconds(1);
 constexpr absl::Duration kEndInterval = absl::Microseconds(50);
 
-// The words of marks, and the stream that waits for events and writes them. Marks keep it, so that
-// no stream of an engine's writes to memory that is not there.
+// MarkWords holds the words of marks, and the stream that waits for events and writes the words.
+// Marks share its ownership, so an engine's stream never writes to freed memory.
 class MarkWords {
  public:
   MarkWords(const CudaDriver& driver, const CudaContext& context)
@@ -48,7 +48,7 @@ class MarkWords {
                       cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, 0));
   }
 
-  // Returns a word of nobody else's, and the value that it is to reach.
+  // Returns a free word, and the value that it is to reach.
   absl::StatusOr<std::pair<size_t, uint64_t>> Take() ABSL_LOCKS_EXCLUDED(mu_) {
     const absl::MutexLock lock(&mu_);
     if (free_.empty()) {
@@ -58,8 +58,8 @@ class MarkWords {
     free_.pop_front();
     return std::pair(index, ++last_[index]);
   }
-  // A word that was not reached yet serves again last: its stream may still write it, and a mark
-  // that finds the old value there instead of its own is late and never early.
+  // Frees a word. A word that has not reached its value is reused last: its stream may still write
+  // it, and a mark that then finds the old value is late but never early.
   void GiveBack(size_t index) ABSL_LOCKS_EXCLUDED(mu_) {
     const absl::MutexLock lock(&mu_);
     if (page_->word(index)->load(std::memory_order_acquire) >= last_[index]) {
@@ -68,7 +68,7 @@ class MarkWords {
       free_.push_back(index);
     }
   }
-  // Nothing was put into a stream that would write the word.
+  // Undoes Take() for a word that no stream was told to write.
   void Unwritten(size_t index) ABSL_LOCKS_EXCLUDED(mu_) {
     const absl::MutexLock lock(&mu_);
     --last_[index];
@@ -91,7 +91,7 @@ class MarkWords {
   }
 
   const SignalWord* word(size_t index) const { return page_->word(index); }
-  // All marks that were taken were reached.
+  // Returns whether every mark that was taken was reached.
   bool Quiet() const ABSL_LOCKS_EXCLUDED(mu_) {
     const absl::MutexLock lock(&mu_);
     for (size_t i = 0; i < kSignalWords; ++i) {
@@ -101,12 +101,13 @@ class MarkWords {
   }
 
  private:
-  // A word would become part of the graph, and be written when that runs.
+  // Returns kFailedPrecondition if the stream captures a graph: a word would become part of the
+  // graph, and be written when the graph runs.
   static absl::Status CheckNoCapture(cudaStream_t stream) {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     const cudaError_t error = cudaStreamIsCapturing(stream, &capture);
     const absl::Status asked = CudaStatus("cudaStreamIsCapturing", error);
-    // Of the default stream, CUDA answers so while any stream captures that it waits for.
+    // For the default stream CUDA answers this while any stream captures for which it waits.
     if (!IsOfCapture(error) && capture == cudaStreamCaptureStatusNone) return asked;
     return absl::FailedPreconditionError(
         "outside streams: the stream captures a graph, which takes no words");
@@ -116,10 +117,11 @@ class MarkWords {
   const CudaContext context_;
   CudaHostMemory host_;
   std::unique_ptr<SignalPage> page_;
-  cudaStream_t stream_ = nullptr;  // Of marks of events.
+  cudaStream_t stream_ = nullptr;  // Stream of the marks of events.
   mutable absl::Mutex mu_;
   std::deque<size_t> free_ ABSL_GUARDED_BY(mu_);
-  std::array<uint64_t, kSignalWords> last_ ABSL_GUARDED_BY(mu_){};  // Value that was asked for.
+  // Value that was last requested.
+  std::array<uint64_t, kSignalWords> last_ ABSL_GUARDED_BY(mu_){};
 };
 
 class CudaOutsideStreams final : public OutsideStreams {
@@ -134,7 +136,7 @@ class CudaOutsideStreams final : public OutsideStreams {
       Log(LogLevel::kWarning,
           "outside streams: work of the engine's that was marked still runs; what its end is "
           "written to stays until the process ends");
-      // NOLINTNEXTLINE(bugprone-unused-return-value): they stay.
+      // NOLINTNEXTLINE(bugprone-unused-return-value): the words stay until the process ends.
       (void)std::make_unique<std::shared_ptr<MarkWords>>(words_).release();
       return;
     }
@@ -183,7 +185,7 @@ class CudaOutsideStreams final : public OutsideStreams {
   const CudaDriver driver_;
   const CudaContext context_;
   const std::shared_ptr<MarkWords> words_;
-  cudaStream_t records_ = nullptr;  // Of events.
+  cudaStream_t records_ = nullptr;  // Stream that records events.
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The OutsideStreams of a GPU. Built only where CUDA is (KVTIER_HAVE_CUDA), and links no driver.
+// Opens the OutsideStreams of a GPU. Built only where CUDA is (KVTIER_HAVE_CUDA), and links no
+// driver.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_OUTSIDE_STREAMS_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_OUTSIDE_STREAMS_H_
 
@@ -9,7 +10,7 @@
 
 namespace kvtier {
 
-// Opens them as OpenOutsideStreams() does.
+// Opens them, as OpenOutsideStreams() does.
 absl::StatusOr<std::unique_ptr<OutsideStreams>> OpenCudaOutsideStreams(int ordinal);
 
 }  // namespace kvtier

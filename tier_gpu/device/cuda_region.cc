@@ -25,7 +25,7 @@ CUmemAllocationProp PropertiesOn(CUdevice gpu) {
   return properties;
 }
 
-// Returns whether the error says of memory that it is not what its descriptor was said to be.
+// Returns whether the error says that the memory is not what its descriptor was said to be.
 bool IsOfTheDescriptor(CUresult error) {
   return error == CUDA_ERROR_INVALID_VALUE || error == CUDA_ERROR_INVALID_HANDLE ||
          error == CUDA_ERROR_OPERATING_SYSTEM || error == CUDA_ERROR_NOT_SUPPORTED ||
@@ -57,8 +57,8 @@ absl::StatusOr<std::unique_ptr<CudaRegion>> CudaRegion::Reserve(
   return region;
 }
 
-// Nothing can be done about a driver that fails to take memory back, and after a lost
-// device every call fails.
+// Ignores errors: nothing can be done about a driver that fails to free memory, and after a device
+// is lost every call fails.
 CudaRegion::~CudaRegion() {
   while (handles() > 0) Shrink();
   if (*abandoned_) return;
@@ -92,7 +92,7 @@ absl::Status CudaRegion::Grow() {
   absl::Status added =
       driver_.Status("cuMemExportToShareableHandle",
                      driver_.export_handle(&handle.descriptor, handle.memory, kDescriptor, 0));
-  // The driver does not promise that programs this process starts do not inherit it.
+  // The driver does not promise that started programs do not inherit the descriptor.
   if (added.ok()) (void)fcntl(handle.descriptor, F_SETFD, FD_CLOEXEC);
   if (added.ok()) added = Map(handle);
   if (added.ok()) return added;
@@ -111,7 +111,7 @@ absl::Status CudaRegion::GrowBy(int descriptor) {
     return errno == EBADF ? absl::InvalidArgumentError(text) : absl::ResourceExhaustedError(text);
   }
   const CudaScope scope(context_);
-  // The driver takes the number in the place of a pointer.
+  // The driver takes the descriptor number in place of a pointer.
   const auto number = static_cast<uintptr_t>(handle.descriptor);
   void* const as_pointer = reinterpret_cast<void*>(number);  // NOLINT(performance-no-int-to-ptr)
   absl::Status added =

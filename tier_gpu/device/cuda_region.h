@@ -1,11 +1,12 @@
-// CudaRegion is a DeviceRegion of a GPU: addresses reserved once, handles of memory made
-// by the driver's virtual memory calls (only those can be exported as a file descriptor)
-// and mapped one behind the other.
+// CudaRegion is a DeviceRegion of a GPU: addresses that are reserved once, and handles of memory
+// mapped one after another. It makes the handles with the driver's virtual memory calls, as only
+// such memory can be exported as a file descriptor.
 //
-// An imported region keeps a duplicate of every descriptor it was given, as one that made them.
+// An imported region keeps a duplicate of every descriptor it was given, as a region that made its
+// handles keeps its own.
 //
-// The driver unmaps memory under a copy that runs, whose addresses are then anybody's. So
-// a region of a device that gave up waiting for its copies stays mapped.
+// If memory is unmapped under a running copy, the driver may give its addresses to anybody. So a
+// region stays mapped if its device gave up waiting for copies.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_REGION_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_REGION_H_
 
@@ -22,19 +23,19 @@
 
 namespace kvtier {
 
-// Raised by a device that ended operations of which some may still run; for good.
+// Set by a device that ended operations of which some may still run; never cleared.
 using CopiesAbandoned = std::atomic<bool>;
 
 class CudaRegion final : public DeviceRegion {
  public:
-  // Without handles. Errors: kInvalidArgument, as CheckShape(), or a handle that is no
-  // multiple of what this GPU allocates by; kResourceExhausted, no addresses;
-  // kUnavailable, the driver's.
+  // Reserves the addresses, without handles. Errors: kInvalidArgument, as CheckShape(), or
+  // handle_bytes that are no multiple of this GPU's allocation granularity; kResourceExhausted, no
+  // addresses; kUnavailable, the driver's.
   static absl::StatusOr<std::unique_ptr<CudaRegion>> Reserve(
       const CudaDriver& driver, const CudaContext& context, const RegionShape& shape,
       std::shared_ptr<const CopiesAbandoned> abandoned);
-  // REQUIRES: nothing on the device uses it, or copies were abandoned: then mappings and
-  // memory stay until the process ends, also what Shrink() gives back.
+  // REQUIRES: nothing on the device uses the region, or copies were abandoned. In the latter case
+  // mappings and memory stay until the process ends, also memory that Shrink() removed.
   ~CudaRegion() override;
 
   const RegionShape& shape() const override { return shape_; }
@@ -54,10 +55,10 @@ class CudaRegion final : public DeviceRegion {
              std::shared_ptr<const CopiesAbandoned> abandoned)
       : driver_(driver), context_(context), shape_(shape), abandoned_(std::move(abandoned)) {}
   absl::Status CheckRoom() const;
-  // Returns what the call answered; kInvalidArgument where the memory is no handle of this shape. A
+  // Converts the result of a call; kInvalidArgument if the memory is no handle of this shape. A
   // driver finds that out in any of the calls that import, map and give access.
   absl::Status StatusOfHandle(const char* call, CUresult error) const;
-  // Maps the memory behind the last handle; the handle is ours on success only.
+  // Maps the memory after the last handle; takes ownership of the handle on success only.
   absl::Status Map(const Handle& handle);
   CUdeviceptr place(size_t handle) const { return start_ + handle * shape_.handle_bytes; }
 
@@ -65,7 +66,7 @@ class CudaRegion final : public DeviceRegion {
   const CudaContext context_;
   const RegionShape shape_;
   const std::shared_ptr<const CopiesAbandoned> abandoned_;
-  CUdeviceptr start_ = 0;  // Of max_handles * handle_bytes addresses.
+  CUdeviceptr start_ = 0;  // Start of max_handles * handle_bytes addresses.
   std::vector<Handle> handles_;
 };
 

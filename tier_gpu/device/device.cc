@@ -7,8 +7,8 @@
 namespace kvtier {
 namespace {
 
-// A payload travels with the status, so that who keeps the slots learns of it however many
-// calls away.
+// Payload of an abandoned status. It travels with the status, so a caller that keeps the slots
+// learns of it however many calls away.
 constexpr absl::string_view kAbandoned = "kvtier/abandoned";
 
 }  // namespace

@@ -1,11 +1,10 @@
-// Device is the accelerator seam (law 9): memory that another process can map by file
-// descriptor, lanes of ordered copies between it and host memory, of bytes or of blocks
-// that are encoded on the way, and words in shared memory by which lanes, compute and
-// processes wait for each other. Two forms:
-// EmulatedDevice (memfds and virtual time) and CudaDevice, compiled when CUDA is found
-// and opened when a GPU is there.
+// Device is the accelerator seam (law 9). It has memory that another process can map by file
+// descriptor; lanes of ordered copies between it and host memory, of bytes or of blocks that are
+// encoded on the way; and words in shared memory by which lanes, compute and processes wait for
+// each other. It has two forms: EmulatedDevice (memfds and virtual time), and CudaDevice, which is
+// compiled when CUDA is found and opened when a GPU is there.
 //
-// Nothing here waits for the device, but Drain(). What ended is learnt by polling.
+// Only Drain() waits for the device. Callers learn by polling what has ended.
 #ifndef KVTIER_TIER_GPU_DEVICE_DEVICE_H_
 #define KVTIER_TIER_GPU_DEVICE_DEVICE_H_
 
@@ -28,9 +27,9 @@
 
 namespace kvtier {
 
-// What runs in order on the device. Lanes are not ordered with each other, except by
-// signals. kCompute is where the engine's own kernels run: no copy of ours is ever on
-// it, but it signals and waits like the others.
+// Sequence of operations that run in order on the device. Only signals order lanes with each other.
+// kCompute is where the engine's own kernels run: we put no copy on it, but it signals and waits
+// like the others.
 enum class Lane : uint8_t { kOnboard, kOffload, kCompute };
 inline constexpr size_t kLanes = 3;
 
@@ -38,139 +37,142 @@ constexpr Lane LaneOf(CopyDirection direction) {
   return direction == CopyDirection::kHostToDevice ? Lane::kOnboard : Lane::kOffload;
 }
 
-// Operations of one lane that were submitted and whose end was not polled yet. A CUDA
-// stream that queues about 1,000 makes its caller wait, so a lane refuses before.
+// Maximum number of operations of one lane that were submitted and whose end was not yet polled. A
+// CUDA stream that queues about 1,000 entries makes its caller wait, so a lane refuses earlier.
 inline constexpr size_t kMaxLaneDepth = 64;
 
-// Names an operation: the sequence counts each lane's from 1.
+// Name of an operation: the sequence counts each lane's operations from 1.
 struct Ticket {
   Lane lane{};
   uint64_t sequence = 0;
   bool operator==(const Ticket&) const = default;
 };
 
-// Batch of copies that the copy engine makes as they are, with a descriptor for each segment.
+// Batch of copies that the copy engine makes unchanged, with a descriptor for each segment.
 struct CopyBatch {
   CopyDirection direction{};
   DeviceRegion* region = nullptr;
-  // Copied by Submit(). In no order among each other. REQUIRES: no destination
-  // overlaps another or a source.
+  // Segments, in no particular order. Submit() copies the list. REQUIRES: no destination overlaps
+  // another or a source.
   std::span<const CopySegment> segments;
 };
 
 struct Completion {
   Ticket ticket;
-  // kUnavailable: the operation failed; a destination is undefined. It touches nothing any
-  // more, unless IsAbandoned().
+  // kUnavailable: the operation failed, and the content of its destination is undefined. It touches
+  // nothing any more, unless IsAbandoned().
   absl::Status status;
-  // From the operation's turn in the lane to its end: from when all ahead of it has ended,
-  // and it was submitted. What of it ran before, beside what was ahead, is not in it, so
-  // that the times of batches one behind the other add up to the lane's.
+  // Duration of the operation's turn in the lane: from when it was submitted and everything before
+  // it had ended, until its end. Work that ran earlier, beside the operations before it, is not
+  // counted, so the times of consecutive batches add up to the lane's time.
   absl::Duration device;
 };
 
-// The end of an operation that a lost device gave up and that may run on for as long as the
-// process lives: whatever it reads or writes, slots included, must not be used for anything
-// else until then. `lost` is the device's state.
+// Returns the status of an operation that a lost device gave up and that may run on as long as the
+// process lives. Until the process ends, whatever the operation reads or writes, slots included,
+// must not be used for anything else. `lost` is the device's state.
 absl::Status Abandoned(const absl::Status& lost);
-// Whether a status, also one that was passed on, is such an end.
+// Returns whether a status, also one that was passed on, came from Abandoned().
 bool IsAbandoned(const absl::Status& status);
 
-// The check of every Device::Submit(). Errors: kInvalidArgument: more than
-// kMaxCopySegments, or a segment that is empty, leaves the region or crosses the border of two of
-// its handles.
+// Checks segments, on behalf of every Device::Submit(). Errors: kInvalidArgument: more than
+// kMaxCopySegments, or a segment that is empty, leaves the region or crosses the border between two
+// of its handles.
 absl::Status CheckSegments(const DeviceRegion& region, std::span<const CopySegment> segments);
 
 class Device {
  public:
   virtual ~Device() = default;
-  // "emulated" or the GPU's name.
+  // Returns "emulated" or the GPU's name.
   virtual const std::string& name() const = 0;
-  // UUID of the GPU; an emulated device has its own, the same in every process.
+  // Returns the UUID of the GPU. An emulated device has its own, the same in every process.
   virtual DeviceUuid uuid() const = 0;
-  // NUMA node whose memory is nearest to the device; nullopt: it has none, or nobody says.
+  // Returns the NUMA node whose memory is nearest to the device; nullopt: there is none, or it is
+  // unknown.
   virtual std::optional<int> numa_node() const = 0;
-  // It runs kernels, and so takes SubmitBlocks().
+  // Returns whether the device runs kernels, and so takes SubmitBlocks().
   virtual bool has_kernels() const = 0;
-  // Not OK: the device is lost, and why. For good: every operation ends with
-  // kUnavailable (one that may still run, as IsAbandoned()), regions keep their bytes while
-  // the driver does, and host and disk tiers serve on. Any thread, like all of this group.
+  // Returns an error that says why, if the device is lost. It stays lost: every operation ends with
+  // kUnavailable (one that may still run, as IsAbandoned()), regions keep their bytes as long as
+  // the driver does, and host and disk tiers go on serving. Callable on any thread, like all of
+  // this group.
   virtual absl::Status state() const = 0;
-  // Memory of the device, `handles` of the shape's to begin with. Errors:
+  // Allocates memory of the device, at first `handles` handles of the shape. Errors:
   // kResourceExhausted, no memory; kUnavailable, the device is lost.
   virtual absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(const RegionShape& shape,
                                                                      size_t handles) = 0;
-  // The memory of another process's region, by duplicates of its descriptors, in their
-  // order; `of` is the device that the region is on. Errors: kFailedPrecondition, that is another
-  // GPU, which this process knows by another ordinal; kInvalidArgument, a descriptor that is no
-  // handle of this shape;
+  // Maps the memory of another process's region, by duplicates of its descriptors, in their order.
+  // `of` is the device of that region. Errors: kFailedPrecondition, `of` is another GPU, which this
+  // process knows by another ordinal; kInvalidArgument, a descriptor is no handle of this shape;
   // kUnavailable, the device is lost or cannot map them.
   virtual absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportRegion(
       const RegionShape& shape, std::span<const int> descriptors, const DeviceUuid& of) = 0;
-  // Memory of this device that the caller owns: an engine's tensors, by the addresses that
-  // the device sees (emulated: the process's own). REQUIRES: it stays until the region is
-  // gone. Errors: kInvalidArgument, naming the range: as AdoptedRegion::Of(), or not wholly
-  // memory of this device; kUnavailable, the device is lost.
+  // Makes a region of device memory that the caller owns, such as an engine's tensors, given by the
+  // addresses that the device sees (emulated: the process's own). REQUIRES: the memory stays until
+  // the region is gone. Errors: kInvalidArgument, naming the range: as AdoptedRegion::Of(), or the
+  // range is not wholly memory of this device; kUnavailable, the device is lost.
   virtual absl::StatusOr<std::unique_ptr<DeviceRegion>> AdoptRegion(
       std::span<const std::span<std::byte>> ranges) = 0;
-  // Makes host memory fit for copies (page-locked), in chunks of kPinChunkBytes, all or
-  // none; no segment may cross the border of two. REQUIRES: it stays mapped until
-  // Unpin() or the device's end. Errors: kResourceExhausted; kInvalidArgument, empty
-  // or overlapping what is pinned; kUnavailable, the device is lost.
+  // Page-locks host memory for copies, in chunks of kPinChunkBytes, all or none. No segment may
+  // cross the border between two chunks. REQUIRES: it stays mapped until Unpin() or the device's
+  // end. Errors: kResourceExhausted; kInvalidArgument, empty or overlapping pinned memory;
+  // kUnavailable, the device is lost.
   virtual absl::Status Pin(std::span<std::byte> host) = 0;
-  // REQUIRES: no copy uses it. Errors: kNotFound, not what was given to Pin().
+  // Undoes Pin(). REQUIRES: no copy uses the memory. Errors: kNotFound, the range was not given to
+  // Pin().
   virtual absl::Status Unpin(std::span<std::byte> host) = 0;
 
-  // The lanes, one thread at a time. Each call puts one operation at the end of a lane
-  // and returns at once. Errors of all five: kResourceExhausted, the lane is full
-  // (poll, then retry); kUnavailable, the device is lost; kFailedPrecondition, the lane is
-  // an engine's stream that captures a graph.
+  // The methods below use the lanes and are called by one thread at a time. Each of the first four
+  // appends one operation to a lane and returns at once. Errors of these four: kResourceExhausted,
+  // the lane is full (poll, then retry); kUnavailable, the device is lost; kFailedPrecondition, the
+  // lane is an engine's stream that captures a graph.
 
-  // Copies every segment. Sources are read while the batch runs, not when it is
-  // submitted. Errors also: kInvalidArgument, as CheckSegments(), or host memory that
-  // is not pinned, or not in one chunk.
-  // REQUIRES: the host memory stays until the batch has ended, and the region is this
-  // device's.
+  // Copies every segment. Sources are read while the batch runs, not when it is submitted.
+  // REQUIRES: the host memory stays until the batch has ended, and the region is this device's.
+  // Errors: also kInvalidArgument, as CheckSegments(), or host memory that is not pinned, or not
+  // within one chunk.
   virtual absl::StatusOr<Ticket> Submit(const CopyBatch& batch) = 0;
-  // Moves every block between the rows of the engine and its stored form, and writes the
-  // outcomes; all of them are there, and no later word of the lane's is written before,
-  // when the batch has ended. Sources are read while it runs. An encoding that is none
-  // fails its block and not the batch. Errors also: kInvalidArgument, as CheckBlocks(),
-  // or host memory or outcomes that are not pinned, or not in one chunk, or a device that
-  // was opened without kernels or for smaller blocks. REQUIRES: as Submit(), of the
-  // outcomes too.
+  // Moves every block between the engine's rows and its stored form, and writes the outcomes. When
+  // the batch has ended all outcomes are written, and no later word of the lane is written earlier.
+  // Sources are read while the batch runs. An invalid encoding fails its block and not the batch.
+  // REQUIRES: as Submit(), also for the outcomes.
+  // Errors: also kInvalidArgument, as CheckBlocks(), or host memory or outcomes that are not
+  // pinned, or not within one chunk, or a device that was opened without kernels or for smaller
+  // blocks.
   virtual absl::StatusOr<Ticket> SubmitBlocks(const BlockBatch& batch) = 0;
-  // Writes the word when everything ahead in the lane has ended; whoever sees the value
-  // sees what the lane wrote before. Not written, and ends with kUnavailable, if
-  // something ahead in the lane failed whose end was not polled when this was called.
+  // Writes the word when everything before it in the lane has ended; a reader that sees the value
+  // also sees what the lane wrote before. The word is not written, and the operation ends with
+  // kUnavailable, if an earlier operation of the lane failed and its end was not yet polled at this
+  // call.
   virtual absl::StatusOr<Ticket> Signal(Lane lane, SignalWord* word, uint64_t value) = 0;
-  // The lane goes on when the word is `value` or more, and then sees what whoever wrote
-  // it wrote before. A word whose writer died must be released (SignalPage), or the
-  // lane never goes on. REQUIRES of both: the word is of a page that is pinned.
+  // Makes the lane wait until the word is `value` or more; it then also sees what the writer of the
+  // word wrote before. A word whose writer died must be released (SignalPage), or the lane waits
+  // for ever. REQUIRES, also for Signal(): the word is in a page that is pinned.
   virtual absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) = 0;
-  // The operation, and all ahead of it in its lane, needs no more calls of this process:
-  // what waits for it on the device waits for the device alone. Before, only Poll() lets
-  // it go on. Emulated: true at once, though all of its lanes need polls.
+  // Returns whether the operation, and everything before it in its lane, needs no more calls of
+  // this process, so that a wait for it on the device depends on the device alone. Until then it
+  // advances only with Poll(). Emulated: always true, although all emulated lanes need polls.
   virtual bool HandedOver(const Ticket& ticket) const = 0;
 
-  // The same from the host, without a lane, on any thread: Raise() is seen after what
-  // this process wrote before; Reached() is true when the word is `value` or more, and
-  // what its writer wrote before is seen.
+  // Signal and wait from the host, without a lane, on any thread. A reader that sees the value of
+  // Raise() sees what this process wrote before. Reached() returns true when the word is `value` or
+  // more, and what its writer wrote before is then visible.
   virtual void Raise(SignalWord* word, uint64_t value) = 0;
   virtual bool Reached(const SignalWord& word, uint64_t value) = 0;
 
-  // Fills `ended` with what has ended since, each operation once, in the order of its
-  // lane; returns how many. Their places in the lanes are free again. Lanes go on only
-  // while somebody polls; `ended` may be empty.
+  // Fills `ended` with operations that have ended, each once, in the order of its lane, and returns
+  // how many. Their places in the lanes are free again. Lanes advance only while somebody polls.
+  // `ended` may be empty.
   virtual size_t Poll(std::span<Completion> ended) = 0;
-  // When it is worth polling again, as far as is known; InfiniteFuture, nothing runs.
+  // Returns when the next poll is useful, as far as is known; InfiniteFuture: nothing runs.
   virtual absl::Time next_poll() const = 0;
-  // Waits until all that was submitted has ended; Poll() still tells how. Errors:
+  // Waits until everything that was submitted has ended; Poll() still reports the ends. Errors:
   // kDeadlineExceeded, something still runs; kUnavailable, the device is lost.
   virtual absl::Status Drain(absl::Duration timeout) = 0;
 };
 
-// The check of every ImportRegion(). Errors: kFailedPrecondition, `of` is another device.
+// Checks `of`, on behalf of every ImportRegion(). Errors: kFailedPrecondition, `of` is another
+// device.
 absl::Status CheckImport(const Device& device, const DeviceUuid& of);
 
 }  // namespace kvtier

@@ -1,7 +1,6 @@
-// DeviceRegion is memory on a device that several processes can map: a range of
-// addresses, filled from its start by handles of one size. Each handle is exported as a
-// file descriptor of its own, so that a region grows and shrinks by whole handles while
-// it is shared.
+// DeviceRegion is memory on a device that several processes can map: a range of addresses, filled
+// from its start by handles of one size. Each handle is exported as a file descriptor of its own,
+// so a region can grow and shrink by whole handles while it is shared.
 #ifndef KVTIER_TIER_GPU_DEVICE_DEVICE_REGION_H_
 #define KVTIER_TIER_GPU_DEVICE_DEVICE_REGION_H_
 
@@ -14,42 +13,43 @@
 namespace kvtier {
 
 struct RegionShape {
-  uint64_t handle_bytes = 0;  // A multiple of kRegionGranularity.
-  size_t max_handles = 1;     // Addresses for so many are reserved at once.
+  uint64_t handle_bytes = 0;  // Multiple of kRegionGranularity.
+  size_t max_handles = 1;     // Number of handles for which addresses are reserved at once.
   bool operator==(const RegionShape&) const = default;
 };
 
-// What the driver allocates by, on all GPUs of today.
+// Allocation granularity of the driver, on all current GPUs.
 inline constexpr uint64_t kRegionGranularity = uint64_t{2} << 20;
-// Handles of one region: all of their descriptors fit into one message (SCM_MAX_FD).
+// Maximum number of handles of one region: all of their descriptors fit into one message
+// (SCM_MAX_FD).
 inline constexpr size_t kMaxRegionHandles = 253;
 
-// Errors: kInvalidArgument, naming the field and the value.
+// Checks the shape. Errors: kInvalidArgument, naming the field and the value.
 absl::Status CheckShape(const RegionShape& shape);
 
-// The memory of a handle lives until every descriptor and mapping of it, in any
-// process, is gone. One thread at a time.
+// DeviceRegion owns mappings of its handles. The memory of a handle lives until every descriptor
+// and mapping of it, in any process, is gone. Used by one thread at a time.
 class DeviceRegion {
  public:
   virtual ~DeviceRegion() = default;
   virtual const RegionShape& shape() const = 0;
   virtual size_t handles() const = 0;
-  // Of handle `handle` < handles(), to be given to another process by SCM_RIGHTS; owned
-  // by the region. Of adopted memory: -1, it is not ours to give.
+  // Returns the descriptor of handle `handle` < handles(), which may be sent to another process by
+  // SCM_RIGHTS; the region owns it. Returns -1 for adopted memory, which is not ours to share.
   virtual int descriptor(size_t handle) const = 0;
-  // Where the region begins in this process, as the device sees it.
+  // Returns the region's first address in this process, as the device sees it.
   virtual std::byte* address() const = 0;
-  // One more handle at the end: new memory, or, in an imported region, the memory that
-  // a duplicate of `descriptor` names. Errors: kResourceExhausted, no memory, or the
-  // shape has no more handles; kInvalidArgument and kUnavailable, as
-  // Device::ImportRegion(); kFailedPrecondition, the memory was adopted. An error changes
-  // nothing.
+  // Grow() and GrowBy() add one handle at the end: new memory or, in an imported region, the memory
+  // that a duplicate of `descriptor` names. Errors: kResourceExhausted, no memory, or the shape has
+  // no more handles; kInvalidArgument and kUnavailable, as Device::ImportRegion();
+  // kFailedPrecondition, the memory was adopted. An error changes nothing.
   virtual absl::Status Grow() = 0;
   virtual absl::Status GrowBy(int descriptor) = 0;
-  // Gives the last handle back. REQUIRES: there is one, nothing on the device uses it any
-  // more, and the memory was not adopted.
+  // Frees the last handle. REQUIRES: there is one, nothing on the device uses it any more, and the
+  // memory was not adopted.
   virtual void Shrink() = 0;
-  // Whether these bytes are the region's to copy: in adopted memory, inside one range.
+  // Returns whether these bytes belong to the region; in adopted memory, whether they lie inside
+  // one range.
   virtual bool Holds(uint64_t offset, uint64_t length) const {
     return length <= bytes() && offset <= bytes() - length;
   }

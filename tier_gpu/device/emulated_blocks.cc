@@ -25,8 +25,8 @@ EmulatedBlocks::EmulatedBlocks(const BlockBatch& batch)
 CopyShape EmulatedBlocks::shape() const {
   const uint64_t stored = blocks_.size() * batch_.block_bytes;
   const uint64_t raw = blocks_.size() * geometry_.raw_bytes();
-  // Rows are read and written; a codec reads or writes them once more, and its encoding;
-  // where the sum is not of the rows' own pass, what is stored is read for it.
+  // Rows are read and written. A codec reads or writes them once more, and its encoding. Where the
+  // sum is not taken during the rows' own pass, the stored bytes are read for it.
   uint64_t kernel_bytes = 2 * raw;
   if (batch_.codec != Codec::kRaw) kernel_bytes += raw + stored;
   const bool fused = batch_.codec == Codec::kRaw && moves_.pieces.size() == 1;
@@ -81,7 +81,7 @@ void EmulatedBlocks::Offload(size_t index) const {
     outcome = {.bytes = raw.size(), .codec = Codec::kRaw};
     return Sum(index);
   }
-  // Zero, as what an encoding leaves of it has to be.
+  // Zeroed, as bytes after the end of an encoding must be zero.
   std::vector<std::byte> encoded(MaxEncodedBytes(geometry_.shape));
   const kernels::CodecBlock block = {.source = raw.data(),
                                      .source_bytes = raw.size(),
@@ -98,7 +98,7 @@ void EmulatedBlocks::Offload(size_t index) const {
 
 void EmulatedBlocks::Onboard(size_t index) const {
   kernels::CodecOutcome& outcome = batch_.outcomes->codecs[index];
-  // A copy: the codecs want it at a multiple of 16.
+  // Copied, because the codecs need it at a multiple of 16.
   std::vector<std::byte> stored(host(index).begin(), host(index).end());
   if (batch_.codec == Codec::kRaw) {
     outcome = {.bytes = stored.size(), .codec = Codec::kRaw};

@@ -1,5 +1,5 @@
-// EmulatedBlocks does to the blocks of a batch what a GPU's kernels and its copy engine
-// do, with the kernels' host forms. It knows no time and no lane.
+// EmulatedBlocks does to the blocks of a batch what a GPU's kernels and its copy engine do, with
+// the host forms of the kernels. It knows no time and no lane.
 #ifndef KVTIER_TIER_GPU_DEVICE_EMULATED_BLOCKS_H_
 #define KVTIER_TIER_GPU_DEVICE_EMULATED_BLOCKS_H_
 
@@ -14,18 +14,20 @@
 
 namespace kvtier {
 
-// Immutable; of the batch it keeps copies, and not the memory that it moves.
+// EmulatedBlocks is immutable. It keeps copies of the batch's lists, and does not own the memory
+// that it moves.
 class EmulatedBlocks {
  public:
-  // REQUIRES: CheckBlocks() was OK.
+  // Copies the batch. REQUIRES: CheckBlocks() was OK.
   explicit EmulatedBlocks(const BlockBatch& batch);
 
   size_t size() const { return blocks_.size(); }
-  // For the link model: what crosses the link, and what kernels read and write.
+  // Returns the bytes that cross the link and the bytes that kernels read and write, for the link
+  // model.
   CopyShape shape() const;
   // Moves block `index` and writes its outcome.
   void Move(size_t index) const;
-  // What Move() reads and writes of it, outcomes apart.
+  // Calls `visit` for the device memory that Move() reads or writes, except outcomes.
   void VisitDevice(size_t index,
                    absl::FunctionRef<void(std::span<const std::byte> run)> visit) const;
   std::span<std::byte> host(size_t index) const {
@@ -41,7 +43,7 @@ class EmulatedBlocks {
   const BlockGeometry geometry_;
   const std::vector<BlockTransfer> blocks_;
   const RowMoves moves_;
-  BlockBatch batch_;  // Its pointers are to the two above.
+  BlockBatch batch_;  // Its pointers point to the two above.
 };
 
 }  // namespace kvtier

@@ -15,7 +15,7 @@ namespace {
 
 using Access = AccessChecker::Access;
 
-// How often Drain() looks at words that another process may write.
+// Interval at which Drain() reads words that another process may write.
 constexpr absl::Duration kDrainInterval = absl::Microseconds(50);
 
 Lane OtherWay(Lane lane) { return lane == Lane::kOnboard ? Lane::kOffload : Lane::kOnboard; }
@@ -91,7 +91,7 @@ absl::Status EmulatedDevice::Unpin(std::span<std::byte> host) {
 }
 
 absl::Status EmulatedDevice::CheckOpen(Lane lane) {
-  Advance();  // In which the device may be lost.
+  Advance();  // The device may be lost in this call.
   KVT_RETURN_IF_ERROR(state());
   if (!track(lane).lane.full()) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -159,7 +159,7 @@ EmulatedOperation EmulatedDevice::NewCopy(const CopyShape& shape) {
     const Lane lane = LaneOf(shape.direction);
     CopyShape beside = shape;
     beside.duplex = track(OtherWay(lane)).lane.busy();
-    // What can run beside what is ahead of it has done so since the submission.
+    // Work that can overlap with earlier batches has run since the submission.
     const absl::Time end = options_.link.Advance(beside, self->submitted, &track(lane).pipeline);
     self->run = end - self->began;
   };
@@ -182,7 +182,7 @@ void EmulatedDevice::AddMoves(const CopyBatch& batch, EmulatedOperation* operati
     };
     operation->steps.push_back({.at = MomentOfRun(), .act = act});
   }
-  // Otherwise all of them move at one moment, in their order.
+  // Without a seed all of them move at one moment, in their order.
   if (options_.seed) std::ranges::sort(operation->steps, {}, &EmulatedStep::at);
 }
 
@@ -212,7 +212,7 @@ absl::StatusOr<Ticket> EmulatedDevice::Signal(Lane lane, SignalWord* word, uint6
   KVT_RETURN_IF_ERROR(CheckOpen(lane));
   EmulatedOperation operation = NewOperation(lane);
   Track& signalling = track(lane);
-  // The first thing it does, so that a failure can still change how it ends.
+  // Runs first in the operation, so that a failure can still change how it ends.
   operation.begin = [this, &signalling, word, value, known = signalling.lane.reported_failures(),
                      first = std::move(operation.begin)](EmulatedOperation* self) {
     if (first) first(self);
@@ -262,7 +262,7 @@ void EmulatedDevice::Advance() {
     absl::Time next = NextEvent();
     if (next > now) {
       if (now_ >= now) return;
-      // A word that another process raised since is seen now.
+      // Sees a word that another process raised since.
       now_ = now;
       continue;
     }

@@ -1,10 +1,10 @@
-// EmulatedDevice is a Device without a GPU. Its memory is real and shared for real
-// (memfds); its lanes run in virtual time, by a clock and a model of the link: what is
-// due is done when the device is polled. Batches of one lane overlap as the model has it
-// (LinkModel::Advance); a batch moves its bytes in its own turn, when all that is ahead of
-// it has ended. Everything that the API leaves open is used against the caller: a copy
-// reads its source somewhere in its turn, a seed shuffles the segments of a batch, and a
-// checker finds accesses that nothing orders. It has no faults; a derived class may add them.
+// EmulatedDevice is a Device without a GPU. Its memory is real and really shared (memfds). Its
+// lanes run in virtual time, by a clock and a model of the link: events that are due happen when
+// the device is polled. Batches of one lane overlap as the model says (LinkModel::Advance); a batch
+// moves its bytes in its own turn, when everything before it has ended. Behaviour that the API
+// leaves open is chosen against the caller: a copy reads its source somewhere in its turn, a seed
+// shuffles the segments of a batch, and a checker finds accesses that nothing orders. It has no
+// faults; a derived class may add them.
 #ifndef KVTIER_TIER_GPU_DEVICE_EMULATED_DEVICE_H_
 #define KVTIER_TIER_GPU_DEVICE_EMULATED_DEVICE_H_
 
@@ -35,25 +35,25 @@ class EmulatedDevice : public Device {
  public:
   struct Options {
     LinkModel link = LinkModel::Pcie5();
-    // nullopt: a batch moves in its order, half-way through its run. Otherwise each
-    // segment or block at a random moment of the run.
+    // Seed of the order of moves. nullopt: a batch moves in its order, half-way through its run.
+    // Otherwise each segment or block moves at a random moment of the run.
     std::optional<uint64_t> seed;
     uint64_t pin_chunk_bytes = kPinChunkBytes;
-    bool kernels = true;  // As CudaOptions has them.
-    // Not owned. Several devices may share one: then they are the lanes of several
-    // processes on one GPU.
+    bool kernels = true;  // Same meaning as in CudaOptions.
+    // Borrowed. Several devices may share one checker; they are then the lanes of several processes
+    // on one GPU.
     AccessChecker* checker = nullptr;
-    std::string process = "agent";  // In the checker's words.
-    // Tells emulated devices apart, by their UUIDs: the same in every process.
+    std::string process = "agent";  // Name of the process in the checker's reports.
+    // Number that tells emulated devices apart, by their UUIDs; the same in every process.
     uint8_t ordinal = 0;
-    std::optional<int> numa_node{};  // Answer of Device::numa_node().
-    // How Drain() waits. The default sleeps.
+    std::optional<int> numa_node{};  // Result of Device::numa_node().
+    // Function with which Drain() waits. The default sleeps.
     std::function<void(absl::Time until)> wait;
   };
 
-  // `clock` is not owned.
+  // Does not own `clock`.
   EmulatedDevice(const Clock* clock, const Options& options);
-  // REQUIRES: its regions are gone. What has not ended does not happen any more.
+  // Drops operations that have not ended: they never happen. REQUIRES: its regions are destroyed.
   ~EmulatedDevice() override;
 
   const std::string& name() const override { return name_; }
@@ -81,8 +81,8 @@ class EmulatedDevice : public Device {
   absl::Time next_poll() const override;
   absl::Status Drain(absl::Duration timeout) override;
 
-  // The process itself before the checker, for what orders it with others. REQUIRES: there
-  // is a checker.
+  // Returns the timeline of the process itself in the checker, for events that order it with
+  // others. REQUIRES: there is a checker.
   AccessChecker::Timeline host_timeline() const { return host_; }
 
  protected:
@@ -96,11 +96,11 @@ class EmulatedDevice : public Device {
   Track& track(Lane lane) { return tracks_[static_cast<size_t>(lane)]; }
   std::span<Track> tracks() { return tracks_; }
   AccessChecker* checker() const { return checker_; }
-  // Returns how far the lanes have come.
+  // Returns the virtual time that the lanes have reached.
   absl::Time now() const { return now_; }
   // Runs all events up to the clock's time, in the order of their times.
   void Advance();
-  // Advances, and says whether the lane takes an operation. Errors: as Signal().
+  // Advances, and checks that the lane takes an operation. Errors: as Signal().
   absl::Status CheckOpen(Lane lane);
   // Makes an operation without steps, submitted now.
   EmulatedOperation NewOperation(Lane lane);
@@ -113,7 +113,7 @@ class EmulatedDevice : public Device {
 
  private:
   absl::Status CheckBatch(const CopyBatch& batch) const;
-  // Without its steps: of this shape, in its lane.
+  // Makes a copy of this shape for its lane, without its steps.
   EmulatedOperation NewCopy(const CopyShape& shape);
   void AddMoves(const CopyBatch& batch, EmulatedOperation* operation);
   void AddBlocks(CopyDirection direction, const std::shared_ptr<const EmulatedBlocks>& blocks,
@@ -131,7 +131,8 @@ class EmulatedDevice : public Device {
                                     Track(Lane::kCompute)};
   std::mt19937_64 random_;
   absl::Time now_;
-  std::array<std::deque<AccessChecker::VectorClock>, kLanes> end_clocks_;  // Not polled yet.
+  // Clocks at the ends of operations that were not yet polled.
+  std::array<std::deque<AccessChecker::VectorClock>, kLanes> end_clocks_;
 };
 
 }  // namespace kvtier

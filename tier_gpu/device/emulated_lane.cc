@@ -16,7 +16,7 @@ Ticket EmulatedLane::Add(EmulatedOperation operation) {
 absl::Time EmulatedLane::NextEvent(absl::Time now) const {
   if (operations_.empty()) return absl::InfiniteFuture();
   const EmulatedOperation& front = operations_.front();
-  // A stall holds back what has not begun.
+  // A stall holds back an operation that has not begun.
   if (!begun_) {
     return stalled_ ? absl::InfiniteFuture() : std::max(front.submitted, free_at_);
   }
@@ -30,7 +30,7 @@ void EmulatedLane::RunEvent(absl::Time now) {
   if (!begun_) return Begin(std::max(front.submitted, free_at_));
   if (front.ready) return End(now);
   if (next_step_ < front.steps.size()) {
-    // Taken out of the lane: the step may abandon it.
+    // The step is taken out of the lane first, as it may abandon the lane.
     const std::function<void()> act = std::move(front.steps[next_step_++].act);
     return act();
   }

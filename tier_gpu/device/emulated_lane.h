@@ -1,6 +1,6 @@
-// EmulatedLane is one timeline of an emulated device: operations in order, each with
-// the moments at which it does something. It knows no other lane; EmulatedDevice runs
-// the lanes' events in the order of their times.
+// EmulatedLane is one timeline of an emulated device: operations in order, each with the moments at
+// which it does something. It knows no other lane; EmulatedDevice runs the events of all lanes in
+// the order of their times.
 #ifndef KVTIER_TIER_GPU_DEVICE_EMULATED_LANE_H_
 #define KVTIER_TIER_GPU_DEVICE_EMULATED_LANE_H_
 
@@ -18,23 +18,23 @@
 
 namespace kvtier {
 
-// What an operation does at one moment of its run.
+// Action of an operation at one moment of its run.
 struct EmulatedStep {
-  double at = 0;  // 0..1.
+  double at = 0;  // Moment in the run, 0..1.
   std::function<void()> act;
 };
 
 struct EmulatedOperation {
   absl::Time submitted;
-  absl::Time began;                 // Its turn; known when `begin` is called.
-  absl::Duration run;               // Of its turn, if it waits for no word.
+  absl::Time began;                 // Start of its turn; set when `begin` is called.
+  absl::Duration run;               // Length of its turn, unless it waits for a word.
   std::vector<EmulatedStep> steps;  // By rising `at`.
-  // An operation that waits: it ends when this is true, whatever `run` is.
+  // For an operation that waits: it ends when this returns true, whatever `run` is.
   std::function<bool()> ready;
-  // When its turn comes, and it may still be changed; may be null.
+  // Called when its turn comes, and may still change the operation; may be null.
   std::function<void(EmulatedOperation*)> begin;
-  std::function<void()> end;  // May be null.
-  absl::Status status;        // How it will end.
+  std::function<void()> end;  // Called at its end; may be null.
+  absl::Status status;        // Status with which it will end.
 };
 
 class EmulatedLane {
@@ -44,26 +44,27 @@ class EmulatedLane {
   Lane lane() const { return lane_; }
   bool full() const { return operations_.size() + ended_.size() >= kMaxLaneDepth; }
   bool idle() const { return operations_.empty(); }
-  // Something runs or could; not idle, nor behind an operation that waits, nor stalled.
+  // Returns whether something runs or could run: the lane is not idle, not stalled, and its first
+  // operation does not wait.
   bool busy() const { return !operations_.empty() && !stalled_ && !operations_.front().ready; }
-  // REQUIRES: not full.
+  // Appends an operation. REQUIRES: not full.
   Ticket Add(EmulatedOperation operation);
 
-  // When something happens next, if nothing is added; `now` for a word that is ready.
+  // Returns when the next event happens if nothing is added; `now` for a wait whose word is ready.
   absl::Time NextEvent(absl::Time now) const;
-  // Does it. REQUIRES: it is not in the infinite future.
+  // Runs the next event. REQUIRES: NextEvent() is not in the infinite future.
   void RunEvent(absl::Time now);
-  // Hands out what has ended; false: nothing has.
+  // Hands out one operation that has ended; returns false if none has.
   bool TakeEnded(Completion* completion);
-  // Operations that failed; and of those, the ones that were handed out.
+  // Return how many operations failed, and how many of those were handed out.
   uint64_t failures() const { return failures_; }
   uint64_t reported_failures() const { return reported_failures_; }
 
   void Stall() { stalled_ = true; }
-  // False: it was not stalled.
+  // Ends a stall. Returns false if the lane was not stalled.
   bool Resume(absl::Time now);
-  // Everything that has not ended ends with `status` now. Returns what is left of each
-  // operation: the steps that it did not do, and `begin` if its turn had not come.
+  // Ends everything that has not ended, with `status`, now. Returns what is left of each operation:
+  // the steps that it did not run, and `begin` if its turn had not come.
   std::vector<EmulatedOperation> Abandon(absl::Time now, const absl::Status& status);
 
  private:
@@ -78,9 +79,9 @@ class EmulatedLane {
   std::deque<EmulatedOperation> operations_;
   std::deque<Completion> ended_;
   bool stalled_ = false;
-  bool begun_ = false;  // The front one.
+  bool begun_ = false;  // Whether the first operation has begun.
   size_t next_step_ = 0;
-  absl::Time free_at_ = absl::InfinitePast();  // The end of the one before.
+  absl::Time free_at_ = absl::InfinitePast();  // End of the previous operation.
 };
 
 }  // namespace kvtier

@@ -72,7 +72,7 @@ void EmulatedRegion::Shrink() {
   KVT_CHECK(handles() > 0);
   const std::span<std::byte> place = memory(handles() - 1);
   if (checker_ != nullptr) checker_->RemoveMapping(place);
-  // Back to addresses without memory, in one step: no other mapping can come between.
+  // Replaces the memory by unbacked addresses in one call, so no other mapping can come between.
   KVT_CHECK(mmap(place.data(), place.size(), PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED);
   close(descriptors_.back());

@@ -1,6 +1,6 @@
-// EmulatedRegion is a DeviceRegion without a GPU: every handle is a memfd, sealed so
-// that nobody can cut it off. Sharing it with another process is real. A handle's
-// memory is taken page by page as it is first written.
+// EmulatedRegion is a DeviceRegion without a GPU: every handle is a memfd, sealed so that nobody
+// can truncate it. Sharing it with another process is real. A handle takes its memory page by page
+// as it is first written.
 #ifndef KVTIER_TIER_GPU_DEVICE_EMULATED_REGION_H_
 #define KVTIER_TIER_GPU_DEVICE_EMULATED_REGION_H_
 
@@ -18,8 +18,8 @@ namespace kvtier {
 
 class EmulatedRegion final : public DeviceRegion {
  public:
-  // Without handles. `checker`, null or not owned, is told of every mapping. Errors:
-  // kInvalidArgument, as CheckShape(); kResourceExhausted, no addresses.
+  // Reserves the addresses, without handles. Reports every mapping to `checker`, which may be null
+  // and is not owned. Errors: kInvalidArgument, as CheckShape(); kResourceExhausted, no addresses.
   static absl::StatusOr<std::unique_ptr<EmulatedRegion>> Reserve(const RegionShape& shape,
                                                                  AccessChecker* checker);
   ~EmulatedRegion() override;
@@ -36,14 +36,14 @@ class EmulatedRegion final : public DeviceRegion {
   EmulatedRegion(const RegionShape& shape, std::byte* start, AccessChecker* checker)
       : shape_(shape), start_(start), checker_(checker) {}
   absl::Status CheckRoom() const;
-  // Takes the descriptor.
+  // Maps the handle and takes ownership of the descriptor.
   absl::Status Map(int descriptor);
   std::span<std::byte> memory(size_t handle) const {
     return {start_ + handle * shape_.handle_bytes, shape_.handle_bytes};
   }
 
   const RegionShape shape_;
-  std::byte* const start_;  // Of max_handles * handle_bytes addresses.
+  std::byte* const start_;  // Start of max_handles * handle_bytes addresses.
   AccessChecker* const checker_;
   std::vector<int> descriptors_;
 };

@@ -3,7 +3,7 @@
 namespace kvtier {
 namespace {
 
-// Segments below this fall off a cliff on the way to the device (H100, vLLM #42212).
+// Segments shorter than this are much slower on the way to the device (H100, vLLM #42212).
 constexpr uint64_t kShortSegment = uint64_t{28} << 10;
 
 absl::Duration At(double bytes_per_second, double bytes) {
@@ -14,19 +14,20 @@ absl::Duration At(double bytes_per_second, double bytes) {
 
 LinkModel LinkModel::Pcie5() {
   LinkModel model;
-  // Copy engine of an H100: 50 to 55.6 GB/s each way (nvbandwidth, vLLM); 83.4 in sum (vLLM).
+  // Copy engine of an H100: 50 to 55.6 GB/s each way (nvbandwidth, vLLM); 83.4 GB/s both ways
+  // together (vLLM).
   model.alone_ = 55e9;
   model.duplex_ = 41.7e9;
-  // 4 to 7 GB/s for whatever size from 4 to 24 KiB, as if a core fed them (H100, vLLM #42212).
+  // 4 to 7 GB/s for any size from 4 to 24 KiB, as if a core copied them (H100, vLLM #42212).
   model.short_to_device_ = 7.2e9;
   // Eight of an H200's 132 multiprocessors, which together read and write 4.3 TB/s.
   model.gather_ = 8 * 4.3e12 / 132;
-  // A loop of cudaMemcpyAsync costs 2.0 to 2.3 us a copy (FlexKV #193); a batch of 10^4 another
-  // 0.54 us a descriptor (fit of vLLM #42212).
+  // A loop of cudaMemcpyAsync costs 2.0 to 2.3 us a copy (FlexKV #193). A batch of 10^4 copies
+  // costs 0.54 us more for each descriptor (fitted to vLLM #42212).
   model.call_ = absl::Nanoseconds(2300);
   model.descriptor_ = absl::Nanoseconds(540);
-  // Kernels overtake the engine at 28 KiB between 64 and 256 segments (H100, vLLM #57555): what
-  // makes them late is the launch and the upload of what to copy.
+  // Kernels become faster than the copy engine at 28 KiB between 64 and 256 segments (H100, vLLM
+  // #57555). Their delay is the launch and the upload of the list of segments.
   model.launch_ = absl::Microseconds(25);
   return model;
 }

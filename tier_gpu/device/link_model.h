@@ -1,10 +1,9 @@
-// LinkModel says how long a copy takes on a device and its link: the virtual time of the emulated
-// device. Its constants are figures that others
-// published for one kind of machine; link_model_test.cc holds it against those that it was not made
-// from.
+// LinkModel predicts how long a copy takes on a device and its link: the virtual time of the
+// emulated device. Its constants are figures that others published for one kind of machine;
+// link_model_test.cc compares it with figures from which it was not made.
 //
-// A value, cheap to copy. Pure. It knows nothing of what computes beside the copy: a
-// kernel of a second process that waits for its time slice is not in it.
+// A value, cheap to copy. Pure. It does not model compute beside the copy, such as a kernel of a
+// second process that waits for its time slice.
 #ifndef KVTIER_TIER_GPU_DEVICE_LINK_MODEL_H_
 #define KVTIER_TIER_GPU_DEVICE_LINK_MODEL_H_
 
@@ -18,67 +17,68 @@
 
 namespace kvtier {
 
-// How far the batches of one lane have come: when what moves them is free again. A value;
-// it begins as a lane that was idle since 1970.
+// Progress of the batches of one lane: the times at which the resources that move them are free
+// again. A value; its initial state is a lane that was idle since 1970.
 struct LanePipeline {
-  // Nothing of what comes behind begins before.
+  // Delays everything later in the lane until `at` at least.
   void Fence(absl::Time at) { launches = std::max(launches, at); }
 
   absl::Time launches;
-  absl::Time kernels;  // Those that work on device memory alone.
+  absl::Time kernels;  // Kernels that use device memory only.
   absl::Time link;
-  absl::Time end;  // The last batch's.
+  absl::Time end;  // End of the last batch.
 };
 
-// One batch, as far as its time is concerned.
+// Properties of one batch that determine its time.
 struct CopyShape {
   CopyDirection direction = CopyDirection::kHostToDevice;
-  size_t segments = 0;        // Of one size; none takes the time of the call.
-  uint64_t bytes = 0;         // All segments' together.
-  uint64_t kernel_bytes = 0;  // What kernels read and write in device memory; 0: there are none.
-  bool duplex = false;        // The other direction is as busy.
+  // Number of segments, all of one size; a batch with none takes the time of the call.
+  size_t segments = 0;
+  uint64_t bytes = 0;         // Bytes of all segments together.
+  uint64_t kernel_bytes = 0;  // Bytes that kernels read and write in device memory; 0: no kernels.
+  bool duplex = false;        // Whether the other direction is as busy.
 };
 
 class LinkModel {
  public:
-  // PCIe 5.0 x16 with an H100 or H200.
+  // Returns the model of PCIe 5.0 x16 with an H100 or H200.
   static LinkModel Pcie5();
-  // No modelled time at all: a copy takes what moving the bytes takes.
+  // Returns a model without time: a copy takes as long as moving the bytes takes.
   static LinkModel Instant() { return {}; }
 
-  // One batch that is alone in its lane, from its submission to its end:
+  // Predicts one batch that is alone in its lane, from its submission to its end:
   //   call + (segments - 1) * descriptor + bytes / rate
-  // and with kernels ahead of it
+  // and, with kernels, before that
   //   launch + kernel bytes / gather rate
   absl::Duration Predict(const CopyShape& shape) const;
-  // Puts a batch behind those of its lane, submitted at `from`, and says when it ends.
-  // Launches, kernels on device memory and the link overlap, each with itself in order. A
-  // buffer is filled while what is ahead in the lane still runs. It is emptied, and what goes
-  // through none is moved, when all that has ended: so batches end in their order. REQUIRES: `from`
-  // never falls.
+  // Appends a batch, submitted at `from`, to a lane and returns its end. Launches, kernels on
+  // device memory and the link overlap with each other, and each does its own work in order. A
+  // buffer is filled while earlier batches of the lane still run. It is emptied, and bytes that use
+  // no buffer are moved, after all earlier batches have ended, so batches end in their order.
+  // REQUIRES: `from` never falls.
   absl::Time Advance(const CopyShape& shape, absl::Time from, LanePipeline* lane) const;
-  // Batches that were submitted one behind the other to an idle lane.
+  // Predicts batches that were submitted one after another to an idle lane.
   absl::Duration PredictLane(std::span<const CopyShape> shapes) const;
 
  private:
-  // Time that one batch takes, by what does it.
+  // Time of one batch, by resource.
   struct Work {
     absl::Duration launch{};
-    absl::Duration kernel{};  // Device memory alone.
+    absl::Duration kernel{};  // Kernels on device memory only.
     absl::Duration link{};
   };
   Work Divide(const CopyShape& shape) const;
   absl::Duration Engine(const CopyShape& shape) const;
-  absl::Duration Kernel(uint64_t bytes) const;  // Read and written.
+  absl::Duration Kernel(uint64_t bytes) const;  // Time to read and write so many bytes.
 
-  // Bytes a second; 0: no time.
-  double alone_ = 0;             // The link, each way.
-  double duplex_ = 0;            // The same with the other direction as busy.
-  double short_to_device_ = 0;   // The link to the device, segments shorter than 28 KiB.
-  double gather_ = 0;            // A kernel that reads and writes device memory.
-  absl::Duration call_{};        // A call of the copy engine with its first descriptor.
-  absl::Duration descriptor_{};  // Each further one.
-  absl::Duration launch_{};      // A kernel and its table of segments.
+  // Rates in bytes a second; 0: no time.
+  double alone_ = 0;             // Link, each way.
+  double duplex_ = 0;            // Link, each way, with the other direction as busy.
+  double short_to_device_ = 0;   // Link to the device, for segments shorter than 28 KiB.
+  double gather_ = 0;            // Kernel that reads and writes device memory.
+  absl::Duration call_{};        // Call of the copy engine, with its first descriptor.
+  absl::Duration descriptor_{};  // Each further descriptor.
+  absl::Duration launch_{};      // Launch of a kernel with its table of segments.
 };
 
 }  // namespace kvtier

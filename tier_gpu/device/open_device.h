@@ -1,4 +1,4 @@
-// OpenDevice picks the form of the Device seam by the name an operator wrote.
+// OpenDevice() picks the form of the Device seam by the name that an operator wrote.
 #ifndef KVTIER_TIER_GPU_DEVICE_OPEN_DEVICE_H_
 #define KVTIER_TIER_GPU_DEVICE_OPEN_DEVICE_H_
 
@@ -15,23 +15,22 @@
 namespace kvtier {
 
 struct DeviceOptions {
-  // Takes SubmitBlocks(), for a worker's own lanes. An agent's kernels would take turns with the
-  // engine's, so it has none.
+  // Whether the device takes SubmitBlocks(), for a worker's own lanes. An agent has no kernels, as
+  // they would take turns with the engine's.
   bool kernels = false;
-  // Of a GPU, as CudaOptions has them.
+  // Same meaning as in CudaOptions; GPUs only.
   std::optional<uint64_t> largest_block{};
   std::optional<void*> compute_stream{};
 };
 
-// `name` is "emulated" or "emulated:N"; "cuda:N", the GPU of that ordinal; or "auto", the first
-// GPU, and the emulated device, with a line in the log, where there is none.
-// `clock` must outlive the device.
-// Errors: kInvalidArgument, another name; kUnavailable, no such GPU, no driver, or
-// a build without CUDA, in the driver's words.
+// Opens a device. `name` is "emulated" or "emulated:N"; "cuda:N", the GPU with that ordinal; or
+// "auto", the first GPU or, where there is none, the emulated device, with a line in the log.
+// `clock` must outlive the device. Errors: kInvalidArgument, another name; kUnavailable, no such
+// GPU, no driver, or a build without CUDA, with the driver's text.
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name, const Clock* clock,
                                                    const DeviceOptions& options = {});
-// Opens several, whose names are separated by commas. Errors also: kInvalidArgument, two names are
-// one device.
+// Opens several devices, whose names are separated by commas. Errors: also kInvalidArgument, two
+// names are the same device.
 absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenDevices(absl::string_view names,
                                                                  const Clock* clock,
                                                                  const DeviceOptions& options = {});

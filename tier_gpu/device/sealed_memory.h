@@ -1,5 +1,5 @@
-// Sealed memory is a memfd whose size nobody can change any more: a process that maps a
-// descriptor it was handed cannot be killed by its owner cutting it off (SIGBUS).
+// Sealed memory is a memfd whose size nobody can change any more: its owner cannot truncate it and
+// so kill a process that maps it (SIGBUS).
 #ifndef KVTIER_TIER_GPU_DEVICE_SEALED_MEMORY_H_
 #define KVTIER_TIER_GPU_DEVICE_SEALED_MEMORY_H_
 
@@ -10,13 +10,14 @@
 
 namespace kvtier {
 
-// A new one, of zeros, which takes memory as it is first written; the caller closes it.
-// Errors: kResourceExhausted, with errno's text, like all that begins with `what`.
+// Creates sealed memory of zeros, which takes memory as it is first written. The caller closes the
+// descriptor. Errors: kResourceExhausted, as MemoryError().
 absl::StatusOr<int> CreateSealedMemory(const char* name, uint64_t bytes);
-// A duplicate of another process's, to be closed by the caller. Errors: kInvalidArgument,
-// the descriptor is none, or of another size; kResourceExhausted.
+// Duplicates the descriptor of another process's sealed memory; the caller closes the duplicate.
+// Errors: kInvalidArgument, the descriptor is not sealed memory, or has another size;
+// kResourceExhausted.
 absl::StatusOr<int> DuplicateSealedMemory(int descriptor, uint64_t bytes);
-// "CALL of BYTES bytes: " and errno's text, as kResourceExhausted.
+// Returns kResourceExhausted: "CALL of BYTES bytes: " and the text of errno.
 absl::Status MemoryError(const char* call, uint64_t bytes);
 
 }  // namespace kvtier

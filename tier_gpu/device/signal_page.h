@@ -1,6 +1,6 @@
-// SignalPage is shared memory of words by which lanes, compute and processes wait for each
-// other. A word that is waited for only goes up; who waits, waits for a value or more. The
-// page lies in host memory, so that a process can release those who wait for a dead one.
+// SignalPage is shared memory of words by which lanes, compute and processes wait for each other. A
+// word that is waited for only rises, and a wait is for a value or more. The page is in host
+// memory, so that a process can release those that wait for a dead process.
 #ifndef KVTIER_TIER_GPU_DEVICE_SIGNAL_PAGE_H_
 #define KVTIER_TIER_GPU_DEVICE_SIGNAL_PAGE_H_
 
@@ -17,33 +17,34 @@ namespace kvtier {
 using SignalWord = std::atomic<uint64_t>;
 static_assert(SignalWord::is_always_lock_free && sizeof(SignalWord) == 8);
 
-// More than any word counts to: whoever waits goes on, and whoever then looks at the
-// word knows that what it waited for will never be. Half of what fits: a GPU that waits
-// compares the difference as a signed number, so from 2^63 on everything looks too small.
+// Value above any that a word counts to: every waiter goes on, and one that then reads the word
+// knows that its own value will never come. It is half of what fits, because a GPU compares the
+// difference as a signed number: from 2^63 on every value looks too small.
 inline constexpr uint64_t kReleased = ~uint64_t{0} >> 1;
 
 inline constexpr size_t kSignalPageBytes = 4096;
-// Words a cache line apart, so that two writers do not slow each other.
+// Number of words, each in a cache line of its own so that two writers do not slow each other.
 inline constexpr size_t kSignalWords = kSignalPageBytes / 64;
 
-// Any thread, any process: the words are atomic. Immutable otherwise.
+// SignalPage owns one page of words. Usable on any thread in any process: the words are atomic, and
+// nothing else changes.
 class SignalPage {
  public:
-  // A new page, all words 0. Errors: kResourceExhausted, with errno's text.
+  // Creates a page with all words 0. Errors: kResourceExhausted, with the text of errno.
   static absl::StatusOr<std::unique_ptr<SignalPage>> Create();
   ~SignalPage();
   SignalPage(const SignalPage&) = delete;
   SignalPage& operator=(const SignalPage&) = delete;
 
-  // REQUIRES: index < kSignalWords.
+  // Returns a word. REQUIRES: index < kSignalWords.
   SignalWord* word(size_t index) const;
-  // Who waits for any of these words goes on. For the words of a process that died. Its
-  // GPU may still make a last write, and a word goes down again: whoever releases does so
-  // until nobody waits.
+  // Releases everything that waits for one of these words, whose writer died. The dead process's
+  // GPU may still make a last write that lowers a word again, so the caller releases repeatedly
+  // until nothing waits.
   void Release(size_t first, size_t count) const;
-  // To be given to another process by SCM_RIGHTS; owned by the page.
+  // Returns the descriptor, which may be sent to another process by SCM_RIGHTS; the page owns it.
   int descriptor() const { return descriptor_; }
-  // For Device::Pin().
+  // Returns the page's memory, for Device::Pin().
   std::span<std::byte> bytes() const { return bytes_; }
 
  private:

@@ -25,7 +25,7 @@ absl::Status CheckPlanned(const BlockForm& form, std::span<const PlannedBlock> b
   return absl::OkStatus();
 }
 
-// Returns the layers of one group of so many blocks.
+// Returns the number of layers in one group, for so many blocks.
 uint32_t GroupLayers(const BlockForm& form, PlanOrder order, size_t blocks) {
   const uint32_t layers = form.rows.shape.layers;
   if (order == PlanOrder::kWhole || form.codec != Codec::kRaw) return layers;
@@ -78,7 +78,7 @@ absl::StatusOr<BlockPlan> PlanBlocks(const BlockForm& form, PlanOrder order,
   const uint32_t group_layers = GroupLayers(form, order, blocks.size());
   uint64_t host_offset = 0;
   for (uint32_t first = 0; first < layers;) {
-    // The last group takes what is left over.
+    // The last group takes the remaining layers.
     const uint32_t left = layers - first;
     const uint32_t count = left < 2 * group_layers ? left : group_layers;
     const BlockPlan::Group& group = plan.groups.emplace_back(GroupOf(form, first, count));

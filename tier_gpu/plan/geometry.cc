@@ -50,7 +50,7 @@ std::string NameOf(const KvGeometry& geometry, size_t tensor) {
                       tensor % geometry.axis_count(), ")");
 }
 
-// A tensor is taken whole, the room between its runs too: an engine's allocation is.
+// Checks whole tensors, including the room between their runs: an engine's allocation includes it.
 absl::Status CheckRanges(const KvGeometry& geometry, std::span<const DeviceRange> registered) {
   const uint64_t bytes = geometry.tensor_bytes();
   for (size_t i = 0; i < geometry.bases.size(); ++i) {
@@ -71,11 +71,13 @@ absl::Status CheckRanges(const KvGeometry& geometry, std::span<const DeviceRange
   return absl::OkStatus();
 }
 
-// Whether a run of one tensor overlaps one of another that begins `gap` behind it.
+// Returns whether a run of one tensor overlaps a run of another tensor that begins `gap` bytes
+// later.
 bool Overlaps(const KvGeometry& geometry, uint64_t gap) {
   if (gap >= geometry.tensor_bytes()) return false;
-  // Of our runs, those before and behind the other's first are nearest to it, and its
-  // others are as far from ours. Where we have none behind, the one before overlaps.
+  // The runs just before and just after the other tensor's first run are nearest to it, and by the
+  // common stride all later runs have the same distances. If this tensor has no run after it, its
+  // run before it overlaps.
   const uint64_t behind = gap % geometry.block_stride;
   return behind < geometry.run_bytes || geometry.block_stride - behind < geometry.run_bytes;
 }

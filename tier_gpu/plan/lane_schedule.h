@@ -1,14 +1,14 @@
-// LaneSchedule says which of the planned batches is submitted next in each direction's
-// lane. A foreground batch has somebody waiting: an onboard before the first token, a
-// swap-out that makes room. A background batch has nobody: offload, prefetch.
+// LaneSchedule says which of the planned batches is submitted next in each direction's lane.
+// Something waits for a foreground batch: an onboard before the first token, or a swap-out that
+// makes room. Nothing waits for a background batch: offload, prefetch.
 //
-// Background yields to foreground of its own direction that waits, and to foreground of
-// the other that waits or runs, as a link that is busy both ways is slower each way.
-// It does not yield for ever: what has been passed over by kMaxPassedOver foreground
-// batches of either direction goes next in its own.
+// Background yields to waiting foreground of its own direction, and to waiting or running
+// foreground of the other direction, because a link that is busy both ways is slower each way. It
+// does not yield for ever: after kMaxPassedOver foreground batches of either direction have passed
+// a background batch, it goes next in its own direction.
 //
-// Pure; executor thread only. It neither submits nor knows what is in a batch. Each
-// queue is in the order of Add().
+// Pure; executor thread only. It submits nothing, and does not know what is in a batch. Each queue
+// is in the order of Add().
 #ifndef KVTIER_TIER_GPU_PLAN_LANE_SCHEDULE_H_
 #define KVTIER_TIER_GPU_PLAN_LANE_SCHEDULE_H_
 
@@ -27,28 +27,28 @@ namespace kvtier {
 enum class CopyUrgency : uint8_t { kForeground, kBackground };
 inline constexpr size_t kCopyUrgencies = 2;
 
-// Of a direction and urgency: 4 GiB of full batches.
+// Maximum number of queued batches of one direction and urgency: 4 GiB of full batches.
 inline constexpr size_t kMaxQueuedBatches = 1024;
-// Foreground batches ahead of a background one: 0.6 ms on PCIe 5.0.
+// Maximum number of foreground batches that pass a background batch: 0.6 ms on PCIe 5.0.
 inline constexpr uint32_t kMaxPassedOver = 8;
 
 struct ScheduledBatch {
   CopyDirection direction = CopyDirection::kHostToDevice;
   CopyUrgency urgency = CopyUrgency::kForeground;
-  uint64_t batch = 0;  // The caller's own number for it.
+  uint64_t batch = 0;  // Number that the caller chose for it.
   bool operator==(const ScheduledBatch&) const = default;
 };
 
 class LaneSchedule {
  public:
-  // Behind those of the same direction and urgency. Errors: kResourceExhausted,
+  // Appends the batch to those of the same direction and urgency. Errors: kResourceExhausted,
   // kMaxQueuedBatches wait already (retry when some have gone).
   absl::Status Add(const ScheduledBatch& batch);
-  // The batch to submit now, which then runs until Done(); nullopt: kMaxBatchesInFlight
-  // run in that direction, nothing waits there, or what waits yields. Ask for both
-  // directions after every Add() and Done().
+  // Returns the batch to submit now, which then runs until Done(). nullopt: kMaxBatchesInFlight run
+  // in that direction, nothing waits there, or what waits yields. Call it for both directions after
+  // every Add() and Done().
   std::optional<ScheduledBatch> Next(CopyDirection direction);
-  // REQUIRES: Next() gave the batch, and it was not done yet.
+  // Ends a batch. REQUIRES: Next() returned it, and it was not ended before.
   void Done(const ScheduledBatch& batch);
 
   size_t waiting(CopyDirection direction, CopyUrgency urgency) const {
@@ -62,7 +62,8 @@ class LaneSchedule {
   struct Lane {
     std::array<std::deque<uint64_t>, kCopyUrgencies> waiting;  // By CopyUrgency.
     std::array<size_t, kCopyUrgencies> running{};
-    uint32_t passed_over = 0;  // The first in background, by foreground batches.
+    // Number of foreground batches that passed the first background batch.
+    uint32_t passed_over = 0;
   };
   static size_t Running(const Lane& lane) { return lane.running[0] + lane.running[1]; }
   const Lane& lane(CopyDirection direction) const { return lanes_[static_cast<size_t>(direction)]; }

@@ -6,7 +6,8 @@
 namespace kvtier {
 namespace {
 
-// Returns the bytes from here to the next border; 0 `every`: there is none.
+// Returns the bytes from `offset` to the next border; `every` is the distance between borders, 0:
+// there are none.
 uint64_t LeftTo(uint64_t every, uint64_t offset) {
   return every == 0 ? std::numeric_limits<uint64_t>::max() : every - offset % every;
 }

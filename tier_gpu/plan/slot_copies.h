@@ -17,16 +17,16 @@ struct SlotCopy {
   std::span<std::byte> host;
 };
 
-// Where a copy engine may not cross: host memory is pinned from `base` on in chunks.
+// Borders that a copy engine may not cross: host memory is pinned in chunks from `base` on.
 struct PinnedChunks {
   std::byte* base = nullptr;  // At or below every host address.
-  uint64_t chunk_bytes = 0;   // 0: it is pinned in one piece.
+  uint64_t chunk_bytes = 0;   // Size of a chunk; 0: the memory is pinned in one piece.
 };
 
 // Returns batches for one lane, in their order, of up to kMaxCopySegments segments and
-// kMaxCopyBytes, or of one segment that is longer. What lies side by side on both sides becomes one
-// segment of up to kMaxCopyBytes; none crosses the border of two chunks, nor of two handles of
-// `handle_bytes`.
+// kMaxCopyBytes, or of one segment that is longer. Blocks that are adjacent on both sides are
+// merged into segments of up to kMaxCopyBytes. No segment crosses the border between two chunks, or
+// between two handles of `handle_bytes`.
 std::vector<std::vector<CopySegment>> PlanSlotCopies(std::span<const SlotCopy> blocks,
                                                      const PinnedChunks& chunks,
                                                      uint64_t handle_bytes);

@@ -14,7 +14,7 @@ absl::Status WrongShape(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("stored blocks: ", parts...));
 }
 
-// Rows of the codec's view that lie side by side in one row of the engine's.
+// Returns how many rows of the codec lie side by side in one row of the engine.
 uint64_t RowsInRow(const KvGeometry& geometry) { return geometry.axes == KvAxes::kFused ? 2 : 1; }
 
 absl::Status CheckShape(const KvGeometry& geometry, const StoredBlocks& stored) {

@@ -10,8 +10,8 @@ namespace kvtier {
 
 namespace {
 
-// An id is the sequence's place below its number in the order of creations: 16 million
-// at a time, 10^12 in all.
+// Bits of an id below its creation number that hold the sequence's place: 16 million sequences at a
+// time, 10^12 in all.
 constexpr int kPlaceBits = 24;
 
 uint64_t NumberOf(SequenceId id) { return static_cast<uint64_t>(id) >> kPlaceBits; }
@@ -130,7 +130,7 @@ absl::StatusOr<Appended> BlockTable::Append(SequenceId id, uint32_t tokens) {
                      slots_->draining_slots(), " wait for compute to retire"));
   }
   if (copies) KVT_RETURN_IF_ERROR(CheckInFlight(facts.worker));
-  // Filled in where it is returned: copied there, the call takes twice as long.
+  // Filled in inside the returned object: copying it there would double the time of the call.
   absl::StatusOr<Appended> appended(Appended{.position = facts.tokens});
   if (copies) {
     uint32_t& last = sequence->slots.back();
@@ -152,7 +152,7 @@ absl::StatusOr<SequenceId> BlockTable::Fork(SequenceId id) {
   if (parent == nullptr) return Unknown(id);
   if (parent->facts.away) return IsAway(id);
   const SequenceId child_id = Create(parent->facts.worker, parent->facts.priority);
-  parent = Find(id);  // Creation moves them.
+  parent = Find(id);  // Creating the fork moves the sequences.
   Sequence* const child = Find(child_id);
   for (const uint32_t slot : parent->slots) {
     KVT_CHECK(slots_->Hold(parent->facts.worker, slots_->Ref(slot)).ok());
@@ -187,7 +187,7 @@ void BlockTable::Forget(size_t place) {
 absl::Status BlockTable::Free(SequenceId id) {
   const Sequence* const sequence = Find(id);
   if (sequence == nullptr) return Unknown(id);
-  // From the end: the free slots' stack gives them to the next sequence in its order.
+  // Released from the end: the stack of free slots then gives them to the next sequence in order.
   for (auto slot = sequence->slots.rbegin(); slot != sequence->slots.rend(); ++slot) {
     if (*slot == kNoSlot) continue;
     if (sequence->facts.away) --away_holds_[*slot];
@@ -234,7 +234,7 @@ absl::StatusOr<std::vector<SwapCopy>> BlockTable::SwapOut(std::span<const Sequen
     if (sequence == nullptr) return Unknown(id);
     KVT_RETURN_IF_ERROR(CheckInFlight(sequence->facts.worker));
   }
-  // All of them first: what they share among themselves goes too.
+  // All sequences are marked first, so that blocks shared among them leave too.
   size_t blocks = 0;
   for (const SequenceId id : ids) {
     Sequence* const sequence = Find(id);
@@ -342,7 +342,8 @@ std::vector<SequenceId> BlockTable::Sequences() const {
 }
 
 Fragmentation BlockTable::Measure() const {
-  std::vector<uint32_t> tokens(slots_->slots(), 0);  // Of forks, the one that has most.
+  // For slots shared by forks, the largest number.
+  std::vector<uint32_t> tokens(slots_->slots(), 0);
   for (const Sequence& sequence : sequences_) {
     for (size_t block = 0; block < sequence.slots.size(); ++block) {
       const uint32_t slot = sequence.slots[block];

@@ -17,7 +17,8 @@ bool IsAhead(const SequenceFacts& a, const SequenceFacts& b) {
   return a.started < b.started;
 }
 
-// What a set of victims frees: a slot, when all of its holds are theirs.
+// Gain counts the slots that a set of victims frees: a slot is freed when all of its holds are
+// theirs.
 class Gain {
  public:
   explicit Gain(const BlockTable& tables) : tables_(tables) {}
@@ -43,7 +44,7 @@ class Gain {
   }
 
   const BlockTable& tables_;
-  absl::flat_hash_map<uint32_t, uint32_t> theirs_;  // Holds, by slot.
+  absl::flat_hash_map<uint32_t, uint32_t> theirs_;  // Number of the victims' holds, by slot.
   size_t slots_ = 0;
 };
 
@@ -72,7 +73,7 @@ absl::StatusOr<std::vector<SequenceId>> PickVictims(const BlockTable& tables,
         absl::StrCat("the ", behind.size(), " sequences behind sequence ", self.started, " hold ",
                      gain.slots(), " slots that nobody else has, not ", slots));
   }
-  // Who frees nothing that is needed stays; those farthest ahead are asked first.
+  // A sequence that frees no needed slot stays; those farthest ahead are considered first.
   std::vector<SequenceId> victims;
   for (auto id = picked.rbegin(); id != picked.rend(); ++id) {
     gain.Remove(*id);

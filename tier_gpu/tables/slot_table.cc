@@ -25,7 +25,7 @@ void SlotTable::Grow(uint32_t slots) {
   slots_.resize(before + slots, Slot{.generation = first_generation_});
   uses_.resize(slots_.size() * workers_.size());
   closed_from_ = slots_.size();
-  // At the far end of the list: warm slots first.
+  // New slots go to the far end of the list, so that warm slots are used first.
   std::vector<uint32_t> more;
   more.reserve(slots);
   for (size_t index = slots_.size(); index > before; --index) {
@@ -134,8 +134,8 @@ void SlotTable::EndHold(uint32_t index) {
   }
 }
 
-// Steps only grow, so the end of the list is the place. A use that is linked already
-// (held again before its steps retired) moves there.
+// Steps only rise, so a use is linked at the end of the list. A use that is already linked (the
+// slot was held again before its steps retired) moves there.
 void SlotTable::Link(PoolWorker worker, uint32_t index) {
   Use& use = UseOf(worker, index);
   if (use.linked) {

@@ -1,23 +1,23 @@
-// SlotTable knows of every slot of one pool who may still touch it: the workers that
-// hold it, the cache that keeps it, and the compute that was submitted while it was
-// held. A slot is handed out again only when all of them are done with it.
+// SlotTable knows for every slot of one pool what may still touch it: the workers that hold it, the
+// cache that keeps it, and the compute that was submitted while it was held. A slot is handed out
+// again only when all of them are done with it.
 //
-// A slot's life: free -> filling -> sealed -> draining -> free. It is filling from
-// Allocate() to Seal(), written by whoever holds it; sealed bytes never change again.
-// It is draining from its last hold's end until the steps that may read it retired:
-// a kernel or copy that was submitted before a release runs after it.
+// A slot's life: free -> filling -> sealed -> draining -> free. It is filling from Allocate() to
+// Seal(), and written by its holders; sealed bytes never change again. It is draining from the end
+// of its last hold until the steps that may read it have retired: a kernel or copy that was
+// submitted before a release runs after it.
 //
-// Steps are a worker's own timeline: what it submits in step n may read every slot
-// that it holds at some time between Begin(n) and Begin(n + 1), and Retire(n) says
-// that all of this has ended. One agent lane may be a worker of its own.
+// Steps are a worker's own timeline: what it submits in step n may read every slot that it holds at
+// some time between Begin(n) and Begin(n + 1), and Retire(n) says that all of this has ended. An
+// agent's lane may be a worker of its own.
 //
-// Pure bookkeeping: no I/O, no clock, no threads. Executor thread only. Every call
-// but Crash() and Audit() is O(1) (Retire(): in what it retires) and allocates
-// nothing. An error changes nothing. Memory: 16 bytes a slot, and 24 for each slot
-// and worker.
-// Invariants, checked by Audit(): a slot's holds are the sum of its workers' and the
-// cache's; only sealed slots are kept; the free list has exactly the open slots
-// without holds and without readers.
+// Pure bookkeeping: no I/O, no clock, no threads. Executor thread only. Calls are O(1) and allocate
+// nothing, except Crash(), Audit() and those whose comment gives a cost; Retire() is linear in the
+// slots it frees. An error changes nothing. Memory: 16 bytes a slot, and 24 for each slot and
+// worker.
+// Invariants, checked by Audit(): a slot's holds are the sum of its workers' and the cache's; only
+// sealed slots are kept; the free list has exactly the open slots without holds and without
+// readers.
 #ifndef KVTIER_TIER_GPU_TABLES_SLOT_TABLE_H_
 #define KVTIER_TIER_GPU_TABLES_SLOT_TABLE_H_
 
@@ -30,11 +30,11 @@
 
 namespace kvtier {
 
-// One of the processes that map the pool, by the place that the pool gave it: 0, 1...
+// Process that maps the pool, by the place that the pool gave it: 0, 1...
 enum class PoolWorker : uint32_t {};
 
-// A slot as it was allocated once. The generation goes up with every reuse, so a name
-// from before is found out; it repeats after 2^32 reuses of one slot.
+// Name of one allocation of a slot. The generation rises with every reuse, so an older name is
+// detected; it repeats after 2^32 reuses of one slot.
 struct SlotRef {
   uint32_t index = 0;
   uint32_t generation = 0;
@@ -46,79 +46,81 @@ enum class SlotState : uint8_t { kFree, kFilling, kSealed, kDraining };
 class SlotTable {
  public:
   struct Options {
-    uint32_t slots = 0;    // Of the pool; 1..2^32-2.
-    uint32_t workers = 1;  // That may map the pool at a time; 1 or more.
+    uint32_t slots = 0;    // Number of slots in the pool; 1..2^32-2.
+    uint32_t workers = 1;  // Number of workers that may map the pool at a time; 1 or more.
   };
-  // All slots are free. REQUIRES: the ranges above.
+  // Makes a table in which all slots are free. REQUIRES: the ranges above.
   explicit SlotTable(Options options);
 
-  // `worker` is below options.workers everywhere: the pool numbers its workers.
+  // REQUIRES, for all methods: `worker` is below options.workers; the pool numbers its workers.
 
-  // A free slot, filling, held once by `worker`. Errors: kResourceExhausted, none is
-  // free (evict, preempt, or wait until something retires).
+  // Takes a free slot, filling, held once by `worker`. Errors: kResourceExhausted, none is free
+  // (evict, preempt, or wait until something retires).
   absl::StatusOr<SlotRef> Allocate(PoolWorker worker);
-  // One more hold; holds count. Errors: kAborted, the slot was reused since.
+  // Adds one hold; holds are counted. Errors: kAborted, the slot was reused since.
   absl::Status Hold(PoolWorker worker, SlotRef slot);
-  // Ends one hold. What the worker submitted up to its current step may still read
-  // the slot. Errors: kAborted, the slot was reused since; kFailedPrecondition,
-  // `worker` does not hold it.
+  // Ends one hold. Work that the worker submitted up to its current step may still read the slot.
+  // Errors: kAborted, the slot was reused since; kFailedPrecondition, `worker` does not hold it.
   absl::Status Release(PoolWorker worker, SlotRef slot);
-  // The bytes are complete: the caller knows that what wrote them has retired, or
-  // shares them only behind it. Sealing twice is once. Errors: kAborted, as above.
+  // Declares the bytes complete: the caller knows that the steps that wrote them have retired, or
+  // shares them only with work that runs after those steps. Sealing again changes nothing. Errors:
+  // kAborted, as above.
   absl::Status Seal(SlotRef slot);
-  // The cache holds the slot, whatever becomes of the workers. Errors: kAborted, as
-  // above; kFailedPrecondition, not sealed; kAlreadyExists, kept already.
+  // Makes the cache hold the slot, whatever the workers do. Errors: kAborted, as above;
+  // kFailedPrecondition, not sealed; kAlreadyExists, kept already.
   absl::Status Keep(SlotRef slot);
-  // The cache lets go of it. Errors: kAborted, as above; kFailedPrecondition, not kept.
+  // Ends the cache's hold. Errors: kAborted, as above; kFailedPrecondition, not kept.
   absl::Status Drop(SlotRef slot);
 
-  // Errors: kInvalidArgument, `step` is not past the one that began last. The first
+  // Begins a step. Errors: kInvalidArgument, `step` is not above the one that began last. The first
   // step is 1 or later.
   absl::Status Begin(PoolWorker worker, uint64_t step);
-  // Everything up to `step` has ended; an older step than the last retired says
-  // nothing new. Errors: kInvalidArgument, `step` has not begun.
+  // Declares that everything up to `step` has ended; a step older than the last retired one has no
+  // effect. Errors: kInvalidArgument, `step` has not begun.
   absl::Status Retire(PoolWorker worker, uint64_t step);
-  // The worker is dead and its context torn down, so that nothing of it runs: its
-  // holds end, its steps are retired and count from 1 again for the next of this
-  // number. What the cache keeps, or others hold, stays. O(slots).
+  // Removes a worker that is dead and whose context is torn down, so that nothing of it runs: its
+  // holds end, its steps are retired, and the next worker with this number counts steps from 1
+  // again. Slots that the cache or others hold stay. O(slots).
   void Crash(PoolWorker worker);
 
-  // The pool grew: `slots` more at the end, free. Of a place that was cut off before, older
-  // names stay stale. REQUIRES: none are closed.
+  // Adds `slots` free slots at the end. Older names of a slot number that was cut off before stay
+  // stale. REQUIRES: no slot is closed.
   void Grow(uint32_t slots);
-  // The pool is to shrink: from now on no slot from `first` on is handed out, until they
-  // are cut off or opened again. O(slots).
+  // Begins to shrink the pool: no slot from `first` on is handed out until these slots are cut off
+  // or reopened. O(slots).
   void CloseFrom(uint32_t first);
   void Reopen();
   bool closed() const { return closed_from_ < slots_.size(); }
-  // The first closed slot; slots(): none is.
+  // Returns the first closed slot; slots() if none is closed.
   size_t closed_from() const { return closed_from_; }
-  // Closed slots that somebody still holds or reads.
+  // Returns how many closed slots are still held or read.
   size_t closed_in_use() const { return slots_.size() - closed_from_ - closed_free_; }
-  // Behind the last of them; closed_from(): there is none. O(closed slots).
+  // Returns the slot after the last closed slot in use; closed_from() if there is none. O(closed
+  // slots).
   size_t closed_use_end() const;
-  // The slots from `slots` on are gone. REQUIRES: closed_use_end() <= slots, and one is left.
+  // Removes the slots from `slots` on. REQUIRES: closed_use_end() <= slots, and at least one slot
+  // is left.
   void CutTo(size_t slots);
 
-  // kAborted when `slot` was reused or freed since, naming both generations.
+  // Returns kAborted, naming both generations, if `slot` was reused or freed since.
   absl::Status Check(SlotRef slot) const;
-  // REQUIRES of these: index < slots().
+  // REQUIRES, for these: index < slots().
   SlotState state(uint32_t index) const;
-  // As it is now. REQUIRES also: the slot is held.
+  // Returns the slot's present name. REQUIRES also: the slot is held.
   SlotRef Ref(uint32_t index) const { return {index, slots_[index].generation}; }
-  // Of all workers, and the cache's.
+  // Returns the holds of all workers and of the cache.
   uint32_t holds(uint32_t index) const { return slots_[index].holds; }
   uint32_t holds(PoolWorker worker, uint32_t index) const { return UseOf(worker, index).holds; }
-  // `worker` holds the slot, or its steps may still touch it.
+  // Returns whether `worker` holds the slot, or its steps may still touch it.
   bool busy(PoolWorker worker, uint32_t index) const {
     const Use& use = UseOf(worker, index);
     return use.holds > 0 || use.linked;
   }
   bool sealed(uint32_t index) const { return slots_[index].sealed; }
   bool kept(uint32_t index) const { return slots_[index].kept; }
-  // `worker`, which holds the slot, may write it in place: nobody else holds it, no
-  // other worker's steps may still read it, and no byte of it was promised. The
-  // worker's own steps are in order.
+  // Returns whether `worker`, which holds the slot, may write it in place: no other worker and no
+  // cache holds it, no other worker's steps may still read it, and it is not sealed. The worker's
+  // own steps run in order.
   bool writable(PoolWorker worker, uint32_t index) const {
     const Slot& slot = slots_[index];
     return slot.holds == 1 && !slot.sealed && slot.readers == (UseOf(worker, index).linked ? 1 : 0);
@@ -130,7 +132,7 @@ class SlotTable {
   size_t workers() const { return workers_.size(); }
   size_t free_slots() const { return free_.size(); }
   size_t draining_slots() const { return draining_; }
-  // Held or draining.
+  // Returns how many slots are held or draining.
   size_t used_slots() const { return slots_.size() - free_.size() - closed_free_; }
   // Aborts when an invariant of the header does not hold; O(slots * workers).
   void Audit() const;
@@ -139,14 +141,14 @@ class SlotTable {
   struct Slot {
     uint32_t generation = 1;
     uint32_t holds = 0;
-    uint32_t readers = 0;  // Workers in whose list the slot is.
+    uint32_t readers = 0;  // Number of workers in whose list the slot is.
     bool sealed = false;
     bool kept = false;
   };
-  // What one worker has to do with one slot. While steps that may read the slot have
-  // not retired after its last hold, it is linked into the worker's list.
+  // Use of one slot by one worker. After the worker's last hold has ended, the use is linked into
+  // the worker's list until the steps that may read the slot have retired.
   struct Use {
-    uint64_t step = 0;  // The last that may read the slot; of a linked one.
+    uint64_t step = 0;  // Last step that may read the slot; meaningful if linked.
     uint32_t holds = 0;
     uint32_t before = 0;  // Neighbours in the list, by slot.
     uint32_t after = 0;
@@ -155,7 +157,7 @@ class SlotTable {
   struct Worker {
     uint64_t begun = 0;
     uint64_t retired = 0;
-    uint32_t oldest = kNone;  // The list of uses, by step.
+    uint32_t oldest = kNone;  // First and last of the list of uses, by step.
     uint32_t newest = kNone;
   };
   static constexpr uint32_t kNone = ~uint32_t{0};
@@ -170,11 +172,11 @@ class SlotTable {
   }
   void Link(PoolWorker worker, uint32_t index);
   void Unlink(PoolWorker worker, uint32_t index);
-  // The use has ended: the steps that may read the slot are retired.
+  // Ends a use: the steps that may read the slot have retired.
   void EndReading(PoolWorker worker, uint32_t index);
-  // One hold less; the last one makes every name of the slot stale.
+  // Ends one hold; the end of the last one makes every name of the slot stale.
   void EndHold(uint32_t index);
-  // Nobody has to do with the slot any more.
+  // Frees a slot that nothing holds or reads any more.
   void GiveBack(uint32_t index);
 
   std::vector<Slot> slots_;
@@ -184,7 +186,8 @@ class SlotTable {
   size_t draining_ = 0;
   size_t closed_from_ = 0;  // slots_.size(): none are closed.
   size_t closed_free_ = 0;
-  uint32_t first_generation_ = 1;  // Of slots to come: beyond all that were cut off.
+  // First generation of slots to come: above all that were cut off.
+  uint32_t first_generation_ = 1;
 };
 
 }  // namespace kvtier
