@@ -38,21 +38,22 @@ enum class HostMemoryChoice {
 
 struct AgentConfig {
   std::string node_id;                     // Unique in the cluster; 1..63 of [a-zA-Z0-9._-].
-  std::string socket_dir = "/run/kvtier";  // Of the two Unix sockets; made if missing.
+  std::string socket_dir = "/run/kvtier";  // Directory of the Unix sockets; made if missing.
   std::string listen = "127.0.0.1:7301";   // Peers, admin and health, "host:port".
   std::string advertise;                   // As other nodes reach `listen`; empty: `listen` itself.
   std::string coordinator;                 // "host:port"; empty: the agent runs alone.
   // Shortest wait for the coordinator to say where blocks are; 1 ms to kMaxLocateGrace.
   absl::Duration locate_grace = kLocateGrace;
-  uint64_t host_bytes = uint64_t{1} << 30;   // Of all tenants; touched at start.
+  uint64_t host_bytes = uint64_t{1} << 30;   // Host memory of all tenants; touched at start.
   uint64_t host_max_bytes = 0;               // That it may grow to while the agent runs; 0:
                                              // kHostGrowth times host_bytes where it moves.
                                              // Reserves addresses, no memory.
   uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; 4 KiB multiple, <= host_bytes.
   HostMemoryChoice host_memory = HostMemoryChoice::kAuto;
   WorkerMemory worker_memory = WorkerMemory::kDirect;
-  uint64_t staging_bytes = uint64_t{64} << 20;  // Of each session's region, when workers stage.
-  std::vector<std::string> disk_dirs;           // One a disk; empty: no disk tier.
+  uint64_t staging_bytes = uint64_t{64}
+                           << 20;      // Size of each session's region, when workers stage.
+  std::vector<std::string> disk_dirs;  // One a disk; empty: no disk tier.
   // Preallocated in each of `disk_dirs`: one size for all of them, or one for each.
   std::vector<uint64_t> disk_bytes = {uint64_t{8} << 30};
   // With the secret that blocks on disk are sealed with (master_secret.h); empty: they lie
@@ -69,23 +70,23 @@ struct AgentConfig {
   std::string lessons_dir;
   // Directory of the file in which settings of tenants outlast a restart; empty: as `lessons_dir`.
   std::string settings_dir;
-  DiskWriteOptions disk_writes;  // Of each disk: which blocks are written.
+  DiskWriteOptions disk_writes;  // Which blocks are written, on each disk.
   // Read to verify records in the background, each second; 0: only when asked.
   uint64_t scrub_bytes_per_second = kScrubBytesPerSecond;
   // Read to verify blocks in host memory, each second; 0: they are not scrubbed.
   uint64_t host_scrub_bytes_per_second = kHostScrubBytesPerSecond;
-  uint64_t gpu_bytes = 0;        // Of the GPU pool; 0: none.
+  uint64_t gpu_bytes = 0;        // Size of the GPU pool; 0: none.
   uint64_t gpu_max_bytes = 0;    // That it may be grown to at run time; 0: gpu_bytes.
                                  // Reserves addresses, no memory.
-  uint64_t gpu_block_bytes = 0;  // Of the blocks it is for; needed with gpu_bytes.
-  std::string gpu_tenant;        // Whose workers may map it; empty: the first by name.
+  uint64_t gpu_block_bytes = 0;  // Size of the blocks it is for; needed with gpu_bytes.
+  std::string gpu_tenant;        // Tenant whose workers may map it; empty: the first by name.
   std::string device = "auto";   // Names of OpenDevices(), separated by commas.
   std::string tenants_dir;       // A file a tenant, its content the secret; empty: the tenant
                                  // "default", open to every worker.
   // File of tenants' settings (ParseTenantSettings()), read at the start, for those of whom nothing
   // was set at run time; empty: none.
   std::string tenant_settings;
-  std::vector<uint32_t> allow_uids;  // Of workers; empty: the agent's own only.
+  std::vector<uint32_t> allow_uids;  // Users of workers; empty: the agent's own only.
   int byte_threads = 2;              // For checksums and copies; 1..64.
   bool insecure_listen = false;      // Allows `listen` beyond loopback without TLS.
 
@@ -99,7 +100,7 @@ struct AgentConfig {
   HostMemory MeantHostMemory() const;
   // Returns what `host_max_bytes` means.
   uint64_t MeantHostMaxBytes() const;
-  // Of the n-th directory. REQUIRES: valid.
+  // Returns the capacity of the n-th directory. REQUIRES: the configuration is valid.
   uint64_t DiskBytesOf(size_t disk) const {
     return disk_bytes.size() == 1 ? disk_bytes[0] : disk_bytes.at(disk);
   }
@@ -123,7 +124,7 @@ absl::StatusOr<WorkerMemory> ParseWorkerMemory(absl::string_view text);
 const char* HostMemoryName(HostMemoryChoice choice);
 absl::StatusOr<HostMemoryChoice> ParseHostMemory(absl::string_view text);
 
-// What WritePolicyName() and WriteMomentName() say. Errors: kInvalidArgument.
+// Parse the names that WritePolicyName() and WriteMomentName() return. Errors: kInvalidArgument.
 absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text);
 absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text);
 

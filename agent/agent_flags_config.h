@@ -7,8 +7,8 @@
 
 namespace kvtier {
 
-// What the flags say, after absl::ParseCommandLine(). Errors: AgentConfig::Validate()'s;
-// kInvalidArgument, naming the flag and its value.
+// Returns the configuration that the flags give, after absl::ParseCommandLine(). Errors:
+// AgentConfig::Validate()'s; kInvalidArgument, naming the flag and its value.
 absl::StatusOr<AgentConfig> ConfigFromFlags();
 
 }  // namespace kvtier

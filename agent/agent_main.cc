@@ -81,7 +81,7 @@ void WaitForStopSignal(const sigset_t& signals) {
   Log(LogLevel::kInfo, absl::StrCat("stopping on ", strsignal(signal)));
 }
 
-// What the servers of a running agent need.
+// Parts that the servers of a running agent need.
 struct ServedParts {
   Agent* agent = nullptr;
   GrpcPeerTransport* transport = nullptr;

@@ -1,4 +1,4 @@
-// What an agent counted since its start, beside what its tiers count themselves.
+// AgentStats counts what an agent did since its start, beside what its tiers count themselves.
 #ifndef KVTIER_AGENT_AGENT_STATS_H_
 #define KVTIER_AGENT_AGENT_STATS_H_
 
@@ -38,12 +38,12 @@ struct OffloadStats {
 struct GpuLinkStats {
   uint64_t copies = 0;  // That ended, failed ones too.
   uint64_t failed = 0;
-  uint64_t bytes = 0;  // Of those that did not fail.
+  uint64_t bytes = 0;  // Bytes of those that did not fail.
   uint32_t in_flight = 0;
   absl::Duration busy;               // While at least one was in flight, up to `busy_since`.
-  absl::Time busy_since;             // Of those that are in flight now.
-  double best_bytes_per_second = 0;  // Of the fastest copy: what the link was seen to do.
-  LatencyHistogram latency;          // Of one copy, its wait for its turn included.
+  absl::Time busy_since;             // Since when some are in flight.
+  double best_bytes_per_second = 0;  // Rate of the fastest copy: what the link was seen to do.
+  LatencyHistogram latency;          // Time of one copy, its wait for its turn included.
 };
 
 // Counts of one GPU pool, beside those of the tier.

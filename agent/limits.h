@@ -24,7 +24,7 @@ inline constexpr size_t kMaxSpacesPerSession = 16;
 // Spaces that operators are told of, those that nobody uses any more included.
 inline constexpr size_t kMaxSpacesDescribed = 256;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
-inline constexpr size_t kMaxLeases = 262144;  // Of all sessions together.
+inline constexpr size_t kMaxLeases = 262144;  // All sessions together.
 // Tickets of a tenant and blocks that they pin; the part of a domain's host memory that all tickets
 // may pin, one in so many bytes, and the part that a share group's member may take of the rest.
 inline constexpr size_t kMaxTicketsPerDomain = 1024;
@@ -37,7 +37,7 @@ inline constexpr absl::Duration kMaxTicketLifetime = absl::Seconds(60);
 // Prefixes that are kept, and blocks of them: a block counts once for each prefix that it is of.
 // The part of a domain's host memory that they take is one in so many bytes.
 inline constexpr size_t kMaxKeptPrefixesPerDomain = 256;
-inline constexpr size_t kMaxKeptPrefixes = 4096;  // Of all domains together, as the next.
+inline constexpr size_t kMaxKeptPrefixes = 4096;  // All domains together, as the next.
 inline constexpr size_t kMaxKeptBlocksPerDomain = 32768;
 inline constexpr size_t kMaxKeptBlocks = 131072;
 inline constexpr uint64_t kKeptPart = 4;
@@ -58,8 +58,8 @@ inline constexpr size_t kMaxSuspects = 1024;
 // Largest --staging_bytes: the size of one session's region.
 inline constexpr uint64_t kMaxStagingBytes = uint64_t{64} << 30;
 inline constexpr size_t kMaxReservationsPerSession = 16384;
-inline constexpr size_t kMaxReservations = 65536;     // Of all sessions together, late ones, too.
-inline constexpr size_t kMaxSlotsPerSession = 65536;  // Of the GPU pool, as KV memory.
+inline constexpr size_t kMaxReservations = 65536;     // All sessions together, late ones included.
+inline constexpr size_t kMaxSlotsPerSession = 65536;  // Slots of the GPU pool as KV memory.
 // Sequences that are swapped out: of a session, and of all sessions together, which also bounds
 // their blocks. The part of a domain's guaranteed host memory that they take is one in so many
 // bytes.
@@ -182,7 +182,7 @@ inline constexpr absl::Duration kLocateTimeout = absl::Milliseconds(200);
 // and the most that it takes.
 inline constexpr absl::Duration kLocateGrace = absl::Milliseconds(50);
 inline constexpr absl::Duration kMaxLocateGrace = absl::Seconds(10);
-// What a peer was measured to do counts for this long: one that was slow for a while
+// A measurement of a peer counts for this long: one that was slow for a while
 // is not asked meanwhile, so nothing else would ever clear its name.
 inline constexpr absl::Duration kPeerEstimateLifetime = absl::Seconds(5);
 // A peer that failed is asked after the other holders for this long, and by one fetch at a
@@ -201,7 +201,7 @@ inline constexpr size_t kMaxWorkerConnections = 2 * kMaxSessions;
 inline constexpr int kMaxCallsPerConnection = 320;
 inline constexpr size_t kMaxAdminConnections = 64;
 inline constexpr size_t kMaxRemoteConnections = 1024;
-// What calls under way take: so much each for gRPC, for the answer and for the flow, and for
+// Memory of calls under way: so much each for gRPC, for the answer and for the flow, and for
 // each byte of the request its parsed form, what is made of it and the answer to it.
 inline constexpr size_t kCallBytes = size_t{16} << 10;
 inline constexpr size_t kCallBytesPerRequestByte = 4;
@@ -213,7 +213,7 @@ inline constexpr size_t kMaxWorkerCallBytes = size_t{256} << 20;
 // have together.
 inline constexpr size_t kMaxStrangerCallBytes = size_t{16} << 20;
 inline constexpr size_t kMaxTenantCallBytes = kMaxWorkerCallBytes - kMaxStrangerCallBytes;
-inline constexpr size_t kMaxAdminCallBytes = size_t{8} << 20;  // Of each door with admin.
+inline constexpr size_t kMaxAdminCallBytes = size_t{8} << 20;  // Each door with admin.
 // A call that lasts longer makes room when others need it: its answer is not read.
 inline constexpr absl::Duration kMaxCallDuration = absl::Seconds(90);
 // Requests that are not whole yet, at each door: what gRPC is told.
@@ -229,14 +229,14 @@ inline constexpr size_t kMaxMemoryBesideArena = size_t{1} << 30;
 inline constexpr size_t kMaxMemoryGrowth = size_t{864} << 20;
 inline constexpr size_t kMaxMemoryPerDisk = size_t{32} << 20;  // On top, for each: its manifest.
 inline constexpr size_t kMaxIndexBytesPerBlock = 1024;         // On top, for each in each tier.
-// What the tables take for each entry, measured and rounded up.
+// Memory that the tables take for each entry, measured and rounded up.
 inline constexpr size_t kBytesPerLease = 256;
 inline constexpr size_t kBytesPerReservation = 512;
 inline constexpr size_t kBytesPerSession = 16384;
 inline constexpr size_t kBytesPerKeptBlock = 48;
 inline constexpr size_t kBytesPerSwappedBlock = 96;
 inline constexpr size_t kBytesPerSwappedSequence = 256;
-inline constexpr size_t kBytesPerMovingBlock = 320;  // Of a swap, while it is copied.
+inline constexpr size_t kBytesPerMovingBlock = 320;      // Of a swap, while it is copied.
 inline constexpr size_t kBytesPerDescribedSpace = 4096;  // Six texts of 256 bytes at most.
 inline constexpr size_t kBytesPerQueuedBlock = 512;
 inline constexpr size_t kBytesPerDelta = 64;

@@ -85,7 +85,7 @@ class TenantTable {
   bool IsShut(DomainId domain) const { return RowOf(domain).state == State::kShut; }
   // Returns all, in the order of their domains, without those that left.
   std::vector<const Tenant*> All() const;
-  size_t size() const { return by_name_.size(); }  // Of All().
+  size_t size() const { return by_name_.size(); }  // Size of All().
   // Returns the tenant of the domain, also one that left. REQUIRES: the domain was given.
   const Tenant& OfDomain(DomainId domain) const { return RowOf(domain).tenant; }
   // Returns the domain of the tenant that the tag names; nullopt: it is none of All().

@@ -21,7 +21,7 @@ namespace kvtier {
 
 // Sizes of slots for each doubling of the length, where blocks have lengths of their own.
 inline constexpr uint64_t kSlotSizesPerDoubling = 4;
-// Of them up to kMaxBlockBytes.
+// Number of them up to kMaxBlockBytes.
 inline constexpr uint64_t kMaxSlotSizes = 52;
 
 struct BlockLengths {
@@ -39,7 +39,7 @@ struct BlockLengths {
 
 // Room for one block in host memory.
 struct BlockRoom {
-  uint64_t length = 0;      // Of the block; positive.
+  uint64_t length = 0;      // Length of the block; positive.
   uint64_t slot_bytes = 0;  // SlotBytes(length) or more.
 };
 

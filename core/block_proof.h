@@ -11,7 +11,7 @@
 
 namespace kvtier {
 
-// What the index of a node knows of a block besides where its bytes are.
+// BlockProof is what the index of a node knows of a block besides where its bytes are.
 struct BlockMeta {
   BlockKey key;
   std::optional<BlockKey> parent;  // The block before it in its prefix; none: a root.

@@ -25,13 +25,13 @@ struct PayloadSum {
   friend bool operator==(const PayloadSum&, const PayloadSum&) = default;
 };
 
-// What a block must be at the place it is read from. `generation` is the
+// Facts that a block must match at the place it is read from. `generation` is the
 // segment's on disk, and 0 on the wire between peers.
 struct BlockIdentity {
   BlockKey key;
   SpaceDigest space;
   uint64_t length = 0;      // Payload bytes.
-  uint64_t generation = 0;  // Of the place.
+  uint64_t generation = 0;  // Generation of the place.
 };
 
 PayloadSum SumPayload(std::span<const std::byte> payload);

@@ -1,4 +1,4 @@
-// What a block looks like before and after encoding: shapes, sizes, where scales lie.
+// The layout of a block before and after encoding: shapes, sizes, where scales are.
 //
 // A raw block is bf16, axes outermost first:
 //   [layer][K, V][token][head][dim]     or, with one axis (MLA):     [layer][token][head][dim]
@@ -60,7 +60,7 @@ constexpr bool IsKnown(Codec codec) {
 struct KvShape {
   uint32_t layers = 0;    // 1..4096.
   uint32_t axes = 2;      // 2: K and V; 1: one latent axis (MLA).
-  uint32_t tokens = 0;    // Of a block; 1..65536.
+  uint32_t tokens = 0;    // Tokens of a block; 1..65536.
   uint32_t kv_heads = 0;  // 1..4096.
   uint32_t head_dim = 0;  // 16..65536, a multiple of 16.
 };

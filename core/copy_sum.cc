@@ -40,7 +40,7 @@ class PieceCursor {
     }
   }
 
-  std::span<const std::span<Byte>> pieces_;  // Behind the current one.
+  std::span<const std::span<Byte>> pieces_;  // Pieces after the current one.
   std::span<Byte> here_;
 };
 

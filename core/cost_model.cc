@@ -15,7 +15,7 @@ void TransferEstimate::Observe(uint64_t bytes, absl::Duration took) {
   // Latency is a lower bound of any transfer, so one that beats it corrects it.
   if (bytes < kSmallBytes || took < latency_) latency_ += kWeight * (took - latency_);
   if (bytes < kSmallBytes) return;
-  // What latency leaves is the moving of bytes. At least half of the time: a
+  // The rest after latency is the moving of bytes. At least half of the time: a
   // latency believed too high must not make the bandwidth infinite.
   const absl::Duration moving = std::max(took - latency_, took / 2);
   const double sample = static_cast<double>(bytes) / absl::ToDoubleSeconds(moving);

@@ -1,4 +1,4 @@
-// What a Task waits for: an Event (something happened, or the deadline passed),
+// Events that a Task waits for: an Event (something happened, or the deadline passed),
 // a moment (SleepUntil), or a callback from another thread (AwaitCallback).
 #ifndef KVTIER_CORE_EVENT_H_
 #define KVTIER_CORE_EVENT_H_

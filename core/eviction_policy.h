@@ -21,7 +21,7 @@ enum class EvictionPolicy : uint8_t {
 struct EvictionPolicies {
   EvictionPolicy gpu = EvictionPolicy::kLearnt;
   EvictionPolicy host = EvictionPolicy::kLearnt;
-  EvictionPolicy disk = EvictionPolicy::kLearnt;  // Of what reclaim appends again.
+  EvictionPolicy disk = EvictionPolicy::kLearnt;  // Policy for blocks that reclaim appends again.
 };
 
 // Returns "learnt", "lru", "fifo" or "priority".

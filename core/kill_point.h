@@ -98,7 +98,7 @@ inline constexpr auto kKillPoints = std::to_array<std::string_view>({
     "residency.replaced",
     "residency.retired",
 });
-// Of the tables that workers read; all others are a disk's.
+// Points of the tables that workers read; all others are a disk's.
 constexpr bool IsResidencyKillPoint(std::string_view name) {
   return name.starts_with("residency.");
 }

@@ -56,7 +56,7 @@ struct Delta {
 // A copy the coordinator believes in: a hint, never a promise.
 struct Holder {
   NodeId node;
-  std::string address;  // Of its peer service, "host:port".
+  std::string address;  // Address of its peer service, "host:port".
   Tier tier = Tier::kHost;
 };
 

@@ -1,4 +1,4 @@
-// What an agent tells the coordinator and what comes back: the stream of deltas,
+// Reports of an agent to the coordinator and their answers: the stream of deltas,
 // its sequence numbers and the snapshot that repairs it.
 #ifndef KVTIER_CORE_REPORT_H_
 #define KVTIER_CORE_REPORT_H_
@@ -30,13 +30,13 @@ struct Report {
   NodeId node;
   Epoch node_epoch;
   Epoch coordinator_epoch;  // As last answered; value 0: none known.
-  std::string address;      // Of the node's peer service.
+  std::string address;      // Address of the node's peer service.
   uint64_t first_sequence = 0;
   std::vector<Delta> deltas;
   bool snapshot_begin = false;  // Forget the node's blocks first; the stream restarts here.
   bool snapshot_end = false;    // The node is whole after this one.
   std::vector<TierUsage> tiers;
-  uint64_t tenants_version = 0;  // Of the tenants' settings that the node knows; 0: none.
+  uint64_t tenants_version = 0;  // Version of the tenants' settings that the node knows; 0: none.
 };
 
 // Settings of tenants that operators set for all nodes.

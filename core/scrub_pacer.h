@@ -13,7 +13,7 @@
 
 namespace kvtier {
 
-// What may be caught up at once after a slow read or a busy executor.
+// Most that may be caught up at once after a slow read or a busy executor.
 inline constexpr absl::Duration kScrubBurst = absl::Milliseconds(250);
 
 class ScrubPacer {

@@ -24,17 +24,17 @@ struct SpaceSpec {
   std::string model{};           // Name as the engine gives it; 1..256 bytes.
   std::string weights_digest{};  // Digest of the weights, 1..256 bytes: a new epoch is a new space.
   std::string lora{};            // Adapter name and digest; empty: none.
-  std::string dtype{};           // Of the stored values, for example "bfloat16" or "fp8_e4m3".
+  std::string dtype{};           // Type of the stored values, for example "bfloat16" or "fp8_e4m3".
   std::string layout{};          // Order of the axes inside a block, outermost first.
   uint32_t layers = 0;           // 1..4096.
-  uint32_t kv_heads = 0;         // Of this shard; 1..4096.
+  uint32_t kv_heads = 0;         // Heads of this shard; 1..4096.
   uint32_t head_dim = 0;         // 1..65536.
   uint32_t tokens_per_block = 0;  // 1..65536.
   uint32_t tensor_rank = 0;       // < tensor_size.
   uint32_t tensor_size = 1;       // 1..4096.
   uint32_t pipeline_rank = 0;     // < pipeline_size.
   uint32_t pipeline_size = 1;     // 1..4096.
-  // Of one stored block of this shard, 1..64 MiB; slots round up. Any size with codec "raw",
+  // Size of one stored block of this shard, 1..64 MiB; slots round up. Any size with codec "raw",
   // otherwise one of the two that space_codec.h has for the codec and the shape.
   uint64_t block_bytes = 0;
   // How stored blocks are encoded: "raw" as the worker wrote them, "fp8_e4m3", "int8" or

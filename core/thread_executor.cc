@@ -38,7 +38,7 @@ void ThreadExecutor::RunOrPost(Closure fn) {
     TakeTurn();
   }
   fn();
-  fn = nullptr;  // What it owned goes in its turn.
+  fn = nullptr;  // Objects that it owned are destroyed in its turn.
   EndTurn();
 }
 

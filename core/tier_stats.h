@@ -1,4 +1,4 @@
-// What one tier did: counters and latencies, one struct for all tiers. Read by
+// TierStats counts what one tier did: counters and latencies, one struct for all tiers. Read by
 // the admin service, `kvtier tiers` and the tests.
 #ifndef KVTIER_CORE_TIER_STATS_H_
 #define KVTIER_CORE_TIER_STATS_H_
@@ -39,8 +39,8 @@ struct TierStats {
   uint64_t verified = 0;           // Blocks whose checksum was proven.
   uint64_t verify_failures = 0;    // Blocks whose bytes were not theirs: missed, quarantined.
   uint64_t io_errors = 0;          // Failed reads and writes, short ones included.
-  LatencyHistogram read_latency;   // Of one block out of the tier.
-  LatencyHistogram write_latency;  // Of one block into it.
+  LatencyHistogram read_latency;   // Time of one block out of the tier.
+  LatencyHistogram write_latency;  // Time of one block into it.
   // Sums every field: several disks are one tier.
   void Add(const TierStats& other);
 };

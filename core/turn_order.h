@@ -40,7 +40,7 @@ class TurnOrder {
     return parties_[party];
   }
   std::vector<Party> parties_;
-  uint64_t level_ = 0;  // What the party that has the turn had before it.
+  uint64_t level_ = 0;  // Cost that the party with the turn had before it.
 };
 
 }  // namespace kvtier

@@ -60,7 +60,7 @@ class DiskAdmission {
   void Landed(const WriteCandidate& candidate, const Verdict& verdict, absl::Time now);
 
   const DiskWriteOptions& options() const { return options_; }
-  // Of one disk; nullopt: no budget.
+  // Budget of one disk; nullopt: it has none.
   struct Left {
     uint64_t bytes_per_day = 0;
     uint64_t bytes = 0;  // That may be written at once: an hour's worth at most; 0: a debt.

@@ -54,7 +54,7 @@ class DiskLoader {
   // from within: the outer one goes on, or a long queue would overflow the stack.
   void Pump();
   size_t queued() const { return queue_.size(); }
-  const TenantShares& shares() const { return queue_shares_; }  // Of kMaxLoadsQueued.
+  const TenantShares& shares() const { return queue_shares_; }  // Shares of kMaxLoadsQueued.
 
  private:
   Task<void> Run(QueuedLoad queued);

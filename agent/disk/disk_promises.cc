@@ -29,7 +29,7 @@ PromisedRoom PromisedRoom::TakeOne(uint64_t slot_bytes) {
   --blocks_;
   bytes_ -= slot_bytes;
   PromisedRoom one(of_, domain_, slot_bytes, 1);
-  // What shorter blocks left over is for no block of this room.
+  // Bytes that shorter blocks left over are for no block of this room.
   const uint64_t rest = blocks_ == 0 ? std::exchange(bytes_, 0) : 0;
   if (rest > 0) of_->GiveBack(domain_, rest, 0);
   return one;

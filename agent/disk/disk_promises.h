@@ -56,7 +56,7 @@ class PromisedRoom {
       : of_(of), domain_(domain), bytes_(bytes), blocks_(blocks) {}
   DiskPromises* of_ = nullptr;
   DomainId domain_{};
-  uint64_t bytes_ = 0;  // Of all its blocks.
+  uint64_t bytes_ = 0;  // Bytes of all its blocks.
   size_t blocks_ = 0;
 };
 
@@ -66,7 +66,7 @@ class DiskPromises {
   struct Put {
     SessionId session{};
     DomainId domain{};
-    uint64_t slot_bytes = 0;  // Of each block, or on average; no less than the first one's.
+    uint64_t slot_bytes = 0;  // Slot of each block, or the average; no less than the first one's.
     size_t blocks = 0;
   };
   // Does not own.
@@ -110,7 +110,7 @@ class DiskPromises {
     size_t max_blocks = 0;
     uint64_t bytes = 0;
     size_t blocks = 0;
-    uint64_t round = 0;  // Of the last one whose turn it was.
+    uint64_t round = 0;  // Round of the last put whose turn it was.
     std::map<Turn, Waiter*> line;
   };
   Domain& DomainOf(DomainId domain) { return domains_.at(static_cast<size_t>(domain)); }
@@ -130,7 +130,7 @@ class DiskPromises {
   Waits* const waits_;           // Not owned.
   OffloadStats* const stats_;    // Not owned.
   std::deque<Domain> domains_;   // By id; a deque, so that one stays where it is.
-  size_t blocks_ = 0;            // Of all domains.
+  size_t blocks_ = 0;            // Blocks of all domains.
   bool some_have_more_ = false;  // A domain may have more blocks than its part.
   uint64_t next_ticket_ = 1;
   std::map<uint64_t, Waiter*> waiting_;  // By ticket.

@@ -122,7 +122,7 @@ int Run(const CommandLine& line) {
   }
   const std::string text =
       line.json ? FsckJson(line.directory, *report) : FsckTable(line.directory, *report);
-  // What a script did not get, it must not take for an answer.
+  // A script must not take output that it did not get for an answer.
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
     std::perror("kvtier-fsck: standard output");
     return kCouldNotCheck;

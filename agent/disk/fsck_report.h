@@ -1,4 +1,4 @@
-// What kvtier-fsck found, as text for people and as JSON for machines.
+// The report of kvtier-fsck, as text for people and as JSON for machines.
 #ifndef KVTIER_AGENT_DISK_FSCK_REPORT_H_
 #define KVTIER_AGENT_DISK_FSCK_REPORT_H_
 

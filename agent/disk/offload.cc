@@ -58,7 +58,7 @@ Task<void> Offloader::PumpSoon() {
 void Offloader::Offer(const BlockKey& key, PromisedRoom room) {
   const HostBlock& block = *parts_.index->Find(key);
   if (pending_.contains(key) || parts_.index->In(Tier::kDisk, key)) return;
-  // What is refused anyway needs no room.
+  // A block that is refused anyway needs no room.
   if (!room && parts_.admission->MayWrite(CandidateFor(key, block.meta.length, block.hits),
                                           parts_.executor->Now())) {
     room = parts_.promises->Take(block.slot.domain(), block.slot.slot_bytes(), 1);

@@ -100,7 +100,7 @@ class Offloader final : public BlockFollower {
   // One AwaitDurable().
   struct Durable {
     explicit Durable(Executor* executor) : ended(executor) {}
-    size_t left = 0;  // Of its blocks, pending ones.
+    size_t left = 0;  // Blocks of it that are pending.
     Event ended;
   };
   bool at_commit() const { return parts_.admission->options().moment == WriteMoment::kAtCommit; }

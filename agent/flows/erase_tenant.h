@@ -32,9 +32,10 @@ class TenantEraser {
  public:
   struct Erased {
     uint64_t disk_blocks = 0;
-    uint64_t memory_blocks = 0;  // Of the host tier and, if the pool is the tenant's, the GPU tier.
-    // Of the tenant, in memory, leased or being copied: they may still be read, and written to
-    // disk under a new key. Call again when they are released.
+    uint64_t memory_blocks =
+        0;  // Blocks of the host tier and, if the pool is the tenant's, the GPU tier.
+    // Blocks of the tenant in memory that are leased or being copied: they may still be read, and
+    // written to disk under a new key. Call again when they are released.
     uint64_t held_blocks = 0;
   };
 

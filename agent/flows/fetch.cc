@@ -86,7 +86,7 @@ class Fetcher::Arrivals final : public FetchSink {
   BlockProof proof_;
   uint64_t bytes_ = 0;
   const absl::Time began_;
-  absl::Time last_ = absl::InfinitePast();  // Of the last sign of a block.
+  absl::Time last_ = absl::InfinitePast();  // Time of the last sign of a block.
   absl::Time ended_;
   bool any_wrong_ = false;
   size_t verifying_ = 0;
@@ -167,7 +167,7 @@ std::vector<PeerRun> Fetcher::Plan(const Sought& sought) {
     return standings_.Of(address, sought.payer);
   };
   return PlanFetch(sought.holders,
-                   // Of shorter ones it takes too few, and never what comes too late.
+                   // It takes too few of shorter ones, and never one that comes too late.
                    {.block_bytes = sought.lengths.longest,
                     .budget = sought.deadline - parts_.executor->Now(),
                     .free_fetches = standings_.FreeFor(sought.payer)},

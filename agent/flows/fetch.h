@@ -69,13 +69,13 @@ class Fetcher {
   struct Sought {
     DomainId domain{};
     DomainId payer{};       // Domain whose share of the streams they take.
-    uint64_t erasures = 0;  // Of the domain, when they were asked for.
+    uint64_t erasures = 0;  // Erasures of the domain when they were asked for.
     SpaceDigest space;
     BlockLengths lengths;  // That blocks of the space may have.
     absl::Time deadline;
     ReuseHint hint;  // Hint of the request that asks for them.
     std::vector<BlockKey> keys;
-    LocateReply holders;  // Of each key: those that were not asked for it in vain.
+    LocateReply holders;  // Holders of each key that were not asked for it in vain.
 
     // Forgets the keys that nobody holds.
     void DropUnheld();

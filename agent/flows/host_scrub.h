@@ -36,8 +36,8 @@ struct HostScrubReport {
   uint64_t passes = 0;            // That came to their end.
   absl::Duration last_pass;       // How long the latest of them took.
   uint64_t blocks = 0;            // Proven, in all passes.
-  uint64_t bytes = 0;             // Of those blocks.
-  uint64_t altered = 0;           // Of those blocks: dropped.
+  uint64_t bytes = 0;             // Bytes of those blocks.
+  uint64_t altered = 0;           // Those that had changed and were dropped.
 };
 
 class HostScrub {

@@ -26,15 +26,15 @@
 namespace kvtier {
 
 struct KeepRequest {
-  std::vector<BlockRun> sequences;  // Of one session.
-  absl::Time deadline;              // Of the wait for what is loaded.
+  std::vector<BlockRun> sequences;  // Sequences of one session.
+  absl::Time deadline;              // End of the wait for blocks that are loaded.
   absl::Duration ttl;               // kMinKeptTtl to kMaxKeptTtl, from the moment it is loaded.
 };
 
 // Kept prefix, as its tenant is told of it.
 struct Kept {
   struct Sequence {
-    std::vector<size_t> indices;  // Of the keys whose blocks are kept.
+    std::vector<size_t> indices;  // Indices of the keys whose blocks are kept.
     MissReason missed = MissReason::kNone;
   };
   KeptId id{};  // 0: no block is kept.

@@ -56,7 +56,7 @@ Task<Matched> Matcher::MatchHere(const BlockRun& run) const {
 Task<std::vector<Matched>> Matcher::Match(std::vector<BlockRun> runs, absl::Duration timeout) {
   std::vector<Matched> matched;
   std::vector<BlockKey> rest;
-  std::vector<Unmatched> places;  // Of `rest`.
+  std::vector<Unmatched> places;  // Places of `rest`.
   for (size_t i = 0; i < runs.size(); ++i) {
     matched.push_back(co_await MatchHere(runs[i]));
     if (timeout <= absl::ZeroDuration()) continue;

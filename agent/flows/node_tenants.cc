@@ -344,7 +344,7 @@ void NodeTenants::TakeCluster(ClusterTenants tenants) {
 
 Task<void> NodeTenants::KeepCluster() {
   co_await TakeTurn();
-  keeping_cluster_ = false;  // What comes from now on is kept by the next one.
+  keeping_cluster_ = false;  // Settings that come from now on are kept by the next one.
   const absl::Status kept = co_await Keep(book_.kept());
   EndTurn();
   if (!kept.ok()) {

@@ -84,7 +84,8 @@ class NodeTenants {
     uint64_t sessions = 0;  // That were ended.
     uint64_t disk_blocks = 0;
     uint64_t memory_blocks = 0;
-    uint64_t held_bytes = 0;  // Of host memory: leased, being copied, or that workers may write.
+    uint64_t held_bytes =
+        0;  // Host memory that is leased, is being copied, or that workers may write.
     bool had_settings = false;
   };
   // Errors, and then nothing has changed: kNotFound, there is no such tenant; kFailedPrecondition,
@@ -162,13 +163,13 @@ class NodeTenants {
   TenantBook book_;
   absl::Status may_keep_;  // Not OK: what is kept cannot be read, so it is not to be replaced.
   std::string settings_failure_;
-  std::string secrets_failure_;  // Of the latest look.
+  std::string secrets_failure_;  // Failure of the latest look.
   absl::flat_hash_set<std::string> complaints_;
-  std::array<std::vector<TierShare>, kTierCount> shares_;  // Of the tenants of TenantTable::All().
+  std::array<std::vector<TierShare>, kTierCount> shares_;  // Shares of TenantTable::All().
   std::vector<DomainId> leaving_;  // Domains of dropped tenants of which something is held.
   bool keeping_cluster_ = false;
   bool has_turn_ = false;
-  std::deque<Event*> line_;  // Of changes that wait for their turn.
+  std::deque<Event*> line_;  // Changes that wait for their turn.
 };
 
 }  // namespace kvtier

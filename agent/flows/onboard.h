@@ -42,15 +42,15 @@ struct OnboardRequest {
   absl::Time deadline;
   bool local_only = false;
   GpuTier* gpu = nullptr;                  // Set by the Onboarder: where a target of kGpu is.
-  Urgency urgency = Urgency::kForeground;  // Of what is loaded from a disk.
+  Urgency urgency = Urgency::kForeground;  // Urgency of loads from a disk.
 };
 
 struct LeasedBlock {
-  size_t index = 0;  // Of the block in the run or set that was asked for.
+  size_t index = 0;  // Index of the block in the run or set that was asked for.
   LeaseId lease{};
   uint64_t offset = 0;       // In the domain's arena, or in the GPU pool.
   uint64_t length = 0;       // Payload bytes.
-  PayloadSum sum;            // Of the payload there.
+  PayloadSum sum;            // Sum of the payload there.
   std::optional<Tier> from;  // Where it was when asked for; nullopt: another node.
 };
 
@@ -89,11 +89,11 @@ class Onboarder {
   // entry for each key.
   struct Brought {
     std::vector<Wanted> blocks;
-    MissReason missed = MissReason::kNone;  // Of the first that is missing.
+    MissReason missed = MissReason::kNone;  // Why the first missing block is missing.
     // Place of the first that is missing, as far as it is known.
     size_t first_missing = std::numeric_limits<size_t>::max();
-    int rounds = 0;              // Of GatherMore().
-    std::vector<size_t> absent;  // Of a set: places of the keys that this node does not have.
+    int rounds = 0;              // Calls of GatherMore() so far.
+    std::vector<size_t> absent;  // Places of the keys of a set that this node does not have.
   };
   // One request whose blocks are handed over as they become ready: agent/flows/onboard_parts.h.
   class Parts;

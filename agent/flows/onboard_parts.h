@@ -28,11 +28,11 @@ namespace kvtier {
 // Blocks of one request that became ready since the part before, leased.
 struct OnboardPart {
   struct Sequence {
-    size_t index = 0;                 // Of the sequence in the request.
+    size_t index = 0;                 // Index of the sequence in the request.
     std::vector<LeasedBlock> blocks;  // In the order of the keys.
   };
   std::vector<Sequence> sequences;  // Those that have new blocks.
-  absl::Time lease_deadline;        // Of these blocks.
+  absl::Time lease_deadline;        // Deadline of these blocks' leases.
   // Why the first missing block of each sequence of the request did not come; set in the last part.
   // Empty: more parts follow.
   std::vector<MissReason> missed;
@@ -44,7 +44,7 @@ class Onboarder::Parts {
   // kInvalidArgument, the target is not host memory.
   static absl::StatusOr<std::shared_ptr<Parts>> Begin(Onboarder* onboarder,
                                                       std::vector<OnboardRequest> requests);
-  // What is on its way goes on, and is cached.
+  // Loads on their way go on, and their blocks are cached.
   ~Parts();
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
@@ -58,7 +58,7 @@ class Onboarder::Parts {
   // The caller never got the part: its leases end.
   void TakeBack(const OnboardPart& part);
 
-  // Whose request it is.
+  // Session that asked.
   SessionId session() const { return sequences_[0].request.run.session; }
 
  private:
@@ -70,9 +70,9 @@ class Onboarder::Parts {
     bool is_gathered = false;   // Nothing is added to `brought` any more.
     bool is_full = false;       // There was no lease left: nothing more is handed over.
     size_t looked = 0;          // Leading blocks of `brought` that are ready or watched.
-    size_t next = 0;            // Of a run: first block that was in no part.
-    size_t coming = 0;          // Of a set: blocks that are watched and have not come.
-    std::vector<size_t> ready;  // Of a set: blocks that are ready and were in no part.
+    size_t next = 0;            // First block of a run that was in no part.
+    size_t coming = 0;          // Blocks of a set that are watched and have not come.
+    std::vector<size_t> ready;  // Blocks of a set that are ready and were in no part.
   };
   Parts(Onboarder* onboarder, std::vector<OnboardRequest> requests);
 

@@ -17,7 +17,7 @@ namespace kvtier {
 // Settings that outlast the agent.
 struct KeptTenantSettings {
   TenantSettingsMap node;        // Said to this node; they hold before those of the cluster.
-  uint64_t cluster_version = 0;  // Of `cluster`; 0: nothing was heard from a coordinator.
+  uint64_t cluster_version = 0;  // Version of `cluster`; 0: no coordinator has said anything.
   TenantSettingsMap cluster;     // As the coordinator said them last.
   friend bool operator==(const KeptTenantSettings&, const KeptTenantSettings&) = default;
 };

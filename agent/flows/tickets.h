@@ -51,15 +51,15 @@ struct TicketHolder {
 };
 
 struct TicketRequest {
-  std::vector<OnboardRequest> sequences;  // Of one session, to host memory.
+  std::vector<OnboardRequest> sequences;  // Sequences of one session, to host memory.
   uint32_t redemptions = 1;               // Ranks, 1 to kMaxRedemptions.
   absl::Duration lifetime;                // From the moment that the blocks are there.
 };
 
-// What a ticket holds, as its taker is told.
+// TakenTicket is what its taker is told of a ticket.
 struct TakenTicket {
   struct Sequence {
-    std::vector<size_t> indices;  // Of the keys whose blocks are there.
+    std::vector<size_t> indices;  // Indices of the keys whose blocks are there.
     MissReason missed = MissReason::kNone;
   };
   TicketId id{};  // All zeros: nothing came, so there is none.
@@ -100,7 +100,7 @@ class Tickets {
     TicketHolder holder;
     absl::Time deadline;
     std::vector<OnboardRequest> requests;
-    std::vector<Onboarder::Brought> brought;  // Of each.
+    std::vector<Onboarder::Brought> brought;  // Blocks of each request.
     std::vector<bool> redeemed;               // By rank.
     size_t blocks = 0;
     uint64_t bytes = 0;

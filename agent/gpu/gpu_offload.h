@@ -36,7 +36,7 @@ namespace kvtier {
 // A pool of one slot has none to spare.
 inline constexpr size_t kGpuHighWatermarkSpare = 32;
 inline constexpr size_t kGpuLowWatermarkSpare = 16;
-// Of one look, so that it takes microseconds.
+// Most blocks of one look, so that it takes microseconds.
 inline constexpr size_t kMaxEvictedAhead = 64;
 // Blocks of one copy to host memory, which are proved together, and copies at a time: one
 // is proved while the next moves.
@@ -69,7 +69,7 @@ class GpuOffloader {
  private:
   struct Batch {
     std::vector<CopiedBlock> copies;
-    std::vector<uint64_t> last_uses;  // Of each, to tell whether it was used meanwhile.
+    std::vector<uint64_t> last_uses;  // Last use of each, to tell whether it was used meanwhile.
   };
   size_t spare() const {
     return parts_.pool->table().free_slots() + parts_.pool->table().draining_slots();

@@ -39,9 +39,9 @@ class GpuResizer {
     GpuPool* pool = nullptr;
     GpuWorkers* workers = nullptr;
   };
-  // What the pool is and is to be.
+  // Returns the sizes that the pool has and is to have.
   struct Progress {
-    uint64_t bytes = 0;         // Of memory, now.
+    uint64_t bytes = 0;         // Memory now.
     uint64_t target_bytes = 0;  // As `bytes`: nothing is under way.
     size_t slots_in_use = 0;    // Beyond the target: what it waits for.
     size_t workers = 0;         // That hold some of them, or may still touch them.
@@ -56,7 +56,7 @@ class GpuResizer {
   absl::Status Begin(uint64_t bytes);
   // Ends when nothing is under way any more; false: that was not so by `deadline`.
   Task<bool> AwaitEnd(absl::Time deadline);
-  // What is under way ends soon, where it is.
+  // Ends the resize under way soon, where it is.
   void Stop();
   Progress progress() const;
   uint64_t max_bytes() const { return parts_.pool->max_handles() * parts_.pool->handle_bytes(); }
@@ -71,7 +71,7 @@ class GpuResizer {
   size_t target_;  // Handles.
   absl::Time deadline_;
   absl::Status ended_;
-  std::shared_ptr<Event> end_;  // Of what is under way; nullptr: nothing is.
+  std::shared_ptr<Event> end_;  // End of the resize under way; nullptr: there is none.
   bool stopping_ = false;
 };
 

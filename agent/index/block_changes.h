@@ -30,7 +30,8 @@ struct BlockChange {
   std::optional<DomainId> domain;
   // A block that left host memory had been set aside since its last use (EvictionOrder).
   bool was_aside = false;
-  // Of a block that left host memory though it was kept: it is damaged, or its tenant dropped it.
+  // Tells of a block that left host memory though it was kept: it is damaged, or its tenant dropped
+  // it.
   KeptNumber was_kept{};
 };
 

@@ -44,7 +44,8 @@ class BlockIndex final : public PinHome {
   struct Parts {
     size_t domains = 1;  // Number of host domains at first; each has its own HostOrder.
     EvictionPolicy host_eviction = EvictionPolicy::kLearnt;
-    uint64_t attention_bytes = 0;  // Of the orders of host memory: EvictionOrder.
+    uint64_t attention_bytes =
+        0;  // Unit of attention of the orders of host memory (EvictionOrder).
     const Clock* clock = nullptr;
     BlockChanges* changes = nullptr;
     DiskResidents* disks = nullptr;  // Null: no disk tier.

@@ -81,7 +81,7 @@ class HostBlocks {
 
   absl::flat_hash_map<BlockKey, HostBlock*> blocks_;
   std::vector<std::unique_ptr<HostBlock[]>> places_;
-  std::vector<HostBlock*> free_;  // Of `places_`.
+  std::vector<HostBlock*> free_;  // Free entries of `places_`.
 };
 
 }  // namespace kvtier

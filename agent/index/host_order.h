@@ -121,22 +121,22 @@ class HostOrder {
 
  private:
   struct Size {
-    uint32_t group = 0;    // Of `order_`.
+    uint32_t group = 0;    // Group in `order_`.
     uint64_t dropped = 0;  // Bytes, one by one, since slabs were looked at.
   };
   struct Slab {
     uint64_t offset = 0;      // In the arena; as the next, of a slab with blocks.
-    uint64_t slot_bytes = 0;  // Of each of its slots.
+    uint64_t slot_bytes = 0;  // Size of each of its slots.
     // By number of the slot, as far as blocks were; nullopt: no block.
     std::vector<std::optional<Place>> places;
     uint32_t blocks = 0;
-    uint32_t held = 0;     // Of those.
+    uint32_t held = 0;     // Blocks of those that are held.
     bool leaving = false;  // Its blocks get no new leases.
     Moment last_uses = 0;  // Sum over the blocks.
   };
   struct Choice {
     uint32_t slab = 0;
-    double mean_age = 0;  // Of its blocks, in moments.
+    double mean_age = 0;  // Mean age of its blocks, in moments.
   };
   // Returns the slab that costs least of those that can be emptied and whose slots are not of
   // `slot_bytes`; nullopt: there is none.

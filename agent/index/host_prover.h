@@ -32,14 +32,14 @@ class HostProver {
     TaskScope* scope = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
-    TierStats* stats = nullptr;  // Of host memory.
+    TierStats* stats = nullptr;  // Statistics of host memory.
   };
-  // What was in host memory of the blocks that were to be proven.
+  // Proven counts the blocks that were to be proven and that host memory had.
   struct Proven {
     uint64_t blocks = 0;
     uint64_t bytes = 0;
-    uint64_t altered = 0;  // Of those blocks.
-    uint64_t news = 0;     // Of the altered ones: nobody had found them so before.
+    uint64_t altered = 0;  // Those that had changed.
+    uint64_t news = 0;     // Altered ones that nobody had found before.
   };
   explicit HostProver(const Parts& parts) : parts_(parts) {}
 

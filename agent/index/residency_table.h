@@ -72,7 +72,7 @@ class ResidencyTable {
   };
   Range RangeOf(size_t first, size_t count) const;
   uint64_t Load(size_t word) const;
-  // What a reader sees after it has seen this word, it sees as of now or later.
+  // Everything that a reader sees after it has seen this word is as new as this write, or newer.
   void Store(size_t word, uint64_t value);
   // The word of the block's entry, or of the first free one; 0: neither is there.
   size_t FindEntry(size_t bucket, uint64_t tag) const;

@@ -42,14 +42,14 @@ class DirectorySync {
   // The next report; at most kMaxDeltasPerMessage deltas. Changes nothing that a
   // lost report would need again.
   Report Next();
-  // What the coordinator answered to the last report of Next().
+  // Takes the coordinator's answer to the last report of Next().
   void OnReply(const ReportReply& reply);
   // The coordinator has acknowledged a whole snapshot, and nothing broke since.
   bool synced() const { return !snapshot_due_ && snapshot_done_; }
 
  private:
   void BeginSnapshot();
-  // What waits is not sent any more: a snapshot will tell it.
+  // Drops the changes that wait: a snapshot will tell them.
   void Abandon();
 
   const NodeId node_;

@@ -28,9 +28,9 @@ class PeerStandings {
  public:
   // How a fetch went.
   struct Outcome {
-    uint64_t bytes = 0;  // Of the blocks that arrived whole.
+    uint64_t bytes = 0;  // Bytes of the blocks that arrived whole.
     absl::Duration took;
-    absl::Status failure;  // Of the peer; kOk: it did what it could.
+    absl::Status failure;  // Failure of the peer; kOk: it did what it could.
   };
 
   // `tenants` are those of this node. Owns neither.

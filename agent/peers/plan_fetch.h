@@ -20,14 +20,14 @@ struct PeerRun {
   std::string address;
   size_t first = 0;
   size_t count = 0;
-  // What the peer is given: the whole budget, or half of it where another holder of the
+  // Time that the peer is given: the whole budget, or half of it where another holder of the
   // first block could still be asked.
   absl::Duration time;
   // Its silence that ends the fetch early; infinite: nobody else could be asked.
   absl::Duration silence = absl::InfiniteDuration();
 };
 
-// What was seen of one peer.
+// PeerEstimate is what was seen of one peer.
 struct PeerStanding {
   TransferEstimate estimate;
   bool avoided = false;     // It failed lately, so others are preferred.
@@ -36,7 +36,7 @@ struct PeerStanding {
 using StandingOf = std::function<PeerStanding(const std::string& address)>;
 
 struct FetchBounds {
-  uint64_t block_bytes = 0;  // Of the longest block: what each is taken to be.
+  uint64_t block_bytes = 0;  // Length of the longest block, which each is taken to have.
   absl::Duration budget;     // The caller's time for all of it.
   size_t free_fetches = 0;   // Fetches that may still be started, at all peers together.
 };

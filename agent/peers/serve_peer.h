@@ -53,8 +53,8 @@ class AlignedBuffer {
 struct ServedBlock {
   BlockProof proof;
   std::span<const std::byte> payload;
-  Pin pin;                                // Of a host block.
-  std::shared_ptr<AlignedBuffer> buffer;  // Of a block read from disk.
+  Pin pin;                                // Pin of a host block.
+  std::shared_ptr<AlignedBuffer> buffer;  // Bytes of a block read from disk.
 };
 
 class PeerServer {

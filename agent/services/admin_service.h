@@ -25,7 +25,7 @@ namespace kvtier {
 // Thread-safe. REQUIRES: the agent outlives the server.
 class AdminService final : public v1::AgentAdmin::CallbackService {
  public:
-  // What only main knows.
+  // Facts that only main knows.
   struct AboutDisk {
     std::string directory;
     std::string io;  // "io_uring", "pread" or "buffered".

@@ -36,7 +36,7 @@ void FillShare(const CallShares::Use& use, v1::TenantShare* wire) {
 
 // Figures that are worked out for all tenants at once.
 struct OfAll {
-  std::vector<uint64_t> fair_slabs;  // Of host memory, by domain.
+  std::vector<uint64_t> fair_slabs;  // Slabs of host memory, by domain.
   std::vector<TenantRoom> on_disks;
 };
 

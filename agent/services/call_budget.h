@@ -52,7 +52,7 @@ class CallBudget {
     const size_t bytes_;
     const absl::Time began_;
     std::optional<DomainId> tenant_;        // That it is charged to; nullopt: none.
-    bool is_counted_ = false;               // Of CallBudget::mu_, as what follows.
+    bool is_counted_ = false;               // Guarded by CallBudget::mu_, as the next.
     std::list<Share*>::iterator position_;  // Where it is counted.
   };
 

@@ -49,8 +49,8 @@ class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
   void OnDone() override;
 
  private:
-  // What is under way for the caller. Of the executor; a cancellation may come behind the end of
-  // the call.
+  // The onboard under way for the caller. The executor's own; a cancellation may come after the end
+  // of the call.
   struct Served {
     bool is_gone = false;
     std::shared_ptr<Onboarder::Parts> parts;  // Null: not begun, or over.

@@ -54,7 +54,7 @@ class UnaryCalls {
   FairTurns* const turns_;
 };
 
-// What is left of the caller's own deadline (InfiniteDuration: it has none).
+// Returns what is left of the caller's own deadline (InfiniteDuration: it has none).
 inline absl::Duration TimeLeft(const grpc::ServerContextBase& context) {
   return absl::FromChrono(context.deadline()) - absl::Now();
 }

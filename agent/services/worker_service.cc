@@ -179,7 +179,7 @@ Task<absl::Status> WorkerService::DoTakeTicket(Context* context,
   }
   KVT_CO_ASSIGN_OR_RETURN(const TakenTicket taken,
                           co_await agent_->flows().tickets.Take(std::move(wanted)));
-  // Who is gone passes it to nobody.
+  // A caller that is gone passes it to nobody.
   if (context->IsCancelled()) agent_->flows().tickets.Release(holder, taken.id);
   FillTaken(taken, response);
   co_return absl::OkStatus();

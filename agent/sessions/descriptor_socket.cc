@@ -260,7 +260,7 @@ void DescriptorSocket::Close(int fd) {
   // First: a worker must not believe in what is free.
   shutdown(fd, SHUT_RDWR);
   const bool may_write = connection.open && calls_.close(connection.session);
-  // What a worker began ends with its process, and not with its session.
+  // Steps that a worker began end with its process, and not with its session.
   if (may_write || connection.has_page) {
     leaving_.Add({.session = connection.session,
                   .process = connection.process,

@@ -46,7 +46,7 @@ class DescriptorSocket {
     DeviceUuid device;        // GPU that it is memory of; none: it is host memory.
     bool duplicated = false;  // For this answer: to be closed after it.
   };
-  // What a session asks for.
+  // Wish is a session's request for a descriptor.
   struct Wish {
     SessionId session{};
     wire::DescriptorKind kind{};
@@ -70,7 +70,7 @@ class DescriptorSocket {
   };
   struct Options {
     std::string path;
-    std::vector<uid_t> allowed_uids;       // Of the connecting process.
+    std::vector<uid_t> allowed_uids;       // Users whose processes may connect.
     const TenantTable* tenants = nullptr;  // Not owned.
   };
 

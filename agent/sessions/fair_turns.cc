@@ -60,7 +60,7 @@ void FairTurns::PostNext() {
 void FairTurns::BeginNext() {
   const std::optional<size_t> domain =
       order_.Next([this](size_t each) { return !queues_[each].empty(); });
-  if (!domain.has_value()) return;  // What waited was given up.
+  if (!domain.has_value()) return;  // The wait was given up.
   Queue* const next = &queues_[*domain];
   const bool is_last = --waiting_ == 0;
   // The next one is posted last: what arrived meanwhile is posted by now, and has its say first.

@@ -80,7 +80,7 @@ class FairTurns {
   // Executor thread only.
   std::deque<Queue> queues_;  // By domain; a deque, so that a queue stays where it is.
   size_t waiting_ = 0;        // In all queues.
-  TurnOrder order_;           // Of the domains.
+  TurnOrder order_;           // Turns of the domains.
   // Posted work looks at it, and does nothing once this is destroyed.
   const std::shared_ptr<const bool> is_there_ = std::make_shared<bool>(true);
 };

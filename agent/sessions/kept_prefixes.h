@@ -52,14 +52,14 @@ class KeptPrefixes final : public BlockFollower {
   struct Use {
     uint64_t prefixes = 0;
     uint64_t blocks = 0;  // Once for each prefix, those that have left included.
-    uint64_t bytes = 0;   // Of their slots, each once, as far as they are there.
+    uint64_t bytes = 0;   // Bytes of their slots, each once, as far as they are there.
     friend bool operator==(const Use&, const Use&) = default;
   };
   // One prefix, as its tenant and operators are told.
   struct Listed {
     KeptId id{};
     uint64_t blocks = 0;  // That are there.
-    uint64_t bytes = 0;   // Of their slots.
+    uint64_t bytes = 0;   // Bytes of their slots.
     absl::Time deadline;
   };
   // Names a prefix inside the agent.
@@ -111,9 +111,9 @@ class KeptPrefixes final : public BlockFollower {
   // One block that is kept, or was and has left while a prefix has it still.
   struct Block {
     BlockKey key;
-    uint64_t bytes = 0;  // Of its slot; 0: it has left.
+    uint64_t bytes = 0;  // Size of its slot; 0: it has left.
     uint32_t uses = 0;   // By prefixes.
-    uint32_t next = 0;   // Of those that are free: the next one.
+    uint32_t next = 0;   // Next free entry, of a free one.
   };
   static_assert(sizeof(Block) == 32);
   struct Prefix {

@@ -49,7 +49,7 @@ class LeaseTable {
   void ReleaseAll(SessionId session);
   // Ends the leases whose deadline lies before `now`; returns how many.
   size_t Expire(absl::Time now);
-  const TenantShares& shares() const { return shares_; }  // Of kMaxLeases.
+  const TenantShares& shares() const { return shares_; }  // Shares of kMaxLeases.
   size_t size() const { return leases_.size(); }
   void Audit() const;
 

@@ -66,8 +66,9 @@ class LeavingWorkers {
   struct Leaving {
     Worker worker;
     bool over = false;
-    bool ended = false;                           // Its process, says the pidfd.
-    absl::Time gone_by = absl::InfiniteFuture();  // Of one that cannot be watched.
+    bool ended = false;  // Its process, says the pidfd.
+    absl::Time gone_by =
+        absl::InfiniteFuture();  // When a process that cannot be watched counts as gone.
   };
   using Workers = std::map<SessionId, Leaving>;
   void Watch(int fd, SessionId session);

@@ -21,7 +21,7 @@ namespace kvtier {
 class RegisteredSpaces {
  public:
   struct Registered {
-    DomainId domain{};  // Of the tenant.
+    DomainId domain{};  // Domain of the tenant.
     SpaceSpec spec;
     SpaceDigest digest;
     size_t sessions = 0;     // That use it now; 0: all that did are over.

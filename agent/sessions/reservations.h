@@ -123,13 +123,13 @@ class ReservationTable {
   void Sweep();
   // Marks what is past its deadline as late; returns how many.
   size_t Expire(absl::Time now);
-  const TenantShares& shares() const { return shares_; }  // Of kMaxReservations.
+  const TenantShares& shares() const { return shares_; }  // Shares of kMaxReservations.
   size_t size() const { return reserved_.size(); }        // Late ones included.
   uint64_t late_bytes(Tier tier) const;                   // kHost or kGpu.
   uint64_t unwritten_blocks(Tier tier) const {            // As late_bytes(); so far.
     return tier == Tier::kGpu ? unwritten_gpu_blocks_ : unwritten_host_blocks_;
   }
-  // What is late in the domain's host memory is as much as it may be.
+  // Returns whether the domain's late slots in host memory are as many as they may be.
   bool TooMuchIsLate(DomainId domain) const;
   void Audit() const;
 

@@ -46,7 +46,7 @@ class SessionTable {
   // Returns the open sessions of members of share groups, in no order. O(sessions).
   std::vector<SessionId> InGroups() const;
   size_t size() const { return sessions_.size(); }
-  // What the sessions registered, those that are over included.
+  // Returns the spaces that sessions registered, those that are over included.
   const RegisteredSpaces& spaces() const { return spaces_; }
 
   // Errors: kFailedPrecondition, no open session has this token (open a new one).

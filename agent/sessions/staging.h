@@ -66,7 +66,7 @@ class Staging {
   struct Report {
     uint64_t session_bytes = 0;
     size_t regions = 0;
-    uint64_t reserved_bytes = 0;   // Of slots that are being written.
+    uint64_t reserved_bytes = 0;   // Bytes of slots that are being written.
     uint64_t refused_regions = 0;  // Sessions that got none, since the start.
   };
   explicit Staging(const Options& options) : options_(options) {}

@@ -56,7 +56,7 @@ class WorkerSessions {
   void Audit() const;
 
   SessionTable& table() { return table_; }
-  const TenantShares& shares() const { return shares_; }  // Of kMaxSessions.
+  const TenantShares& shares() const { return shares_; }  // Shares of kMaxSessions.
   LeaseTable& leases() { return leases_; }
   Staging& staging() { return staging_; }
   ReservationTable& reservations() { return reservations_; }
