@@ -199,8 +199,8 @@ class EvictionOrder {
     uint32_t is_bared : 1 = 0;  // Its queue is one of `bared_`: its children are all aside.
     uint32_t is_aside : 1 = 0;
     uint32_t was_aside : 1 = 0;  // Since its last use.
-    // One of a member's children, or kNone. Where it is no member: a link of NumbersByKey, or of the
-    // list of free places.
+    // One of a member's children, or kNone. Where it is no member: a link of NumbersByKey, or of
+    // the list of free places.
     uint32_t next = kNone;
     ReuseState state;
   };
