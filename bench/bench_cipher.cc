@@ -1,8 +1,8 @@
 // bench: cipher - sealing and opening of disk records (AES-256-GCM) beside memcpy and XXH3
 //
-// One core. Every figure goes over a run of blocks that no cache holds, each into a
-// slot of its own, and is the median of several rounds in which all of them take their
-// turn. The payload's checksum is what a record pays without encryption.
+// It uses one core. Every figure covers a run of blocks that fits no cache, each copied into a slot
+// of its own, and is the median of several rounds in which all figures take turns. The payload's
+// checksum is the cost of a record without encryption.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -32,7 +32,7 @@ ABSL_FLAG(kvtier::bench::Rounds, rounds, {7}, "Rounds; the medians count.");
 namespace kvtier::bench {
 namespace {
 
-constexpr uint64_t kRunBytes = uint64_t{128} << 20;  // Of each side: several times a cache.
+constexpr uint64_t kRunBytes = uint64_t{128} << 20;  // Size of each side, several times a cache.
 
 struct Size {
   const char* name;
@@ -52,7 +52,7 @@ SecretKey DrawKey() {
   return key;
 }
 
-// The blocks of one run, in clear and at rest, and the four ways over them.
+// CipherRun holds the blocks of one run, in the clear and sealed, and the four operations on them.
 class CipherRun {
  public:
   CipherRun(uint64_t block_bytes, PageBuffer* clear, PageBuffer* rest)
@@ -75,15 +75,15 @@ class CipherRun {
     });
   }
   void Seal() {
-    ++generation_;  // Another nonce for every block, each round.
+    ++generation_;  // Gives every block another nonce in each round.
     proofs_.clear();
     ForEach([&](RecordIdentity& identity, std::span<std::byte> clear, std::span<std::byte> rest) {
       proofs_.push_back(*cipher_.Seal(identity, clear, rest));
     });
   }
-  // REQUIRES: Seal() came last. As the process that sealed.
+  // Opens in the process that sealed. REQUIRES: Seal() was the last call.
   void Open() { OpenWith(cipher_); }
-  // As after a restart: each record's key is derived first.
+  // Opens as after a restart: each record's key is derived first.
   void OpenLater() { OpenWith(later_); }
   uint64_t sums() const { return sums_; }
 
@@ -109,9 +109,9 @@ class CipherRun {
   const std::span<std::byte> rest_;
   const SecretKey key_;
   const RecordCipher cipher_;
-  const RecordCipher later_;  // The same key, in another opening.
+  const RecordCipher later_;  // Same key, in another opening.
   uint64_t generation_ = 0;
-  uint64_t sums_ = 0;  // Of the sums: so that they are taken.
+  uint64_t sums_ = 0;  // Combines the sums, so that they are not optimised away.
   std::vector<CipherProof> proofs_;
 };
 

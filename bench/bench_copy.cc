@@ -1,10 +1,10 @@
 // bench: copy - copies of blocks with their sums, beside memcpy and a streaming copy
 //
-// One thread. An engine's memory and the slots are each several times as large as the last-level
-// cache, and every block is touched once a lap. In each round every way moves a few blocks, one way
-// behind the other, so that all of them meet the same load of the machine: the ratio of a round is
-// of neighbours in time, and the median of the rounds' ratios counts. The reference is, in each
-// round, the faster of memcpy and the streaming copy, which take no sum.
+// It uses one thread. An engine's memory and the slots are each several times as large as the
+// last-level cache, and every block is touched once a lap. In each round every way moves a few
+// blocks, one way after another, so that all of them meet the same load of the machine. The ratio
+// of a round compares neighbours in time, and the median of the rounds' ratios counts. The
+// reference is, in each round, the faster of memcpy and the streaming copy, which take no sum.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -32,8 +32,10 @@ ABSL_FLAG(kvtier::bench::Rounds, rounds, {201}, "Rounds; the medians count.");
 namespace kvtier::bench {
 namespace {
 
-constexpr uint64_t kSideBytes = uint64_t{256} << 20;  // Of the engine's memory, and of the slots.
-constexpr uint64_t kTurnBytes = uint64_t{8} << 20;    // That a way moves in its turn, about.
+// Size of the engine's memory, and of the slots.
+constexpr uint64_t kSideBytes = uint64_t{256} << 20;
+// Approximate bytes that a way moves in its turn.
+constexpr uint64_t kTurnBytes = uint64_t{8} << 20;
 
 struct Shape {
   const char* name;
@@ -43,11 +45,11 @@ struct Shape {
 constexpr Shape kShapes[] = {
     {"2MiB", 1, 2 << 20}, {"30x48KiB", 30, 48 << 10}, {"64KiB", 1, 64 << 10}};
 
-// A block, as the engine has it and as its slot does.
+// Block in the engine's memory and in its slot.
 struct CopiedBlock {
   std::vector<Piece> engine;
-  std::vector<Piece> slot;  // The slot's parts that the engine's pieces correspond to.
-  Piece whole;              // The slot.
+  std::vector<Piece> slot;  // Parts of the slot that match the engine's pieces.
+  Piece whole;              // Whole slot.
 };
 
 // Lays blocks out as an engine does: each layer has memory of its own, where a block has one piece.
@@ -77,7 +79,7 @@ void PlainCopy(std::span<const Piece> to, std::span<const ConstPiece> from) {
 
 enum class Direction { kIn, kOut };
 
-// Measures the ways of one direction over the blocks of one shape.
+// CopyTurns measures the ways of one direction over the blocks of one shape.
 class CopyTurns {
  public:
   CopyTurns(const Shape& shape, std::vector<CopiedBlock> blocks, Direction direction)
@@ -95,7 +97,7 @@ class CopyTurns {
         [&](size_t i) { OnePass(i); }};
     std::vector<std::vector<double>> seconds(ways.size());
     for (int round = 0; round < rounds; ++round) {
-      // Each comes first in turn.
+      // Each way is first in one of the rounds.
       for (size_t k = 0; k < ways.size(); ++k) {
         const size_t way = (k + static_cast<size_t>(round)) % ways.size();
         seconds[way].push_back(TurnOf(ways[way]));
@@ -114,7 +116,7 @@ class CopyTurns {
   uint64_t BlockBytes() const { return shape_.pieces * shape_.piece_bytes; }
   uint64_t TurnBlocks() const { return kTurnBytes / BlockBytes(); }
 
-  // What a worker does that has no such copy: the bytes of the slot are read once more.
+  // Does what a worker without such a copy does: reads the bytes of the slot once more.
   void CopyThenSum(size_t i) {
     PlainCopy(to_[i], from_[i]);
     sums_ ^= SumPayload(blocks_[i].whole).lo;
@@ -150,10 +152,10 @@ class CopyTurns {
   const Shape shape_;
   const std::vector<CopiedBlock> blocks_;
   const Direction direction_;
-  std::vector<std::vector<Piece>> to_;  // Of each block.
+  std::vector<std::vector<Piece>> to_;  // By block.
   std::vector<std::vector<ConstPiece>> from_;
-  size_t next_ = 0;    // Block of the next copy.
-  uint64_t sums_ = 0;  // Of the sums; printed, so that they are taken.
+  size_t next_ = 0;    // Next block to copy.
+  uint64_t sums_ = 0;  // Combines the sums; printed, so that they are not optimised away.
 };
 
 int Main(int argc, char** argv) {

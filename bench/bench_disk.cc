@@ -1,8 +1,8 @@
 // bench: disk - DiskTier reads and writes, verified, beside fio on the same file system
 //
-// Both sides: io_uring, O_DIRECT, registered files and buffers, the same block size and
-// queue depth, in turns. Reads are random over 1 GiB, writes sequential over space that
-// was written before; the tier's include the manifest, and every read is verified.
+// Both sides use io_uring, O_DIRECT, registered files and buffers, the same block size and queue
+// depth, and alternate. Reads are random over 1 GiB, writes sequential over space that was written
+// before. The tier's writes include the manifest, and it verifies every read.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -41,10 +41,11 @@ namespace {
 
 constexpr uint64_t kKiB = uint64_t{1} << 10;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kDataBytes = 896 * kMiB;  // Each side's; the tier's reserve makes 1 GiB.
+// Size of each side's data; the tier's reserve makes it 1 GiB.
+constexpr uint64_t kDataBytes = 896 * kMiB;
 constexpr uint64_t kSegmentBytes = 128 * kMiB;
 constexpr int kByteThreads = 2;
-constexpr double kWarmSeconds100k = 3;  // What is promised.
+constexpr double kWarmSeconds100k = 3;  // Promised time.
 constexpr double kWarmSeconds2M = 15;
 constexpr double kMaxIndexBytes = 64;
 
@@ -57,19 +58,19 @@ constexpr Size kSizes[] = {{"64KiB", 64 * kKiB, 32},
                            {"512KiB", 512 * kKiB, 16},
                            {"2MiB", 2 * kMiB, 8},
                            {"8MiB", 8 * kMiB, 4}};
-constexpr double kReadShare = 0.7;  // Of a mixed load.
+constexpr double kReadShare = 0.7;  // Share of reads in a mixed load.
 constexpr Size kLatencySize = kSizes[2];
 
 constexpr uint64_t kManyBlocks = 2'000'000;
 
-struct Options {  // As the flags.
+struct Options {  // Values of the flags.
   std::string directory;
   double seconds = 0;
   int rounds = 0;
   std::string size;
 };
 
-// Errors: kInvalidArgument, naming the flag and its value.
+// Returns the options. Errors: kInvalidArgument, naming the flag and its value.
 absl::StatusOr<Options> OptionsFromFlags() {
   const Options options{.directory = absl::GetFlag(FLAGS_dir),
                         .seconds = absl::GetFlag(FLAGS_seconds),
@@ -86,17 +87,18 @@ absl::StatusOr<Options> OptionsFromFlags() {
   return options;
 }
 
-// One tier and fio's file beside it, both written once: space that never was is slower.
+// Contest has one tier and fio's file beside it, both written once, because space that was never
+// written is slower.
 class Contest {
  public:
   Contest(const Options& options, ThreadExecutor* executor, DiskTier* tier, TierLoad* load)
       : options_(options), executor_(executor), tier_(tier), load_(load) {}
   absl::Status Prepare();
   absl::Status Throughput(const Size& size);
-  // At half of what the device gave fio.
+  // Measures latency at half of the rate that fio reached.
   absl::Status Latency();
-  // Beside reads alone at half of that: the same bytes, 70 % of them read; and the same
-  // reads with the puts on top.
+  // Compares with reads alone at half of that rate: the same bytes, 70 % of them read; and the same
+  // reads with puts added.
   absl::Status Mixed();
 
  private:
@@ -284,7 +286,7 @@ int Main(int argc, char** argv) {
   std::filesystem::remove_all(options.directory + "/tier", error);
   std::filesystem::remove_all(options.directory + "/recovery", error);
   std::filesystem::remove(options.directory + "/fio.data", error);
-  std::filesystem::remove(options.directory, error);  // Unless there was something in it.
+  std::filesystem::remove(options.directory, error);  // Fails if there was something in it.
   if (ran.ok()) return 0;
   std::fprintf(stderr, "bench_disk: %s\n", ran.ToString().c_str());
   return 1;

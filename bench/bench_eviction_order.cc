@@ -1,10 +1,11 @@
 // bench: eviction_order - memory and time of the learnt order of eviction, beside LRU's
 //
-// One order of many blocks, filled and then used at random: runs of blocks are touched, held and
-// replaced by new ones, some of which continue older runs; at the end some are set aside, and
-// memory is what the heap has grown by then. Every round does the same to a fresh order, so an
-// operation that is slow by itself is slow in each: the longest is the longest of the shortest that
-// each took. Times include a call of the clock, whose own time is subtracted.
+// One order of many blocks is filled and then used at random: runs of blocks are touched, held and
+// replaced by new ones, some of which continue older runs. At the end some are set aside, and
+// memory is the growth of the heap since the start. Every round does the same to a fresh order, so
+// an operation that is slow by itself is slow in each round: of each operation the shortest time
+// counts, and the longest of these is reported. Times include a call of the clock, whose own time
+// is subtracted.
 #include <malloc.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ constexpr uint64_t kLively = 4;     // One run in so many is used again and agai
 constexpr size_t kHeldRuns = 64;    // Runs that are held at a time.
 constexpr uint64_t kAside = 16;     // One block in so many is set aside, as the agent does.
 constexpr absl::Duration kBetweenRuns = absl::Milliseconds(10);
-// An operation that took less is not looked at when the longest is.
+// Operations that took less are ignored when the longest is determined.
 constexpr int64_t kShort = 20'000;
 
 enum Operation : uint8_t { kVictim, kErase, kInsert, kTouch, kHold, kSetAside, kOperations };
@@ -69,7 +70,7 @@ int64_t NowNanoseconds() {
       .count();
 }
 
-// Returns what one look at the clock costs.
+// Returns the time of one call of the clock.
 double ClockNanoseconds() {
   constexpr int kLooks = 1'000'000;
   const int64_t started = NowNanoseconds();
@@ -82,14 +83,14 @@ size_t HeapBytes() {
   return info.uordblks + info.hblkhd;
 }
 
-// Returns a number that looks random and is the same for the same number.
+// Returns a number that looks random, always the same for the same argument.
 uint64_t Mix(uint64_t number) {
   number = (number ^ (number >> 31)) * 0x7fb5d329728ea185;
   number = (number ^ (number >> 27)) * 0x81dadef4bc2dd44d;
   return number ^ (number >> 33);
 }
 
-// Does the same to an order whenever it has the same policy and size.
+// Load does the same to an order whenever it has the same policy and size.
 class Load {
  public:
   Load(EvictionPolicy policy, uint64_t blocks) : blocks_(blocks) {
@@ -132,7 +133,7 @@ class Load {
     return {.hi = number, .lo = Mix(number)};
   }
   uint64_t Below(uint64_t bound) { return random_() % bound; }
-  // Times what `action` does, which is one operation.
+  // Times `action`, which is one operation.
   template <typename Action>
   void Time(Operation operation, Action action) {
     const int64_t started = NowNanoseconds();
@@ -209,7 +210,7 @@ class Load {
       if (Below(4) == 0) TouchRun(LivelyRun());
     }
   }
-  // Half as many blocks as there are come, each for another one.
+  // Replaces half of the blocks by new ones.
   void Churn() {
     for (uint64_t left = blocks_ / 2; left > 0;) {
       Run& run = runs_[Below(runs_.size())];
@@ -233,10 +234,11 @@ class Load {
   }
 
   const uint64_t blocks_;
-  // Places of the members, by key: the table of an owner, whose memory is no part of the order's.
+  // Places of the members, by key: the table of an owner, whose memory does not belong to the
+  // order.
   absl::flat_hash_map<BlockKey, EvictionOrder::Place> places_;
   std::unique_ptr<EvictionOrder> order_;
-  std::mt19937_64 random_{1};  // The same in every round.
+  std::mt19937_64 random_{1};  // Same in every round.
   std::vector<Run> runs_;
   uint64_t next_id_ = 0;
   absl::Time now_ = absl::UnixEpoch();
@@ -248,11 +250,11 @@ class Load {
   EvictionPolicy followed_{};
 };
 
-// The figures of one order.
+// Figures of one order.
 struct Figures {
   double bytes_per_block = 0;
   std::array<std::vector<double>, kOperations> means;  // By round.
-  std::vector<double> fill_means;                      // Of insertions into a tier that grows.
+  std::vector<double> fill_means;                      // Means of insertions into a growing tier.
   absl::flat_hash_map<uint64_t, int64_t> slow;  // Operations that were slow in each round so far.
   EvictionPolicy followed{};
 

@@ -1,18 +1,18 @@
 // bench: gpu - offloads and onboards of an engine's blocks by lanes on a GPU, beside the link's
 // rate
 //
-// A real agent in its own process, and an engine with the KV tensors of Llama 3 8B on the device, a
-// pair for each layer, of which a block has 64 pieces of 32 KiB. An offload takes new blocks, from
-// the call to the end of its job: calls to the agent, copies, sums and the commit. An onboard
-// brings them to other blocks of the engine. In each round as many bytes are copied to host memory
-// and back in one piece, which is what the link gives, and the same pieces by cudaMemcpyBatchAsync,
-// as engines do. The ratio of a round is of neighbours in time; the median of the
-// rounds' ratios counts. With each codec the same again: the device encodes and decodes, and the
-// rates are of the engine's bytes.
+// It uses a real agent in its own process, and an engine with the KV tensors of Llama 3 8B on the
+// device, a pair for each layer, of which a block has 64 pieces of 32 KiB. An offload takes new
+// blocks; its time is from the call to the end of its job: calls to the agent, copies, sums and the
+// commit. An onboard brings them to other blocks of the engine. In each round as many bytes are
+// copied to host memory and back in one piece, which measures the link, and the same pieces with
+// cudaMemcpyBatchAsync, as engines do. The ratio of a round compares neighbours in time; the median
+// of the rounds' ratios counts. With each codec everything is repeated: the device encodes and
+// decodes, and the rates count the engine's bytes.
 //
-// Blocks are Gaussian values, and what is onboarded in the first rounds is compared with what the
-// codec makes of them. Without a GPU the device is emulated: that shows that all of it works, and
-// says nothing about a GPU. Its figures have names of their own.
+// Blocks are Gaussian values, and blocks onboarded in the first rounds are compared with the blocks
+// encoded and decoded on the CPU. Without a GPU the device is emulated: that shows that everything
+// works, and says nothing about a GPU. Its figures have names of their own.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -53,13 +53,13 @@ namespace {
 constexpr const char* kEmulated = "emulated";
 constexpr auto kIn = CopyDirection::kHostToDevice;
 constexpr auto kOut = CopyDirection::kDeviceToHost;
-// Rounds that are proved and not measured. They touch the arena's pages and load the kernels.
+// Rounds that are checked and not measured. They touch the arena's pages and load the kernels.
 constexpr int kProofs = 3;
 constexpr absl::Duration kPatience = absl::Seconds(60);
 constexpr uint64_t kBlockBytes = DeviceKv::kBlockBytes;
-constexpr uint64_t kLeastHostBytes = uint64_t{256} << 20;  // Of the agent.
+constexpr uint64_t kLeastHostBytes = uint64_t{256} << 20;  // Minimum host memory of the agent.
 
-// Seconds of one round.
+// Seconds of the parts of one round.
 struct Round {
   double offload = 0;
   double pieces_out = 0;
@@ -69,7 +69,7 @@ struct Round {
   double link_in = 0;
 };
 
-// Opens the device as the C ABI and the Python package do; the emulated one they do not have.
+// Opens the device as the C ABI and the Python package do; these do not open the emulated one.
 absl::StatusOr<std::shared_ptr<LaneDevice>> OpenLaneDevice(Client* client, LaneDevices* devices,
                                                            const std::string& name) {
   static const MonotonicClock clock;
@@ -79,7 +79,7 @@ absl::StatusOr<std::shared_ptr<LaneDevice>> OpenLaneDevice(Client* client, LaneD
 }
 
 // GpuRounds has one engine's memory, an agent of its own and a codec. The blocks of two jobs are
-// offloaded in turn, and onboarded to those of a third.
+// offloaded alternately, and onboarded to the blocks of a third.
 class GpuRounds {
  public:
   static absl::StatusOr<std::unique_ptr<GpuRounds>> Open(DeviceKv* engine, uint32_t job_blocks,
@@ -131,11 +131,11 @@ class GpuRounds {
   GpuRounds(DeviceKv* engine, uint32_t job_blocks)
       : engine_(engine), job_blocks_(job_blocks), values_(job_blocks * kBlockBytes) {}
 
-  // Fills `into` with values of their own for each job.
+  // Fills `into` with different values for each job.
   static void Draw(uint64_t job, std::span<std::byte> into) {
     std::mt19937_64 random(job + 1);
     std::normal_distribution<float> gauss;
-    std::vector<uint16_t> values(1'000'003);  // No piece is like another.
+    std::vector<uint16_t> values(1'000'003);  // No piece equals another.
     for (uint16_t& value : values) value = kernels::Bf16FromFloat(gauss(random));
     const auto bytes = std::as_bytes(std::span(values));
     for (size_t at = 0; at < into.size(); at += bytes.size()) {
@@ -147,8 +147,8 @@ class GpuRounds {
     Draw(job, engine_->host());
     return engine_->Copy(kIn, SlotsOf(job));
   }
-  // Compares the engine's third job with what the space makes of this one, and leaves it in the
-  // engine's host memory. Errors: kDataLoss, naming the block.
+  // Compares the engine's third job with this one, encoded and decoded by the space's codec, and
+  // leaves it in the engine's host memory. Errors: kDataLoss, naming the block.
   absl::Status Prove(uint64_t job) {
     Draw(job, values_);
     KVT_RETURN_IF_ERROR(engine_->Copy(kOut, SlotsOf(2)));
@@ -175,8 +175,8 @@ class GpuRounds {
   std::vector<uint32_t> SlotsOf(uint64_t job) const {
     std::vector<uint32_t> slots(job_blocks_);
     std::iota(slots.begin(), slots.end(), static_cast<uint32_t>(job * job_blocks_));
-    // Neighbours in the order of keys are none in the tensors, as in an engine that has run a
-    // while.
+    // Neighbours in the order of keys are no neighbours in the tensors, as in an engine that has
+    // run for a while.
     std::shuffle(slots.begin(), slots.end(), std::mt19937_64(job));
     return slots;
   }
@@ -192,7 +192,7 @@ class GpuRounds {
   DeviceKv* const engine_;
   const uint32_t job_blocks_;
   std::vector<std::byte> values_;
-  std::optional<BlockCodec> codec_;  // Absent: blocks are stored as they are.
+  std::optional<BlockCodec> codec_;  // Absent: blocks are stored unchanged.
   std::vector<std::byte> encoded_;
   std::unique_ptr<NodeProcess> node_;
   std::unique_ptr<Client> client_;

@@ -1,14 +1,15 @@
 // bench: lanes - saves and loads of an engine's blocks by lanes of host memory, beside memcpy
 //
-// A real agent in its own process, and an engine whose blocks are 30 pieces of 48 KiB, each layer's
-// keys and values in tensors of their own. A save is an offload of 31 new blocks, from the call to
-// the end of its job: calls to the agent, copies with their sums, and the commit. A load brings
-// them to other blocks of the engine. In each round memcpy moves the same pieces of the same blocks
-// on this thread, the one way to memory of its own and back, so that the ratio of a round is of
-// neighbours in time; the median of the rounds' ratios counts.
+// It uses a real agent in its own process, and an engine whose blocks are 30 pieces of 48 KiB, with
+// each layer's keys and values in tensors of their own. A save is an offload of 31 new blocks; its
+// time is from the call to the end of its job: calls to the agent, copies with their sums, and the
+// commit. A load brings them to other blocks of the engine. In each round memcpy moves the same
+// pieces of the same blocks on this thread, to private memory and back, so that the ratio of a
+// round compares neighbours in time; the median of the rounds' ratios counts.
 //
-// With each codec the same again: the blocks are then Gaussian values in bf16, the rates are of the
-// engine's bytes, and what is loaded is compared with what the codec makes of them.
+// With each codec everything is repeated: the blocks are then Gaussian values in bf16, the rates
+// count the engine's bytes, and loaded blocks are compared with the saved ones, encoded and
+// decoded.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -50,13 +51,14 @@ constexpr uint64_t kPieceBytes = uint64_t{48} << 10;
 constexpr uint64_t kBlockBytes = kPieces * kPieceBytes;
 constexpr uint32_t kTokens = 32;
 constexpr uint32_t kHeads = 6;
-constexpr uint32_t kHeadDim = kPieceBytes / 2 / kTokens / kHeads;  // Of bf16.
+constexpr uint32_t kHeadDim = kPieceBytes / 2 / kTokens / kHeads;  // Elements are bf16.
 constexpr uint32_t kRun = 31;                                      // Blocks of one job.
-constexpr uint32_t kSlots = 6 * kRun;  // Of the engine: a job's blocks left the caches long ago.
-constexpr int kWarmups = 16;           // The first rounds touch the arena's pages.
+// Slots of the engine: a job's blocks left the caches long ago.
+constexpr uint32_t kSlots = 6 * kRun;
+constexpr int kWarmups = 16;  // The first rounds touch the arena's pages.
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// Seconds of one round.
+// Seconds of the parts of one round.
 struct Round {
   double save = 0;
   double plain_save = 0;
@@ -111,7 +113,7 @@ class LanesRounds {
   LanesRounds() : engine_(kSlots * kBlockBytes), plain_(4 * (kRun * kBlockBytes)) {
     std::mt19937_64 random(1);
     std::normal_distribution<float> gauss;
-    std::vector<uint16_t> values(1'000'003);  // No piece is like another.
+    std::vector<uint16_t> values(1'000'003);  // No piece equals another.
     for (uint16_t& value : values) value = kernels::Bf16FromFloat(gauss(random));
     const auto bytes = std::as_bytes(std::span(values));
     for (const std::span<std::byte> side : {engine_.bytes(), plain_.bytes()}) {
@@ -121,7 +123,7 @@ class LanesRounds {
     }
   }
 
-  // Says whether the block that was loaded is what the space makes of the one that was saved.
+  // Checks that the loaded block is the saved one, encoded and decoded by the space's codec.
   absl::Status Compare(uint32_t saved, uint32_t loaded) {
     for (uint64_t piece = 0; piece < kPieces; ++piece) {
       std::memcpy(expected_.data() + piece * kPieceBytes, At(piece, saved), kPieceBytes);
@@ -138,7 +140,7 @@ class LanesRounds {
     return absl::OkStatus();
   }
 
-  // A tensor for each layer and axis, in which a block has one piece.
+  // Returns a tensor for each layer and axis, in which a block has one piece.
   KvTensors Tensors() {
     KvTensors tensors = {.axes = KvAxes::kApart,
                          .layers = kLayers,
@@ -193,8 +195,8 @@ class LanesRounds {
 
   PageBuffer engine_;
   PageBuffer plain_;
-  uint64_t copies_ = 0;              // Plain ones so far.
-  std::optional<BlockCodec> codec_;  // Absent: blocks are stored as they are.
+  uint64_t copies_ = 0;              // Number of plain copies so far.
+  std::optional<BlockCodec> codec_;  // Absent: blocks are stored unchanged.
   std::vector<std::byte> encoded_;
   std::vector<std::byte> expected_ = std::vector<std::byte>(kBlockBytes);
   std::unique_ptr<Client> client_;

@@ -1,8 +1,8 @@
 // bench: node - one agent: its calls beside an empty one, put and staged put beside plain copies,
 // offload and disk reads beside fio
 //
-// A real agent in its own process, driven through the C++ client. Runs of 64 blocks
-// of 2 MiB (128 MiB, as 1,024 tokens of an 8B model); every block read from disk is verified.
+// It uses a real agent in its own process, driven through the C++ client. Runs have 64 blocks of 2
+// MiB (128 MiB, as 1,024 tokens of an 8B model); every block read from disk is verified.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -22,10 +22,10 @@ namespace {
 
 constexpr size_t kBlocks = 64;
 constexpr uint64_t kBlockBytes = uint64_t{2} << 20;
-constexpr int kRuns = 5;    // Of everything that moves bytes.
-constexpr int kDepth = 16;  // As the agent's own offloads in flight.
+constexpr int kRuns = 5;    // Number of runs of everything that moves bytes.
+constexpr int kDepth = 16;  // Same as the agent's own offloads in flight.
 
-// Fails unless all runs passed through the disk: a figure of fewer bytes is a wrong one.
+// Fails unless all runs passed through the disk, because a figure of fewer bytes would be wrong.
 absl::Status ExpectBytes(const char* what, uint64_t moved, const BlockLoad& load) {
   const uint64_t expected = kRuns * load.run_bytes();
   if (moved == expected) return absl::OkStatus();
@@ -92,7 +92,7 @@ absl::Status Run() {
   KVT_RETURN_IF_ERROR(PutAndOffload(node.get(), load.get(), fio_write.bytes_per_second));
   KVT_RETURN_IF_ERROR(DiskReads(node.get(), load.get(), fio_read.bytes_per_second));
   KVT_RETURN_IF_ERROR(PrintResidencyFigures(node->socket_dir()));
-  // Alone with its calls: no disk takes what was put.
+  // This agent has no disk that could write the puts meanwhile.
   KVT_ASSIGN_OR_RETURN(
       const std::unique_ptr<NodeProcess> calls,
       NodeProcess::StartAgent("calls", {"--host_bytes=1GiB", "--slab_bytes=64MiB"}));

@@ -1,7 +1,7 @@
 // bench: peer - blocks fetched from another agent over loopback, verified, beside iperf3
 //
-// Two real agents and a coordinator. Runs of 64 blocks of 2 MiB are put on one node
-// and onboarded on the other, whose host tier is emptied before each.
+// It uses two real agents and a coordinator. Runs of 64 blocks of 2 MiB are put on one node and
+// onboarded on the other, whose host tier is emptied before each.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@ constexpr size_t kBlocks = 64;
 constexpr uint64_t kBlockBytes = uint64_t{2} << 20;
 constexpr int kRuns = 25;
 constexpr int kIperfSeconds = 2;
-// The holder's report reaches the coordinator within this.
+// Time within which the holder's report reaches the coordinator.
 constexpr absl::Duration kTold = absl::Seconds(3);
 
 absl::StatusOr<double> FetchSeconds(NodeProcess* asker, BlockLoad* load) {

@@ -1,9 +1,9 @@
 // bench: policy - hits of replayed traces by policy of eviction, beside LRU, peers' policies and
 // MIN
 //
-// A request hits its longest prefix that the cache has; then all of its blocks are used or taken
-// in. The cache starts empty; outputs and transfers are left out. Partial last blocks count as
-// blocks, as in published results.
+// A request hits its longest prefix that the cache has; then all of its blocks are used or
+// inserted. The cache starts empty; outputs and transfers are left out. Partial last blocks count
+// as blocks, as in published results.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -32,7 +32,7 @@ constexpr char kTraceFolder[] = "../shared/traces";
 
 struct Source {
   std::string path;                    // Trace file; empty: the workload.
-  const Workload* workload = nullptr;  // Not null without a path.
+  const Workload* workload = nullptr;  // Set if `path` is empty.
 };
 
 struct Arguments {
@@ -68,7 +68,8 @@ void PrintUsage(const char* program) {
       "  --plot FILE.png      where to draw the hits of one tier over the capacity\n");
 }
 
-// Errors: kInvalidArgument, not numbers above 0 and up to 100 with commas between them.
+// Parses percentages. Errors: kInvalidArgument, not numbers above 0 and up to 100 with commas
+// between them.
 absl::StatusOr<std::vector<double>> ParsePercents(absl::string_view text) {
   std::vector<double> percents;
   for (const absl::string_view word : absl::StrSplit(text, ',')) {
@@ -111,7 +112,7 @@ void AddDefaultSources(std::vector<Source>* sources) {
   if (sources->empty()) AddAllWorkloads(sources);
 }
 
-// Takes in one flag with its value. Errors: kInvalidArgument.
+// Parses one flag with its value. Errors: kInvalidArgument.
 absl::Status ParseFlag(absl::string_view flag, const std::string& value, Arguments* arguments) {
   if (flag == "--trace") {
     arguments->sources.push_back({.path = value});
@@ -159,7 +160,7 @@ absl::StatusOr<Arguments> ParseArguments(std::span<char*> words) {
   return arguments;
 }
 
-// Errors: kUnavailable, the file cannot be written.
+// Writes a file. Errors: kUnavailable, the file cannot be written.
 absl::Status WriteFile(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::trunc);
   file << text;
@@ -168,7 +169,7 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
   return absl::UnavailableError(absl::StrCat("cannot write ", path));
 }
 
-// Draws what `json` says with bench/plot_policy.py. Errors: as OutputOf() has them.
+// Draws the figures in `json` with bench/plot_policy.py. Errors: as OutputOf().
 absl::Status Draw(const std::string& json, const std::string& plot_path) {
   const std::string json_path = plot_path + ".json";
   KVT_RETURN_IF_ERROR(WriteFile(json_path, json));

@@ -1,9 +1,9 @@
 // bench: tables - operations of block tables a second and core, beside a plain table's
 //
-// One core, sequences of real length in a pool that is nearly full: steps begin and
-// retire beside, freed slots drain. An operation is one call for one sequence (a decode
-// step's append, a prefill's, a fork) or, where a whole sequence comes or goes, one block
-// of it. Every figure is the median of several rounds.
+// It uses one core, and sequences of real length in a pool that is nearly full: steps begin and
+// retire meanwhile, and freed slots drain. An operation is one call for one sequence (a decode
+// step's append, a prefill's, a fork) or, where a whole sequence is added or removed, one block of
+// it. Every figure is the median of several rounds.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -31,17 +31,17 @@ ABSL_FLAG(kvtier::bench::Rounds, rounds, {7}, "Rounds; the medians count.");
 namespace kvtier::bench {
 namespace {
 
-constexpr double kPromise = 5e6;              // Operations a second and core.
+constexpr double kPromise = 5e6;              // Promised operations a second and core.
 constexpr uint32_t kSlots = 65'536;           // 128 GiB of 2-MiB blocks.
-constexpr uint32_t kBlockTokens = 16;         // As most engines have it.
-constexpr uint32_t kSequences = 256;          // Of a large batch.
-constexpr uint32_t kMeanPromptTokens = 3000;  // From 1000 to 5000.
+constexpr uint32_t kBlockTokens = 16;         // Same as in most engines.
+constexpr uint32_t kSequences = 256;          // Size of a large batch.
+constexpr uint32_t kMeanPromptTokens = 3000;  // Range: 1000 to 5000.
 constexpr uint32_t kDecodeSteps = 512;
 constexpr PoolWorker kWorker{0};
 
 class TableRun {
  public:
-  // Operations a second, by what they are.
+  // Operations a second, by kind.
   double prefill = 0;
   double append = 0;
   double fork = 0;
@@ -69,7 +69,8 @@ class TableRun {
     const size_t operations = way();
     return static_cast<double>(operations) / absl::ToDoubleSeconds(absl::Now() - started);
   }
-  // Two steps in flight, as with engines that prepare the next while one runs.
+  // Begins and retires steps, with two in flight, as in engines that prepare the next while one
+  // runs.
   void Step() {
     ++step_;
     KVT_CHECK(slots_.Begin(kWorker, step_).ok());
@@ -78,7 +79,7 @@ class TableRun {
   void Append(SequenceId sequence, uint32_t tokens) {
     KVT_CHECK(tables_.Append(sequence, tokens).ok());
   }
-  // By block: a prompt's blocks come with one call.
+  // Prefills; counted by block, because a prompt's blocks come with one call.
   size_t Prefill() {
     for (uint32_t i = 0; i < kSequences; ++i) {
       sequences_.push_back(tables_.Create(kWorker, 0));
@@ -87,7 +88,7 @@ class TableRun {
     Step();
     return slots_.used_slots();
   }
-  // One token for each sequence a step.
+  // Appends one token to each sequence in each step.
   size_t Decode() {
     for (uint32_t step = 0; step < kDecodeSteps; ++step) {
       for (const SequenceId sequence : sequences_) Append(sequence, 1);
@@ -95,7 +96,7 @@ class TableRun {
     }
     return size_t{kDecodeSteps} * kSequences;
   }
-  // By block: every one is held once more.
+  // Forks; counted by block, because each is held once more.
   size_t Fork() {
     size_t blocks = 0;
     for (const SequenceId sequence : sequences_) {
@@ -104,14 +105,14 @@ class TableRun {
     }
     return blocks;
   }
-  // Of each pair, the first to write copies, unless the last block is full.
+  // Writes to the forks; of each pair, the first to write copies the last block, unless it is full.
   size_t Write() {
     size_t copies = 0;
     for (const SequenceId fork : forks_) copies += tables_.Append(fork, 1)->copy ? 1 : 0;
     Step();
     return copies;
   }
-  // By block: out and in again, with what they share among themselves.
+  // Swaps out and in again, with shared blocks; counted by block.
   size_t Swap() {
     std::vector<SequenceId> all = sequences_;
     all.insert(all.end(), forks_.begin(), forks_.end());
@@ -120,7 +121,7 @@ class TableRun {
     for (const SequenceId sequence : sequences_) blocks += tables_.SwapIn(sequence)->size();
     return blocks;
   }
-  // By block.
+  // Frees; counted by block.
   size_t Free() {
     size_t blocks = 0;
     for (std::vector<SequenceId>* group : {&sequences_, &forks_}) {
@@ -137,13 +138,13 @@ class TableRun {
   SlotTable slots_{{.slots = kSlots}};
   BlockTable tables_{&slots_, kBlockTokens};
   uint64_t step_ = 0;
-  std::mt19937_64 random_{1};  // The same lengths in every run.
+  std::mt19937_64 random_{1};  // Same lengths in every run.
   std::vector<SequenceId> sequences_;
   std::vector<SequenceId> forks_;
 };
 
-// The same decode steps with what one writes first: a hash map of vectors and a count
-// for each slot. No steps, no generations, no forks.
+// Runs the same decode steps with the simplest table: a hash map of vectors and a count for each
+// slot, without steps, generations and forks.
 double PlainTables() {
   absl::flat_hash_map<uint64_t, std::pair<uint64_t, std::vector<uint32_t>>> tables;
   std::vector<uint32_t> counts(kSlots, 0);

@@ -1,7 +1,7 @@
 // bench: write_policy - hits against disk writes: when to write a block, and which
 //
-// Replays traces through a model of two tiers, with the real Admission. Everything is
-// compared with writing all that host memory evicts (lazy_all), in the same run.
+// It replays traces through a model of two tiers, with the real Admission. Everything is compared
+// with writing all blocks that host memory evicts (lazy_all), in the same run.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +26,7 @@
 namespace kvtier::bench {
 namespace {
 
-// Shares of the blocks that a trace has in all.
+// Sizes of the tiers, as shares of all blocks of a trace.
 struct Shares {
   double dram = 0.05;
   double disk = 0.30;
@@ -42,7 +42,7 @@ struct Mode {
   double budget = 0;  // Share of what lazy_all writes; 0: unlimited.
   DiskKind disk = DiskKind::kSegments;
 };
-// The first is what the others are compared with, and where their budgets come from.
+// The others are compared with the first mode, and get their budgets from it.
 constexpr Mode kModes[] = {
     {.name = "lazy_all"},
     {.name = "lazy_second_touch", .policy = WritePolicy::kSecondTouch},
@@ -50,7 +50,7 @@ constexpr Mode kModes[] = {
     {.name = "lazy_reuse_50", .policy = WritePolicy::kPredictedReuse, .budget = 0.50},
     {.name = "lazy_reuse_25", .policy = WritePolicy::kPredictedReuse, .budget = 0.25},
     {.name = "lazy_reuse_10", .policy = WritePolicy::kPredictedReuse, .budget = 0.10},
-    // What a budget alone does: first come, first written.
+    // Modes with a budget only: first come, first written.
     {.name = "lazy_all_50", .budget = 0.50},
     {.name = "lazy_all_25", .budget = 0.25},
     {.name = "commit_all", .moment = WriteMoment::kAtCommit},
@@ -65,12 +65,12 @@ constexpr Mode kModes[] = {
      .moment = WriteMoment::kAtCommit,
      .policy = WritePolicy::kPredictedReuse,
      .budget = 0.25},
-    // Without the log: what the published figures assume.
+    // Modes without the log, as published figures assume.
     {.name = "lazy_all_lru_disk", .disk = DiskKind::kLru},
     {.name = "commit_all_lru_disk", .moment = WriteMoment::kAtCommit, .disk = DiskKind::kLru},
 };
 
-// A bucket of a twentieth of the trace: an hour's would outlast most of them.
+// The bucket is a twentieth of the trace, because an hour would be longer than most traces.
 constexpr int kBurstsInSpan = 20;
 
 WriteBudgetOptions BudgetOf(const Trace& trace, uint64_t bytes) {
@@ -123,7 +123,7 @@ void PrintRow(const Mode& mode, const ReplayResult& result, const ReplayResult& 
   std::fflush(stdout);
 }
 
-// Replays `trace` in every mode; appends its lines for programs to `figures`.
+// Replays `trace` in every mode; appends its figure lines to `figures`.
 void Measure(const Trace& trace, const Shares& shares, std::string* figures) {
   std::printf(
       "\n%s: %zu requests, 95 %% within %s; %zu blocks; DRAM %.3g %%, disk %.3g %% of them\n",

@@ -24,10 +24,11 @@ constexpr uint64_t kSmallBytes = 4096;
 constexpr uint64_t kLargeBytes = uint64_t{2} << 20;
 constexpr size_t kLargeBlocks = 64;
 constexpr size_t kCommitted = 64;
-constexpr int kBatch = 10;  // Calls of one sort in a row: what they leave to be done is theirs.
+// Number of calls of one kind in a row, so that the work that they leave behind is charged to them.
+constexpr int kBatch = 10;
 constexpr int kBatches = 100;
-constexpr int kLookups = 100;          // Calls of kKeys keys.
-constexpr double kAskedLookups = 2e6;  // A second of one core.
+constexpr int kLookups = 100;          // Number of calls of kKeys keys.
+constexpr double kAskedLookups = 2e6;  // Required lookups a second of one core.
 constexpr absl::Duration kPatience = absl::Seconds(5);
 
 std::vector<EngineKey> KeysOf(uint64_t set, size_t count) {
@@ -40,7 +41,8 @@ std::vector<EngineKey> KeysOf(uint64_t set, size_t count) {
   return keys;
 }
 
-// One worker with blocks of two sizes in host memory, and the empty call beside its calls.
+// Caller is one worker with blocks of two sizes in host memory, and the empty call beside its
+// calls.
 class Caller {
  public:
   static absl::StatusOr<std::unique_ptr<Caller>> Open(const std::string& socket_dir) {
@@ -69,7 +71,7 @@ class Caller {
     return Onboard(small_, std::span(small_keys_).first(keys));
   }
   absl::Status OnboardLarge() { return Onboard(large_, large_keys_); }
-  // Reserves and fills; the commit is the caller's.
+  // Reserves and fills; the caller commits.
   absl::StatusOr<ReservedBlocks> Fill(uint64_t set) {
     return Filled(small_, KeysOf(set, kCommitted), kSmallBytes);
   }
@@ -111,13 +113,13 @@ class Caller {
   const std::vector<std::byte> bytes_;
 };
 
-// Seconds of one call, of ours and of the empty one: medians of batches that take turns.
+// Seconds of one call, of ours and of the empty one: medians of batches that alternate.
 struct Times {
   double ours = 0;
   double empty = 0;
 };
 
-// `prepare` comes before each batch of ours, and is not part of it.
+// Measures both. `prepare` runs before each batch of ours, and is not measured.
 absl::StatusOr<Times> TakeTurns(
     Caller* caller, int batches, const std::function<absl::Status()>& call,
     const std::function<absl::Status()>& prepare = [] { return absl::OkStatus(); }) {
@@ -146,7 +148,7 @@ absl::Status Against(const std::string& name, Caller* caller, int batches,
   return absl::OkStatus();
 }
 
-// What a key adds to an empty call, beside what naming it alone takes: one HMAC-SHA-256.
+// Measures what a key adds to an empty call, beside the cost of naming it: one HMAC-SHA-256.
 absl::Status MatchFigure(Caller* caller, size_t keys, int batches) {
   KVT_ASSIGN_OR_RETURN(const Times times,
                        TakeTurns(caller, batches, [&] { return caller->Match(keys); }));
@@ -179,7 +181,8 @@ absl::Status CommitFigure(Caller* caller) {
   return absl::OkStatus();
 }
 
-// Blocks that the agent looks up in a second of its processor time, whatever else runs.
+// Measures how many blocks the agent looks up in a second of its processor time, whatever else
+// runs.
 absl::Status LookupFigure(const NodeProcess& node, Caller* caller) {
   KVT_ASSIGN_OR_RETURN(const double before, node.ProcessorSeconds());
   absl::Status status;

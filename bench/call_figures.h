@@ -1,5 +1,5 @@
-// Costs of a worker's calls beside an empty call of gRPC itself: ping, match, onboard and release,
-// commit with sums; and how many blocks one core of the agent looks up in a second.
+// Measures the cost of a worker's calls beside an empty call of gRPC itself: ping, match, onboard
+// and release, commit with sums; and how many blocks one core of the agent looks up in a second.
 #ifndef KVTIER_BENCH_CALL_FIGURES_H_
 #define KVTIER_BENCH_CALL_FIGURES_H_
 
@@ -10,9 +10,9 @@
 
 namespace kvtier::bench {
 
-// Prints a figure for each call, through a client of its own. Ours and the empty call take turns,
-// and medians count. REQUIRES: the agent's host memory has room for 256 MiB of blocks. Errors:
-// kUnavailable, the agent did not answer as it must.
+// Prints a figure for each call, through a client of its own. Our call and the empty call
+// alternate, and medians count. REQUIRES: the agent's host memory has room for 256 MiB of blocks.
+// Errors: kUnavailable, the agent did not answer as it must.
 absl::Status PrintCallFigures(const NodeProcess& node);
 
 }  // namespace kvtier::bench

@@ -1,4 +1,4 @@
-// ChildProcess is another of our programs, found beside this one, for as long as the object lives.
+// ChildProcess runs another of our programs, found beside this one, as long as the object lives.
 #ifndef KVTIER_BENCH_CHILD_PROCESS_H_
 #define KVTIER_BENCH_CHILD_PROCESS_H_
 
@@ -14,8 +14,8 @@ namespace kvtier::bench {
 
 class ChildProcess {
  public:
-  // Starts `program` with `flags`; what it writes to stderr is appended to the file `log`. Errors:
-  // kUnavailable, with errno's text.
+  // Starts `program` with `flags`; its stderr is appended to the file `log`. Errors: kUnavailable,
+  // with errno's text.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(const std::string& program,
                                                              const std::vector<std::string>& flags,
                                                              const std::string& log);
@@ -31,7 +31,7 @@ class ChildProcess {
   const pid_t pid_;
 };
 
-// Makes a directory for one process: its path is short, for sockets, and it is on a real file
+// Makes a directory for one process. Its path is short, for sockets, and it is on a real file
 // system, for disks. The caller removes it.
 std::string MakeScratchDirectory();
 

@@ -28,14 +28,14 @@ std::vector<char*> ArgumentsOf(std::vector<std::string>* words) {
 
 namespace {
 
-// Adds what is written to the pipe until nobody holds its other end. False: at `deadline`
-// somebody still did.
+// Reads the pipe until no process holds its other end. Returns false if one still did at
+// `deadline`.
 bool ReadAll(int pipe, absl::Time deadline, std::string* output) {
   std::array<char, 4096> part;
   while (true) {
     const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
     pollfd readable = {.fd = pipe, .events = POLLIN};
-    // Waits in pieces, for an int has room for no more than 24 days.
+    // Waits in pieces, because an int holds no more than 24 days.
     const absl::Duration piece = std::min(left, absl::Hours(1));
     const int ready = poll(&readable, 1, static_cast<int>(absl::ToInt64Milliseconds(piece)));
     if (ready < 0 && errno == EINTR) continue;
@@ -84,8 +84,8 @@ absl::StatusOr<std::string> OutputOf(std::vector<std::string> words, absl::Durat
 
 namespace {
 
-// Where the object called `name` begins; npos: there is none. A value of that text
-// is not it.
+// Returns where the object called `name` begins; npos: there is none. A string value of that text
+// does not count.
 size_t FindObject(absl::string_view json, absl::string_view name) {
   const std::string quoted = absl::StrCat("\"", name, "\"");
   size_t at = 0;

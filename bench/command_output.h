@@ -1,4 +1,4 @@
-// Runs a reference program and finds a number in the JSON it prints.
+// Runs a reference program and finds a number in the JSON that it prints.
 #ifndef KVTIER_BENCH_COMMAND_OUTPUT_H_
 #define KVTIER_BENCH_COMMAND_OUTPUT_H_
 
@@ -11,16 +11,16 @@
 
 namespace kvtier::bench {
 
-// What exec takes: pointers into `words`, and a null.
+// Returns the arguments of exec: pointers into `words`, and a null.
 std::vector<char*> ArgumentsOf(std::vector<std::string>* words);
 
-// Runs the program found in PATH and returns what it wrote to stdout. Errors:
-// kNotFound, it is not installed; kUnavailable, it failed, with what it wrote;
-// kDeadlineExceeded, it wrote on for `timeout`, and was killed.
+// Runs the program found in PATH and returns its stdout. Errors: kNotFound, it is not installed;
+// kUnavailable, it failed, with its output; kDeadlineExceeded, it did not end within `timeout`, and
+// was killed.
 absl::StatusOr<std::string> OutputOf(std::vector<std::string> words, absl::Duration timeout);
 
-// The number of the first `field` behind the first `object` in `json`. Errors:
-// kUnavailable, naming what is missing.
+// Returns the number of the first `field` after the first `object` in `json`. Errors: kUnavailable,
+// naming what is missing.
 absl::StatusOr<double> JsonNumber(absl::string_view json, absl::string_view object,
                                   absl::string_view field);
 

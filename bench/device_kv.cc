@@ -22,7 +22,7 @@ absl::StatusOr<std::unique_ptr<DeviceKv>> DeviceKv::Open(const std::string& devi
 }
 
 DeviceKv::~DeviceKv() {
-  // Nothing is pinned where Open() failed.
+  // Nothing is pinned if Open() failed.
   if (device_ != nullptr) device_->Unpin(host()).IgnoreError();
 }
 

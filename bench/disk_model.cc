@@ -10,7 +10,7 @@
 namespace kvtier::bench {
 namespace {
 
-// Payload of each block. It does not matter, since all are alike.
+// Payload of each block. Its size has no effect, because all are equal.
 constexpr uint64_t kLength = kRecordHeaderBytes;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// DiskModel is a disk of so many blocks, without bytes: which blocks it holds, and
-// what making room for one costs.
+// DiskModel is a disk with room for a number of blocks, without bytes: it knows which blocks the
+// disk holds, and what making room for one costs.
 #ifndef KVTIER_BENCH_DISK_MODEL_H_
 #define KVTIER_BENCH_DISK_MODEL_H_
 
@@ -27,18 +27,18 @@ class DiskModel {
   virtual bool Contains(uint32_t block) const = 0;
   virtual bool HasChildOf(uint32_t block) const = 0;
   virtual void Touch(uint32_t block) = 0;
-  // Makes room and writes. Returns the blocks written: this one, and those that making
-  // room wrote again. REQUIRES: !Contains(block).
+  // Makes room and writes. Returns the number of blocks written: this one, and those that were
+  // written again to make room. REQUIRES: !Contains(block).
   virtual uint64_t Write(uint32_t block) = 0;
   // Returns the blocks that left the disk for the latest write.
   virtual const std::vector<uint32_t>& left() const = 0;
 };
 
-// The log of tier_disk without its bytes: index, places of records and the choice of what reclaim
-// appends again are the real ones.
+// SegmentDisk is the log of tier_disk without its bytes: it uses the real index, places of records
+// and choice of what reclaim appends again.
 class SegmentDisk : public DiskModel {
  public:
-  // Does not own `trace`. REQUIRES: blocks >= kSegments.
+  // Makes an empty disk. Does not own `trace`. REQUIRES: blocks >= kSegments.
   SegmentDisk(const Trace& trace, uint64_t blocks, EvictionPolicy policy);
   void AdvanceTo(absl::Time now) override { order_.AdvanceTo(now); }
   bool Contains(uint32_t block) const override { return index_.Contains(KeyOf(block)); }
@@ -50,22 +50,22 @@ class SegmentDisk : public DiskModel {
   static constexpr size_t kSegments = 64;
 
  private:
-  // Frees one segment. Returns the blocks appended again.
+  // Frees one segment. Returns the number of blocks appended again.
   uint64_t Reclaim();
 
   const Trace& trace_;
   SegmentLog log_;
   RecordIndex index_{kSegments};
   ReclaimOrder order_;
-  RoomShares shares_;  // Of one tenant.
+  RoomShares shares_;  // For one tenant.
   std::vector<uint32_t> left_;
 };
 
-// A disk that evicts its coldest leaf for each block it takes: what published results
-// assume, and no log can do.
+// LruDisk evicts its coldest leaf for each block that it takes. Published results assume this, and
+// no log can do it.
 class LruDisk : public DiskModel {
  public:
-  // Does not own `trace`.
+  // Makes an empty disk. Does not own `trace`.
   LruDisk(const Trace& trace, uint64_t blocks);
   bool Contains(uint32_t block) const override { return places_[block].has_value(); }
   bool HasChildOf(uint32_t block) const override { return children_here_[block] > 0; }

@@ -21,10 +21,10 @@ constexpr uint64_t kBlockBytes = 4096;
 constexpr uint64_t kSegmentBytes = uint64_t{128} << 20;
 constexpr uint64_t kPerSegment = kSegmentBytes / RecordBytes(kBlockBytes);
 constexpr uint64_t kChain = 100;
-constexpr uint64_t kBatch = 64;  // As many puts as the tier has in flight.
+constexpr uint64_t kBatch = 64;  // Same as the tier's puts in flight.
 constexpr uint64_t kGeneration = 5;
 
-// Keys are digests in life: spread alike.
+// Real keys are digests, so these are spread alike.
 BlockKey KeyOf(uint64_t i) {
   return {.hi = (i + 1) * 0x9e3779b97f4a7c15, .lo = (i + 1) * 0xc2b2ae3d27d4eb4f};
 }

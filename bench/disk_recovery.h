@@ -1,4 +1,4 @@
-// Times how long a disk of many small blocks takes from opening its files to serving.
+// Measures how long a disk of many small blocks takes from opening its files to serving.
 #ifndef KVTIER_BENCH_DISK_RECOVERY_H_
 #define KVTIER_BENCH_DISK_RECOVERY_H_
 
@@ -10,15 +10,15 @@
 namespace kvtier::bench {
 
 struct DiskRecoveryFigures {
-  double warm_seconds = 0;              // OpenDisk() to the end of DiskTier::Open().
-  double commit_seconds_per_block = 0;  // Of the manifest, in batches of 64 puts.
-  double manifest_bytes_per_block = 0;  // What lies on disk for it afterwards.
+  double warm_seconds = 0;              // Time between OpenDisk() and the end of DiskTier::Open().
+  double commit_seconds_per_block = 0;  // Commit time of the manifest, in batches of 64 puts.
+  double manifest_bytes_per_block = 0;  // Bytes on disk for the manifest afterwards.
   double index_bytes_per_block = 0;
 };
 
-// A disk of `blocks` 4 KiB blocks in chains of a hundred at `directory`, which is made
-// and removed: the manifest is what a process that was killed leaves, no record is
-// written (recovery reads none). Errors: kResourceExhausted, no room for the segments.
+// Measures a disk of `blocks` 4 KiB blocks in chains of a hundred at `directory`, which is made and
+// removed. The manifest is the one that a killed process leaves; no record is written (recovery
+// reads none). Errors: kResourceExhausted, no room for the segments.
 absl::StatusOr<DiskRecoveryFigures> MeasureDiskRecovery(const std::string& directory,
                                                         uint64_t blocks);
 

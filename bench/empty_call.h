@@ -1,4 +1,4 @@
-// EmptyCall is the reference for calls: one of gRPC as it comes, which carries nothing.
+// EmptyCall is the reference for calls: a plain gRPC call without content.
 #ifndef KVTIER_BENCH_EMPTY_CALL_H_
 #define KVTIER_BENCH_EMPTY_CALL_H_
 
@@ -13,8 +13,8 @@
 
 namespace kvtier::bench {
 
-// The server runs in a process of its own, on gRPC's callback interface; the client uses the
-// blocking one. Both have gRPC's defaults and meet at a Unix socket.
+// EmptyCall starts its server in another process, on gRPC's callback interface; the client uses the
+// blocking one. Both have gRPC's defaults and use a Unix socket.
 class EmptyCall {
  public:
   // Starts the server, bench_empty_server, and returns when it answers. Errors: kUnavailable.

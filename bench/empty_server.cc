@@ -1,5 +1,5 @@
-// bench_empty_server SOCKET: answers calls that carry nothing at a Unix socket, for empty_call.h.
-// It has nothing of kvtier but the names of the messages.
+// Runs bench_empty_server SOCKET, which answers calls without content at a Unix socket, for
+// empty_call.h. It uses nothing of kvtier but the names of the messages.
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: bench_empty_server SOCKET\n");
     return 2;
   }
-  // It ends with the benchmark that started it.
+  // Ends with the benchmark that started it.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   EmptyService service;
   grpc::ServerBuilder builder;

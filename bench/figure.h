@@ -1,4 +1,4 @@
-// The last lines of every benchmark, for programs.
+// Prints the last lines of every benchmark, which programs read.
 #ifndef KVTIER_BENCH_FIGURE_H_
 #define KVTIER_BENCH_FIGURE_H_
 
@@ -7,11 +7,11 @@
 
 namespace kvtier::bench {
 
-// "figure NAME VALUE UNIT RATIO REFERENCE".
+// Prints "figure NAME VALUE UNIT RATIO REFERENCE".
 void PrintFigure(const std::string& name, double value, const char* unit, double ratio,
                  const char* reference);
 
-// REQUIRES: not empty.
+// Returns the median. REQUIRES: not empty.
 double Median(std::vector<double> values);
 
 }  // namespace kvtier::bench

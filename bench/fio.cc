@@ -41,7 +41,7 @@ absl::StatusOr<IoFigures> RunFio(const FioJob& job) {
   KVT_ASSIGN_OR_RETURN(result.bytes_per_second, JsonNumber(json, side, "bw_bytes"));
   KVT_ASSIGN_OR_RETURN(const double p99_ns, JsonNumber(json, side, "99.000000"));
   result.p99_seconds = p99_ns / 1e9;
-  // Per cent of the run time; they stand behind the job's options.
+  // Percentages of the run time; they follow the job's options.
   KVT_ASSIGN_OR_RETURN(const double user, JsonNumber(json, "job options", "usr_cpu"));
   KVT_ASSIGN_OR_RETURN(const double system, JsonNumber(json, "job options", "sys_cpu"));
   result.cpu_seconds_per_byte = (user + system) / 100 / result.bytes_per_second;

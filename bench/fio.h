@@ -1,4 +1,4 @@
-// Runs fio, the reference for what a device can do, and reads its answer.
+// Runs fio, the reference for the speed of a device, and reads its result.
 #ifndef KVTIER_BENCH_FIO_H_
 #define KVTIER_BENCH_FIO_H_
 
@@ -11,18 +11,18 @@
 namespace kvtier::bench {
 
 struct FioJob {
-  std::string file;     // Made by fio, `file_bytes` long; the caller removes it.
-  std::string pattern;  // fio's --rw: "randread", "write".
+  std::string file;     // File that fio makes, `file_bytes` long; the caller removes it.
+  std::string pattern;  // Value of fio's --rw: "randread", "write".
   uint64_t file_bytes = 0;
   uint64_t block_bytes = 0;
   int depth = 1;
-  double seconds = 0;           // 0: once over the file.
-  double bytes_per_second = 0;  // 0: as fast as it goes; else I/Os start evenly spaced.
+  double seconds = 0;           // 0: one pass over the file.
+  double bytes_per_second = 0;  // 0: unlimited; else I/Os start evenly spaced.
 };
 
-// Over io_uring, O_DIRECT, registered file and buffers, those in huge pages as arenas are:
-// without, a device that is handed every small page apart would flatter us. Errors:
-// kUnavailable, fio is not installed, failed or answered something else than expected.
+// Runs a job over io_uring, O_DIRECT, with registered file and buffers. The buffers are in huge
+// pages as arenas are: if the device got every small page separately, fio would be slower and our
+// ratio too good. Errors: kUnavailable, fio is not installed, failed or gave an unexpected result.
 absl::StatusOr<IoFigures> RunFio(const FioJob& job);
 
 }  // namespace kvtier::bench

@@ -1,4 +1,4 @@
-// What is measured of a load on a disk, ours and fio's alike.
+// Figures of a load on a disk, ours and fio's alike.
 #ifndef KVTIER_BENCH_IO_FIGURES_H_
 #define KVTIER_BENCH_IO_FIGURES_H_
 
@@ -6,8 +6,8 @@ namespace kvtier::bench {
 
 struct IoFigures {
   double bytes_per_second = 0;
-  double p99_seconds = 0;           // Of one block, from its start to its end.
-  double cpu_seconds_per_byte = 0;  // Of the process, in user and kernel mode.
+  double p99_seconds = 0;           // Time of one block, from its start to its end.
+  double cpu_seconds_per_byte = 0;  // CPU time of the process, in user and kernel mode.
 };
 
 }  // namespace kvtier::bench

@@ -17,7 +17,8 @@
 namespace kvtier::bench {
 namespace {
 
-// iperf3's server answers one test and ends (--one-off); killed if it did not.
+// Server is iperf3's server, which answers one test and ends (--one-off); it is killed if it did
+// not.
 class Server {
  public:
   explicit Server(const std::string& port) {
@@ -43,8 +44,8 @@ absl::StatusOr<double> RunIperf(int seconds) {
   const std::string port = address.substr(address.find(':') + 1);
   const Server server(port);
   absl::Status last;
-  // The server needs a moment; --connect-timeout does not cover a refused connection,
-  // of which iperf3 tells in JSON.
+  // The server needs a moment. --connect-timeout does not cover a refused connection, which iperf3
+  // reports in JSON.
   for (int attempt = 0; attempt < 20; ++attempt) {
     const absl::StatusOr<std::string> json =
         OutputOf({"iperf3", "--client=127.0.0.1", "--port=" + port,

@@ -1,4 +1,4 @@
-// Runs iperf3 over loopback, the reference for what TCP can do here.
+// Runs iperf3 over loopback, the reference for the speed of TCP on this machine.
 #ifndef KVTIER_BENCH_IPERF_H_
 #define KVTIER_BENCH_IPERF_H_
 
@@ -6,8 +6,8 @@
 
 namespace kvtier::bench {
 
-// Bytes per second of one stream for `seconds`. Errors: kNotFound, iperf3 is not
-// installed; kUnavailable, it failed or answered something else than expected.
+// Returns the bytes per second of one stream over `seconds`. Errors: kNotFound, iperf3 is not
+// installed; kUnavailable, it failed or gave an unexpected result.
 absl::StatusOr<double> RunIperf(int seconds);
 
 }  // namespace kvtier::bench

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kReadBytes = size_t{1} << 20;
 // Files compressed with "long" windows (zstd --long=27) need 128 MiB to be read.
 constexpr int kMaxWindowLog = 27;
-// What a zstd frame begins with (RFC 8878, 3.1.1).
+// First bytes of a zstd frame (RFC 8878, 3.1.1).
 constexpr absl::string_view kFrameMagic = "\x28\xb5\x2f\xfd";
 
 }  // namespace
@@ -84,7 +84,7 @@ absl::StatusOr<std::optional<std::string>> LineSource::Next() {
     KVT_ASSIGN_OR_RETURN(const bool more, Fill());
     if (more) continue;
     if (text_.empty()) return std::nullopt;
-    return std::exchange(text_, {});  // The last line has no end.
+    return std::exchange(text_, {});  // The last line may have no end.
   }
 }
 

@@ -1,4 +1,4 @@
-// LineSource gives the lines of a text file, one at a time, zstd-compressed or not.
+// LineSource reads the lines of a text file, one at a time, zstd-compressed or not.
 #ifndef KVTIER_BENCH_LINE_SOURCE_H_
 #define KVTIER_BENCH_LINE_SOURCE_H_
 
@@ -17,17 +17,17 @@ namespace kvtier::bench {
 
 class LineSource {
  public:
-  // Errors: kNotFound, the file cannot be opened.
+  // Opens a file. Errors: kNotFound, the file cannot be opened.
   static absl::StatusOr<std::unique_ptr<LineSource>> Open(const std::string& path);
   ~LineSource();
 
-  // The next line without its end; nullopt: there is none.
-  // Errors: kDataLoss, the compressed bytes are damaged or cut short.
+  // Returns the next line without its end; nullopt: there is none. Errors: kDataLoss, the
+  // compressed bytes are damaged or truncated.
   absl::StatusOr<std::optional<std::string>> Next();
 
  private:
   LineSource(std::string path, std::ifstream file);
-  // Appends some text to text_; false: the file is at its end.
+  // Appends some text to text_; returns false at the end of the file.
   absl::StatusOr<bool> Fill();
 
   const std::string path_;
@@ -35,8 +35,8 @@ class LineSource {
   ZSTD_DCtx_s* context_ = nullptr;  // Owned; null: plain text.
   std::vector<char> compressed_;
   bool inside_frame_ = false;
-  std::string text_;     // Read ahead.
-  size_t consumed_ = 0;  // Of text_.
+  std::string text_;     // Text read ahead.
+  size_t consumed_ = 0;  // Bytes of text_ already returned.
 };
 
 }  // namespace kvtier::bench

@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<NodeProcess>> NodeProcess::StartAgent(
                                   absl::StrCat("--socket_dir=", node->directory_),
                                   absl::StrCat("--listen=", node->address_)};
   for (const std::string& flag : flags) {
-    // A disk directory is the node's own.
+    // Each node gets its own disk directory.
     all.push_back(flag == "--disk_dir" ? absl::StrCat(flag, "=", node->directory_, "/disk") : flag);
   }
   KVT_RETURN_IF_ERROR(node->Spawn("kvtier-agent", all));
@@ -94,7 +94,7 @@ NodeProcess::~NodeProcess() {
 
 std::unique_ptr<v1::AgentAdmin::Stub> NodeProcess::Admin() const {
   grpc::ChannelArguments arguments;
-  // Else it would share the connection, and the pause behind a failed one, of those before it.
+  // Otherwise it would share the connection, and the pause after a failed one, of earlier channels.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return v1::AgentAdmin::NewStub(
       grpc::CreateCustomChannel(absl::StrCat("unix:", directory_, "/", kAgentAdminSocketName),

@@ -1,5 +1,5 @@
-// NodeProcess is a real kvtier program (agent or coordinator) in a child process,
-// in a scratch directory of its own, for as long as the object lives.
+// NodeProcess runs a real kvtier program (agent or coordinator) in a child process, in a scratch
+// directory of its own, as long as the object lives.
 #ifndef KVTIER_BENCH_NODE_PROCESS_H_
 #define KVTIER_BENCH_NODE_PROCESS_H_
 
@@ -15,17 +15,16 @@
 
 namespace kvtier::bench {
 
-// An unused TCP port of 127.0.0.1, as "127.0.0.1:port".
+// Returns an unused TCP port of 127.0.0.1, as "127.0.0.1:port".
 std::string FreeAddress();
 
 class NodeProcess {
  public:
-  // Starts kvtier-agent, found beside this program, with `flags` after --node_id,
-  // --socket_dir and --listen. Returns when it answers. Errors: kUnavailable, with
-  // what it said.
+  // Starts kvtier-agent, found beside this program, with `flags` after --node_id, --socket_dir and
+  // --listen. Returns when it answers. Errors: kUnavailable, with its output.
   static absl::StatusOr<std::unique_ptr<NodeProcess>> StartAgent(
       const std::string& node_id, const std::vector<std::string>& flags);
-  // The same for kvtier-coordinator.
+  // Does the same for kvtier-coordinator.
   static absl::StatusOr<std::unique_ptr<NodeProcess>> StartCoordinator();
   // Kills the process and removes its directory.
   ~NodeProcess();
@@ -33,13 +32,13 @@ class NodeProcess {
   const std::string& socket_dir() const { return directory_; }
   const std::string& address() const { return address_; }
   absl::StatusOr<v1::AgentStatusResponse> Status() const;
-  // What it says of one of its tiers. Errors: kNotFound, it has none such.
+  // Returns the agent's report of one of its tiers. Errors: kNotFound, it has no such tier.
   absl::StatusOr<v1::TierReport> Tier(v1::Tier tier) const;
-  // Processor time that all its threads took since its start. Errors: kInternal, the kernel does
-  // not say.
+  // Returns the processor time that all its threads took since its start. Errors: kInternal, the
+  // kernel does not report it.
   absl::StatusOr<double> ProcessorSeconds() const;
-  // Empties host memory; waits for leases that clients let go in the background.
-  // Errors: kUnavailable, some block stays held.
+  // Empties host memory; waits for leases that clients release in the background. Errors:
+  // kUnavailable, some block stays held.
   absl::Status EvictHost() const;
   // Returns when every committed block was written to disk, or declined.
   absl::Status AwaitOffload() const;
@@ -47,8 +46,8 @@ class NodeProcess {
  private:
   NodeProcess(std::string directory, std::string address)
       : directory_(std::move(directory)), address_(std::move(address)) {}
-  // Returns a way to the agent's operators' door. Its owner calls it, or lets it go: a channel that
-  // nobody looks after connects again and again.
+  // Returns a stub for the agent's operators' socket. The caller uses it at once and destroys it:
+  // an unused channel reconnects again and again.
   std::unique_ptr<v1::AgentAdmin::Stub> Admin() const;
   absl::Status Spawn(const std::string& program, const std::vector<std::string>& flags);
 

@@ -1,4 +1,4 @@
-// PlainSpace() is the space of a benchmark whose blocks are bytes of no engine.
+// PlainSpace() returns the space of a benchmark whose blocks are bytes of no engine.
 #ifndef KVTIER_BENCH_PLAIN_SPACE_H_
 #define KVTIER_BENCH_PLAIN_SPACE_H_
 

@@ -7,7 +7,7 @@
 namespace kvtier::bench {
 namespace {
 
-// Goes to the beginning of the terminal's line and empties it.
+// Moves to the start of the terminal's line and clears it.
 constexpr char kClearLine[] = "\r\033[K";
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Progress shows on stderr how much of a long piece of work is done, in one line that goes away
-// with it. A stderr that is no terminal gets nothing.
+// Progress shows on stderr how much of a long piece of work is done, in one line that disappears at
+// its end. It prints nothing if stderr is no terminal.
 #ifndef KVTIER_BENCH_PROGRESS_H_
 #define KVTIER_BENCH_PROGRESS_H_
 
@@ -12,13 +12,13 @@ namespace kvtier::bench {
 
 class Progress {
  public:
-  // `steps` is the number of calls of Step() to come.
+  // Begins the work. `steps` is the number of calls of Step() to come.
   Progress(absl::string_view work, size_t steps);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Says that the next step begins.
+  // Shows that the next step begins.
   void Step(absl::string_view step);
 
  private:

@@ -19,11 +19,12 @@
 namespace kvtier::bench {
 namespace {
 
-constexpr size_t kRun = 1000;     // Keys.
-constexpr size_t kKeyBytes = 32;  // As an engine's SHA-256.
+constexpr size_t kRun = 1000;     // Number of keys.
+constexpr size_t kKeyBytes = 32;  // Same as an engine's SHA-256.
 constexpr uint64_t kBlockBytes = 4096;
 constexpr int kSamples = 300;
-constexpr int kLooks = 50;  // At one key, in a row: the clock would show beside one.
+// Looks at one key in a row: with a single look the clock's time would matter.
+constexpr int kLooks = 50;
 
 using KeyBytes = std::array<char, kKeyBytes>;
 
@@ -33,10 +34,10 @@ KeyBytes KeyOf(uint64_t number) {
   return key;
 }
 
-// One client's way to look.
+// One client's functions for looking.
 struct Ways {
   std::string name;
-  std::function<bool()> absent_key;  // False: it was said to be something else.
+  std::function<bool()> absent_key;  // False: the answer was wrong.
   std::function<bool()> run;
 };
 

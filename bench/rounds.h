@@ -1,4 +1,4 @@
-// The flag that benchmarks share: how often ours and the reference take turns.
+// Defines the flag that benchmarks share: how often ours and the reference alternate.
 #ifndef KVTIER_BENCH_ROUNDS_H_
 #define KVTIER_BENCH_ROUNDS_H_
 
@@ -8,9 +8,9 @@
 
 namespace kvtier::bench {
 
-// The medians of so many rounds count.
+// Number of rounds whose medians count.
 struct Rounds {
-  int count = 0;  // 1 or more.
+  int count = 0;  // At least 1.
 };
 
 bool AbslParseFlag(absl::string_view text, Rounds* rounds, std::string* error);

@@ -27,11 +27,11 @@ constexpr uint64_t kRoundBytes = kStagedBlocks * kStagedBlockBytes;
 constexpr uint64_t kStagedWarmups = 2;  // The first rounds touch the region's pages.
 constexpr uint64_t kStagedRounds = 21;
 
-// Seconds that one round's parts took.
+// Seconds of the parts of one round.
 struct Round {
   double copy_in = 0;
   double commit = 0;
-  double plain = 0;  // The faster of the two plain copies.
+  double plain = 0;  // Faster of the two plain copies.
 };
 
 class StagedPuts {

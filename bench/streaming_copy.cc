@@ -11,7 +11,7 @@ namespace kvtier::bench {
 namespace {
 
 #if defined(__x86_64__)
-// NOLINTBEGIN(portability-simd-intrinsics): other processors take memcpy.
+// NOLINTBEGIN(portability-simd-intrinsics): other processors use memcpy.
 __attribute__((target("avx2"))) void StreamPiece(std::byte* to, const std::byte* from,
                                                  size_t bytes) {
   for (size_t i = 0; i < bytes; i += 2 * sizeof(__m256i)) {

@@ -1,4 +1,5 @@
-// The fastest plain copy that we know of a block, without a sum: what CopyAndSum() is held to.
+// Makes the fastest plain copy of a block that we know, without a sum: the reference for
+// CopyAndSum().
 #ifndef KVTIER_BENCH_STREAMING_COPY_H_
 #define KVTIER_BENCH_STREAMING_COPY_H_
 
@@ -8,9 +9,9 @@
 
 namespace kvtier::bench {
 
-// Copies each piece of `from` to the piece of `to` with the same index, past the caches by AVX2
-// where the processor has it, otherwise by memcpy. REQUIRES: as many pieces, of equal sizes, which
-// are multiples of 64 bytes; those of `to` are aligned to 32 bytes.
+// Copies each piece of `from` to the piece of `to` with the same index, with AVX2 stores that
+// bypass the caches if the processor has them, otherwise with memcpy. REQUIRES: as many pieces, of
+// equal sizes, which are multiples of 64 bytes; those of `to` are aligned to 32 bytes.
 void StreamingCopy(std::span<const Piece> to, std::span<const ConstPiece> from);
 
 }  // namespace kvtier::bench

@@ -31,7 +31,7 @@ double P99(std::vector<double>* seconds) {
 
 }  // namespace
 
-// From its making to Figures(): time and CPU of everything in the process.
+// Measurement covers, from its construction to Figures(), time and CPU of the whole process.
 class TierLoad::Measurement {
  public:
   explicit Measurement(TierLoad* load)
@@ -89,7 +89,7 @@ Task<void> TierLoad::PutOne(uint64_t bytes, std::vector<double>* latencies) {
   const absl::Time started = executor_->Now();
   const BlockMeta meta{.key = {.hi = next_++, .lo = bytes}, .length = bytes, .sum = sum_};
   const absl::Status put = co_await tier_->Put(meta, payload_.first(bytes));
-  // Declined under pressure: nothing moved, and no failure of the tier's.
+  // The put was declined under pressure: nothing moved, and it is no failure of the tier.
   if (absl::IsResourceExhausted(put)) {
     ++declined_;
     co_return;
@@ -102,7 +102,7 @@ Task<void> TierLoad::PutOne(uint64_t bytes, std::vector<double>* latencies) {
 Task<void> TierLoad::GetOne(BlockKey key, std::span<std::byte> slot) {
   const absl::Time started = executor_->Now();
   const absl::StatusOr<BlockMeta> got = co_await tier_->Get(key, slot);
-  // Reclaimed under a load that also puts: a miss, and no measurement.
+  // The block was reclaimed under a load that also puts: a miss, which is not measured.
   if (absl::IsNotFound(got.status())) co_return;
   if (!got.ok()) Count(got.status());
   moved_ += slot.size();
@@ -169,7 +169,8 @@ Task<IoFigures> TierLoad::GetPaced(Paced load) {
   size_t started = 0;
   for (absl::Time next = executor_->Now(); next < until_; next += gap) {
     co_await SleepUntil(executor_, next);
-    // More in flight than slots: the disk does not keep up, and the last ones tell so.
+    // More gets are in flight than there are slots: the disk does not keep up, and the last gets
+    // show it.
     if (gets.running() >= slots.size()) continue;
     gets.Spawn(GetOne(keys_[random() % keys_.size()], slots[started++ % slots.size()]));
   }

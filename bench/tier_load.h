@@ -1,5 +1,5 @@
-// TierLoad puts load on a DiskTier: streams that put or get one block after another, or
-// gets that start evenly spaced whatever became of the ones before.
+// TierLoad puts load on a DiskTier: streams that put or get one block after another, or gets that
+// start evenly spaced, whether or not earlier ones have ended.
 #ifndef KVTIER_BENCH_TIER_LOAD_H_
 #define KVTIER_BENCH_TIER_LOAD_H_
 
@@ -20,30 +20,30 @@
 
 namespace kvtier::bench {
 
-// Made anywhere, used on the tier's executor. Every get is verified by the tier.
+// TierLoad is made on any thread and used on the tier's executor. The tier verifies every get.
 class TierLoad {
  public:
   static constexpr uint64_t kLargestBlock = 8 << 20;
-  static constexpr size_t kMaxGetBytes = 64 << 20;  // Of gets in flight.
+  static constexpr size_t kMaxGetBytes = 64 << 20;  // Maximum bytes of gets in flight.
 
   static constexpr uint64_t kMemoryBytes = kLargestBlock + kMaxGetBytes;
 
-  // Owns none of them. Blocks move to and from `memory`, as they do in an agent.
-  // REQUIRES: it has kMemoryBytes.
+  // Owns none of these. Blocks move to and from `memory`, as in an agent. REQUIRES: `memory` has
+  // kMemoryBytes.
   TierLoad(Executor* executor, DiskTier* tier, std::span<std::byte> memory);
 
-  // `streams` putters or getters of blocks of `bytes`, each one at a time.
+  // Streams that put or get blocks of `bytes`, each one block at a time.
   struct Streams {
     uint64_t bytes = 0;
     int streams = 1;
     absl::Duration for_time = absl::InfiniteDuration();
-    uint64_t limit = ~uint64_t{0};  // Puts: bytes after which they end.
+    uint64_t limit = ~uint64_t{0};  // For puts: bytes after which they end.
   };
   Task<IoFigures> Put(Streams load);
   Task<IoFigures> Get(Streams load);
 
-  // Gets that start evenly spaced at this rate, and puts beside them at another; the
-  // figures are the gets'.
+  // Gets that start evenly spaced at this rate, with puts at another rate; the figures are those of
+  // the gets.
   struct Paced {
     uint64_t bytes = 0;
     double get_bytes_per_second = 0;
@@ -52,33 +52,33 @@ class TierLoad {
   };
   Task<IoFigures> GetPaced(Paced load);
 
-  uint64_t declined() const { return declined_; }  // Puts, for want of room.
+  uint64_t declined() const { return declined_; }  // Number of puts declined for lack of room.
   uint64_t failures() const { return failures_; }
-  const absl::Status& first_failure() const { return first_failure_; }  // OK: none.
+  const absl::Status& first_failure() const { return first_failure_; }  // OK: there was none.
 
  private:
   class Measurement;
   Task<void> PutStream(Streams load);
   Task<void> GetStream(std::span<std::byte> slot, uint64_t seed);
-  // One block, timed if `latencies` is given.
+  // Moves one block; times it if `latencies` is given.
   Task<void> PutOne(uint64_t bytes, std::vector<double>* latencies);
   Task<void> GetOne(BlockKey key, std::span<std::byte> slot);
   Task<void> PutPaced(Paced load, TaskScope* puts);
   void Count(const absl::Status& failure);
   std::vector<std::span<std::byte>> SlotsOf(uint64_t bytes, size_t most);
-  // What Get() asks for: every block of that size.
+  // Returns the keys for Get(): every block of that size.
   std::vector<BlockKey> KeysOf(uint64_t bytes) const;
 
   Executor* const executor_;
   DiskTier* const tier_;
-  const std::span<std::byte> memory_;  // The payload of every put, then slots for gets.
+  const std::span<std::byte> memory_;  // Payload of every put, then slots for gets.
   std::span<std::byte> payload_;
-  PayloadSum sum_;              // Of the blocks being put.
-  std::vector<BlockKey> keys_;  // What gets ask for.
-  uint64_t next_ = 1;           // Keys are numbers: the tier does not care.
+  PayloadSum sum_;              // Sum of the blocks being put.
+  std::vector<BlockKey> keys_;  // Keys for gets.
+  uint64_t next_ = 1;           // Keys are numbers, which the tier permits.
   absl::Time until_;
-  uint64_t moved_ = 0;             // Bytes of the measurement under way.
-  std::vector<double> latencies_;  // Of its gets or puts, in seconds.
+  uint64_t moved_ = 0;             // Bytes of the current measurement.
+  std::vector<double> latencies_;  // Latencies of its gets or puts, in seconds.
   uint64_t declined_ = 0;
   uint64_t failures_ = 0;
   absl::Status first_failure_;

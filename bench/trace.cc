@@ -9,7 +9,7 @@
 namespace kvtier::bench {
 namespace {
 
-// The finaliser of splitmix64 (Steele, Lea and Flood 2014).
+// Applies the finaliser of splitmix64 (Steele, Lea and Flood 2014).
 uint64_t Spread(uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
   value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
@@ -53,7 +53,7 @@ absl::Status TraceBuilder::Add(absl::Duration at, uint64_t tokens, std::span<con
 
 Trace TraceBuilder::Finish() && {
   std::vector<TraceRequest>& unsorted = trace_.requests;
-  // Requests of the same time stay in the order of their adding.
+  // Requests of the same time stay in the order in which they were added.
   std::vector<size_t> order(unsorted.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {

@@ -1,6 +1,6 @@
-// TraceGenerator makes traces for those who have none, session by session. Their shape follows
-// published traces in kind (most chats end after a turn or two, an agent goes on for dozens);
-// their figures stand for no service.
+// TraceGenerator makes traces for users who have none, session by session. Their shape resembles
+// published traces (most chats end after a turn or two, an agent goes on for dozens); their figures
+// describe no real service.
 //
 // The same calls make the same trace on every machine. Every request has a hint.
 #ifndef KVTIER_BENCH_TRACE_GENERATOR_H_
@@ -16,27 +16,28 @@
 
 namespace kvtier::bench {
 
-// The way in which one kind of session goes on.
+// Parameters of one kind of session.
 struct SessionKind {
-  // Prompts that the sessions of the kind begin with, one each; 0: they share nothing.
+  // Number of prompts with which the sessions of the kind begin, one each; 0: they share nothing.
   uint64_t shared_prompts = 0;
-  uint64_t shared_tokens = 0;  // Length of the shortest; the n-th is n times as long.
-  // 1: all shared prompts are as likely; with more, shorter ones are likelier.
+  uint64_t shared_tokens = 0;  // Tokens of the shortest; the n-th is n times as long.
+  // Skew of the choice. 1: all shared prompts are equally likely; above 1, shorter ones are
+  // likelier.
   int skew = 1;
-  double first_tokens = 0;         // Median of what the first turn adds.
-  double turn_tokens = 0;          // Median of what each later turn adds, the answer included.
-  double spread = 1;               // Sigma of the logarithm of the lengths and pauses.
-  double continues = 0;            // Chance of one more turn.
-  absl::Duration pause;            // Median time until the next turn.
-  uint64_t most_tokens = 128'000;  // Length at which a session ends.
-  FinishReason between_turns = FinishReason::kStop;  // Of all turns but the last.
+  double first_tokens = 0;  // Median of the tokens that the first turn adds.
+  double turn_tokens = 0;   // Median of the tokens that each later turn adds, answer included.
+  double spread = 1;        // Sigma of the logarithm of the lengths and pauses.
+  double continues = 0;     // Chance of one more turn.
+  absl::Duration pause;     // Median time until the next turn.
+  uint64_t most_tokens = 128'000;                    // Length at which a session ends.
+  FinishReason between_turns = FinishReason::kStop;  // Reason of all turns but the last.
 };
 
 class TraceGenerator {
  public:
   TraceGenerator(absl::string_view name, uint64_t seed) : random_(seed), trace_(name) {}
 
-  // Adds `count` sessions that start at random times of [begin, end). A kind is told by its
+  // Adds `count` sessions that start at random times of [begin, end). A kind is identified by its
   // address, and must outlive the generator.
   void AddSessions(const SessionKind& kind, int count, absl::Duration begin, absl::Duration end);
   Trace Finish() && { return std::move(trace_).Finish(); }
@@ -45,10 +46,10 @@ class TraceGenerator {
   void AddSession(const SessionKind& kind, absl::Duration start);
   // Returns a number in (0, 1). std::uniform_real_distribution differs between libraries.
   double Uniform() { return (static_cast<double>(random_() >> 12) + 0.5) / 0x1p52; }
-  // Returns a log-normal number about `median`, by Box and Muller (1958).
+  // Returns a log-normal number around `median`, by Box and Muller (1958).
   double Around(double median, double sigma);
   uint64_t DrawSharedPrompt(const SessionKind& kind);
-  // Appends new names until `blocks` has those of so many tokens.
+  // Appends new names until `blocks` has as many as `tokens` tokens need.
   void Extend(uint64_t tokens, std::vector<uint64_t>* blocks);
 
   std::mt19937_64 random_;

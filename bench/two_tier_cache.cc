@@ -41,7 +41,7 @@ void TwoTierCache::CountHits(const TraceRequest& request) {
 }
 
 void TwoTierCache::PutInHost(const TraceRequest& request) {
-  // Before its new blocks come: being put is no reuse.
+  // Done before its new blocks come, because being put is no reuse.
   for (auto block = request.blocks.rbegin(); block != request.blocks.rend(); ++block) {
     if (disk_->Contains(*block)) disk_->Touch(*block);
   }

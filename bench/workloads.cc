@@ -26,7 +26,7 @@ constexpr SessionKind kAgent = {.shared_prompts = 3,
                                 .pause = absl::Seconds(15),
                                 .most_tokens = 180'000,
                                 .between_turns = FinishReason::kToolCalls};
-// Agents that begin with the tools and the files of one of a few projects.
+// These agents begin with the tools and the files of one of a few projects.
 constexpr SessionKind kProjectAgent = {.shared_prompts = 4,
                                        .shared_tokens = 15'000,
                                        .first_tokens = 3000,
@@ -35,10 +35,10 @@ constexpr SessionKind kProjectAgent = {.shared_prompts = 4,
                                        .continues = 0.97,
                                        .pause = absl::Seconds(15),
                                        .between_turns = FinishReason::kToolCalls};
-// One question each, behind one of many templates, some of which nearly everybody uses.
+// Each session is one question, after one of many templates, some of which most sessions use.
 constexpr SessionKind kTemplate = {
     .shared_prompts = 60, .shared_tokens = 400, .skew = 2, .first_tokens = 700, .spread = 0.5};
-// A long document that is read once.
+// Each session reads a long document once.
 constexpr SessionKind kScan = {.first_tokens = 30'000, .spread = 0.8};
 
 constexpr SessionGroup kChatsAndAgents[] = {{.kind = &kChat, .count = 6000},

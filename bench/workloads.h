@@ -1,4 +1,4 @@
-// The workloads that benchmarks generate where they are given no trace.
+// Defines the workloads that benchmarks generate if they are given no trace.
 #ifndef KVTIER_BENCH_WORKLOADS_H_
 #define KVTIER_BENCH_WORKLOADS_H_
 
@@ -14,7 +14,7 @@ namespace kvtier::bench {
 struct SessionGroup {
   const SessionKind* kind = nullptr;
   int count = 0;
-  int begin = 0;  // Both in twentieths of the workload's time.
+  int begin = 0;  // Begin and end, in twentieths of the workload's time.
   int end = 20;
 };
 
@@ -23,11 +23,11 @@ struct Workload {
   const char* description;
   std::span<const SessionGroup> groups;
 
-  // Returns the same trace at every call, named after the workload.
+  // Returns the trace, which is the same at every call and is named after the workload.
   Trace Generate() const;
 };
 
-// Returns all workloads; the first is the one to take where nothing else is asked for.
+// Returns all workloads; the first is the default.
 std::span<const Workload> Workloads();
 // Returns the workload of this name; null: there is none.
 const Workload* FindWorkload(absl::string_view name);
