@@ -157,7 +157,8 @@ absl::Status PagedKv::SwapIn(SequenceId sequence) {
   const Step step(&slots_);
   // Blocks that others share stayed in their slots, and are to stay there after an error, too.
   std::vector<SlotRef> stayed;
-  for (const uint32_t slot : *tables_.slots(sequence)) {
+  const std::span<const uint32_t> slots = *tables_.slots(sequence);
+  for (const uint32_t slot : slots) {
     if (slot != kNoSlot) stayed.push_back(slots_.Ref(slot));
   }
   for (const SlotRef slot : stayed) KVT_CHECK(slots_.Hold(kSelf, slot).ok());

@@ -15,7 +15,7 @@ namespace kvtier {
 namespace {
 
 // The agent waits for a step, and then copies.
-constexpr absl::Duration kSwapOutTimeout = 2 * kSwapCopyTimeout;
+constexpr absl::Duration kSwapOutTimeout = absl::Seconds(22);
 
 // Returns the error of a call that was not answered as it was asked for. Without an answer nobody
 // knows what became of the slots, which a copy may still read or write: so the session ends, and
