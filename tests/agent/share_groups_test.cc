@@ -194,6 +194,7 @@ TEST_F(ShareGroupsTest, SessionsEndWhereTheGroupIsDropped) {
   ASSERT_EQ(rig_->Put(writer, 0, 4), 4);
   ASSERT_TRUE(rig_->Run(rig_->agent->tenants().Drop(kGroupName)).ok());
   EXPECT_FALSE(IsOpen(writer) || IsOpen(reader));
+  rig_->Pass(absl::Seconds(1));
   EXPECT_EQ(HostBytes(kGroup), 0);
   EXPECT_EQ(rig_->agent->sessions().shares().Taken(kReader), 0);
 }
