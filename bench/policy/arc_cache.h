@@ -1,6 +1,6 @@
 // ArcCache is ARC (Megiddo and Modha, FAST 2003): one LRU list of blocks used once and one of
-// blocks used again, each followed by a list of blocks evicted from it. A request for one of the
-// evicted blocks gives the list that it left more of the room.
+// blocks used again, each followed by a list of blocks evicted from it. A request for an evicted
+// block gives more of the room to the list that it left.
 #ifndef KVTIER_BENCH_POLICY_ARC_CACHE_H_
 #define KVTIER_BENCH_POLICY_ARC_CACHE_H_
 
@@ -20,14 +20,15 @@ class ArcCache : public FlatCache {
  private:
   // Makes room for a block that is in neither list of evicted blocks.
   void MakeRoomForNew();
-  // The paper's REPLACE: evicts from the list that has more than its share. `block` comes in.
+  // Does the paper's REPLACE: evicts from the list that has more than its share, to make room for
+  // `block`.
   void Replace(uint32_t block);
 
   BlockList once_;           // T1 of the paper.
   BlockList again_;          // T2.
-  BlockList evicted_once_;   // B1: not held.
-  BlockList evicted_again_;  // B2: not held.
-  double once_share_ = 0;    // Blocks that once_ should have, p of the paper.
+  BlockList evicted_once_;   // B1; these are not held.
+  BlockList evicted_again_;  // B2; these are not held.
+  double once_share_ = 0;    // Number of blocks that once_ should have, p of the paper.
 };
 
 }  // namespace kvtier::bench

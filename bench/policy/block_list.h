@@ -15,9 +15,9 @@ class BlockList {
  public:
   explicit BlockList(size_t blocks_of_trace);
 
-  // REQUIRES: `block` is not in the list.
+  // Adds a block as the newest. REQUIRES: `block` is not in the list.
   void PushNewest(uint32_t block);
-  // REQUIRES: `block` is in the list.
+  // Removes a block. REQUIRES: `block` is in the list.
   void Remove(uint32_t block);
   void MoveToNewest(uint32_t block);
   // Removes the oldest block and returns it. REQUIRES: the list is not empty.
@@ -26,18 +26,18 @@ class BlockList {
   bool Contains(uint32_t block) const { return links_[block].newer != kNoBlock; }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  // kNoBlock: the list is empty.
+  // Returns the oldest block; kNoBlock: the list is empty.
   uint32_t Oldest() const { return ToBlock(links_[end()].newer); }
-  // Returns the block that is one step newer; kNoBlock: `block` is the newest.
-  // REQUIRES: `block` is in the list.
+  // Returns the next newer block; kNoBlock: `block` is the newest. REQUIRES: `block` is in the
+  // list.
   uint32_t NewerThan(uint32_t block) const { return ToBlock(links_[block].newer); }
 
  private:
   struct Link {
-    uint32_t newer = kNoBlock;  // kNoBlock: it is not in the list.
+    uint32_t newer = kNoBlock;  // kNoBlock: the block is not in the list.
     uint32_t older = kNoBlock;
   };
-  // The last link closes the ring: older than the oldest block and newer than the newest.
+  // The last link closes the ring: it is older than the oldest block and newer than the newest.
   uint32_t end() const { return static_cast<uint32_t>(links_.size() - 1); }
   uint32_t ToBlock(uint32_t link) const { return link == end() ? kNoBlock : link; }
 

@@ -1,4 +1,4 @@
-// FifoCache evicts the block that came in first, whether it was used since or not.
+// FifoCache evicts the block that was inserted first, whether or not it was used since.
 #ifndef KVTIER_BENCH_POLICY_FIFO_CACHE_H_
 #define KVTIER_BENCH_POLICY_FIFO_CACHE_H_
 

@@ -1,5 +1,5 @@
-// FlatCache is a cache of a policy that knows no tree: it uses or inserts each block by itself,
-// as policies for independent objects do.
+// FlatCache is a cache whose policy knows no tree: it uses or inserts each block by itself, as
+// policies for independent objects do.
 #ifndef KVTIER_BENCH_POLICY_FLAT_CACHE_H_
 #define KVTIER_BENCH_POLICY_FLAT_CACHE_H_
 
@@ -7,14 +7,15 @@
 
 namespace kvtier::bench {
 
-// The order in which a request goes through its blocks. Each policy has the one that published
-// results have for it, and SIEVE, for which there is none, the one that gives it more hits.
+// Order in which a request visits its blocks. Each policy has the order that published results use
+// for it. SIEVE, which has no such results, has the order that gives it more hits.
 enum class FlatOrder : uint8_t {
   // One pass from the last block to the root. A policy that prefers recent blocks then keeps the
   // heads of prefixes longer than their tails.
   kTailFirst,
-  // Held blocks are used from the last to the root, then missing ones come in from the root on, as
-  // an engine computes them. What has no room beside the rest of the request is left out.
+  // Held blocks are used from the last to the root, then missing ones are inserted from the root
+  // on, as an engine computes them. Blocks for which the rest of the request leaves no room are
+  // left out.
   kArrival,
 };
 
@@ -27,7 +28,7 @@ class FlatCache : public ReplayedCache {
   void TakeIn(const TraceRequest& request) final;
   // Notes a use of `block`, which is held.
   virtual void Use(uint32_t block) = 0;
-  // Takes in `block`, which is not held, in place of another one where the cache is full.
+  // Inserts `block`, which is not held, in place of another one if the cache is full.
   virtual void Insert(uint32_t block) = 0;
 
  private:

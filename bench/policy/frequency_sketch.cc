@@ -8,7 +8,7 @@
 namespace kvtier::bench {
 namespace {
 
-// The figures of Caffeine.
+// Constants of Caffeine.
 constexpr size_t kUsesForBlock = 10;
 constexpr size_t kCountersForBlock = 16;
 
@@ -23,7 +23,7 @@ std::array<size_t, FrequencySketch::kRows> FrequencySketch::PlacesOf(uint32_t bl
   const BlockKey key = KeyOf(block);
   std::array<size_t, kRows> places;
   for (size_t row = 0; row < kRows; ++row) {
-    // Each row takes other bits of the hash.
+    // Each row uses other bits of the hash.
     places[row] = row * width_ + (std::rotr(key.lo, static_cast<int>(16 * row)) & (width_ - 1));
   }
   return places;

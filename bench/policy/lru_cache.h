@@ -1,7 +1,7 @@
-// LruCache evicts the block that was used least recently.
+// LruCache evicts the least recently used block.
 //
-// With the order of use that FlatCache has, no block is older than its descendants, so this is
-// also LRU over the leaves of the tree of prefixes.
+// With FlatCache's order of use, no block is older than its descendants, so this is also LRU over
+// the leaves of the tree of prefixes.
 #ifndef KVTIER_BENCH_POLICY_LRU_CACHE_H_
 #define KVTIER_BENCH_POLICY_LRU_CACHE_H_
 

@@ -24,9 +24,9 @@ MinCache::MinCache(const Trace& trace, size_t capacity)
 
 void MinCache::TakeIn(const TraceRequest& request) {
   held_for_[now_].clear();
-  // The tail comes first. Blocks kept for one request by several others then lie in order of
-  // depth: each shares less of that request's prefix than the one before it, or the tail of what
-  // it shares would wait for the other.
+  // The tail is visited first. Blocks kept for one request by several others are then in order of
+  // depth. Each of these others shares less of that request's prefix than the previous one;
+  // otherwise the tail of what it shares would be kept for the other.
   for (size_t i = request.blocks.size(); i-- > 0;) {
     const uint32_t block = request.blocks[i];
     const uint32_t next = next_use_[now_][i];

@@ -1,7 +1,7 @@
-// MinCache is the exact offline bound: it knows the rest of the trace, keeps the blocks whose next
-// use comes first and takes in none whose next use comes later than those of all that it holds
+// MinCache is the exact offline bound. It knows the rest of the trace, keeps the blocks whose next
+// use comes first, and inserts no block whose next use comes later than those of all held blocks
 // (Belady 1966, with bypass). A block is never used before its parent, so of the blocks that one
-// request will use next, the deepest leaves first, and no policy hits more blocks.
+// request will use next, the deepest is evicted first, and no policy hits more blocks.
 #ifndef KVTIER_BENCH_POLICY_MIN_CACHE_H_
 #define KVTIER_BENCH_POLICY_MIN_CACHE_H_
 
@@ -15,7 +15,7 @@ namespace kvtier::bench {
 
 class MinCache : public ReplayedCache {
  public:
-  // Does not own `trace`, whose requests must come in their order.
+  // Makes an empty cache. Does not own `trace`, whose requests must come in their order.
   MinCache(const Trace& trace, size_t capacity);
 
  protected:
@@ -25,10 +25,10 @@ class MinCache : public ReplayedCache {
   // Evicts the deepest block of the request that is furthest in the future.
   void EvictFurthest();
 
-  uint32_t now_ = 0;                             // Number of the request that comes.
+  uint32_t now_ = 0;                             // Number of the current request.
   std::vector<std::vector<uint32_t>> next_use_;  // By request and position: a request or kNever.
   std::vector<std::deque<uint32_t>> held_for_;   // By request that uses them next, deepest first.
-  std::priority_queue<uint32_t> used_by_;  // Requests with blocks in held_for_, and some past.
+  std::priority_queue<uint32_t> used_by_;  // Requests with blocks in held_for_, and some past ones.
 };
 
 }  // namespace kvtier::bench

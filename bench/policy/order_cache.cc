@@ -34,7 +34,7 @@ void OrderCache::TakeIn(const TraceRequest& request) {
     held.push_back(*place);
   }
   for (const EvictionOrder::Place place : held) order_.Touch(place, hint);
-  bool refused = false;  // What lies behind a block that was refused is of no use without it.
+  bool refused = false;  // Blocks after a refused one are useless without it.
   for (size_t i = 0; i < request.blocks.size(); ++i) {
     if (Contains(request.blocks[i])) continue;
     EvictionOrder::Newcomer newcomer{

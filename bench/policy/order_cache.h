@@ -1,5 +1,5 @@
 // OrderCache is a tier with the order of eviction that kvtier uses: the blocks of a request are
-// held while its missing ones come in, and the order names a victim for each or refuses it.
+// held while its missing ones are inserted, and the order names a victim for each or refuses it.
 #ifndef KVTIER_BENCH_POLICY_ORDER_CACHE_H_
 #define KVTIER_BENCH_POLICY_ORDER_CACHE_H_
 
@@ -13,18 +13,18 @@ namespace kvtier::bench {
 
 class OrderCache : public ReplayedCache {
  public:
-  // Which of the blocks that come when it is full are taken in.
+  // Blocks that are inserted when the tier is full.
   enum class Admitted : uint8_t {
-    kWorthIt,  // Those that the order finds worth the room of its victim.
-    kAll,      // All, as host memory does above a disk.
+    kWorthIt,  // Blocks that the order finds worth the room of its victim.
+    kAll,      // All blocks, as in host memory above a disk.
   };
-  // Whether it is told what an engine could say of the requests.
+  // Whether the order is told what an engine could say of the requests.
   enum class Hints : uint8_t { kIgnored, kTold };
   struct Options {
     EvictionPolicy policy = EvictionPolicy::kLearnt;
     Admitted admitted = Admitted::kWorthIt;
     Hints hints = Hints::kIgnored;
-    uint32_t attention_tokens = 0;  // As EvictionOrder has it.
+    uint32_t attention_tokens = 0;  // Same meaning as in EvictionOrder.
   };
   OrderCache(size_t blocks_of_trace, size_t capacity, const Options& options)
       : ReplayedCache(blocks_of_trace, capacity),
@@ -46,7 +46,7 @@ class OrderCache : public ReplayedCache {
   }
   // Returns what the engine says when the request begins.
   ReuseHint HintOf(const TraceRequest& request) const;
-  // Says why the answer ended, which is known when it has.
+  // Says why the answer ended, which is known at its end.
   void AdviseOf(const TraceRequest& request);
 
   const Admitted admitted_;

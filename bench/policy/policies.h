@@ -1,4 +1,4 @@
-// The policies that traces are replayed with, by name.
+// Lists the policies with which traces are replayed, by name.
 #ifndef KVTIER_BENCH_POLICY_POLICIES_H_
 #define KVTIER_BENCH_POLICY_POLICIES_H_
 
@@ -12,16 +12,15 @@ namespace kvtier::bench {
 
 struct Policy {
   const char* name;
-  // Makes an empty cache for `trace`, which it may keep a reference to, where attention costs as
-  // much as all else at `attention_tokens` tokens; 0: a token costs the same anywhere. REQUIRES:
+  // Makes an empty cache for `trace`, to which it may keep a reference. Attention costs as much as
+  // everything else at `attention_tokens` tokens; 0: a token costs the same anywhere. REQUIRES:
   // capacity > 0.
   std::unique_ptr<ReplayedCache> (*make)(const Trace& trace, size_t capacity,
                                          uint32_t attention_tokens);
-  bool needs_hints = false;  // It is no other than the one before where a trace has none.
+  bool needs_hints = false;  // Whether it equals the policy before it if a trace has no hints.
 };
 
-// The policy of kvtier, without and with what engines can tell, the one that others are compared
-// with, and the bound of all.
+// Names of kvtier's policy, of the policy with which others are compared, and of the bound of all.
 inline constexpr absl::string_view kOwnPolicy = "learnt";
 inline constexpr absl::string_view kReferencePolicy = "lru";
 inline constexpr absl::string_view kBound = "min";

@@ -1,8 +1,8 @@
-// ReplayedCache is one tier that a trace is replayed through: which blocks it holds, without
-// any bytes. A subclass decides which blocks leave; this class counts.
+// ReplayedCache is one tier through which a trace is replayed: it knows which blocks it holds,
+// without any bytes. A subclass decides which blocks leave; this class counts.
 //
-// A request hits its longest held prefix, then the cache takes in all of its blocks. Transfers
-// take no time. Blocks are the numbers of one trace.
+// A request hits its longest held prefix, then the cache inserts all of its blocks. Transfers take
+// no time. Blocks are the numbers of one trace.
 //
 // Invariant, checked after each request: at most `capacity` blocks are held.
 #ifndef KVTIER_BENCH_POLICY_REPLAYED_CACHE_H_
@@ -18,7 +18,8 @@ namespace kvtier::bench {
 
 class ReplayedCache {
  public:
-  // `blocks_of_trace` is the number of blocks that the trace has. REQUIRES: capacity > 0.
+  // Makes an empty cache. `blocks_of_trace` is the number of blocks of the trace. REQUIRES:
+  // capacity > 0.
   ReplayedCache(size_t blocks_of_trace, size_t capacity);
   virtual ~ReplayedCache() = default;
 
@@ -26,24 +27,25 @@ class ReplayedCache {
   size_t Request(const TraceRequest& request);
 
   bool Contains(uint32_t block) const { return held_[block]; }
-  // Says whether a disk below has the block.
+  // Notes whether a disk below has the block.
   virtual void NoteBelow(uint32_t /*block*/, bool /*is_below*/) {}
   size_t capacity() const { return capacity_; }
   size_t size() const { return size_; }
-  // Blocks taken in so far. A block that was gone again when its request ended does not count.
+  // Returns the number of blocks inserted so far, without blocks that left again before their
+  // request ended.
   uint64_t insertions() const { return insertions_; }
-  // Blocks that the last request made leave, and those of its own that were not kept, in the
-  // order of their leaving.
+  // Returns the blocks that left for the last request, and those of its own that were not kept, in
+  // the order in which they left.
   const std::vector<uint32_t>& left() const { return left_; }
 
  protected:
-  // Uses the request's blocks and takes in those that are missing, by Enter() and Leave().
+  // Uses the request's blocks and inserts the missing ones, by Enter() and Leave().
   virtual void TakeIn(const TraceRequest& request) = 0;
-  // REQUIRES: `block` is not held.
+  // Inserts a block. REQUIRES: `block` is not held.
   void Enter(uint32_t block);
-  // REQUIRES: `block` is held.
+  // Removes a block. REQUIRES: `block` is held.
   void Leave(uint32_t block);
-  // Says that `block` of the request is not taken in. REQUIRES: it is not held.
+  // Notes that `block` of the request is not inserted. REQUIRES: it is not held.
   void Refuse(uint32_t block);
 
  private:
@@ -52,7 +54,7 @@ class ReplayedCache {
   uint64_t insertions_ = 0;
   std::vector<bool> held_;  // By block.
   std::vector<uint32_t> left_;
-  std::vector<uint32_t> missing_;  // Blocks of the request that were not held when it came.
+  std::vector<uint32_t> missing_;  // Blocks of the request that were not held at its start.
 };
 
 }  // namespace kvtier::bench

@@ -1,5 +1,5 @@
 // S3FifoCache is S3-FIFO (Yang, Zhang, Qiu, Yue and Vigfusson, SOSP 2023): three FIFO queues. New
-// blocks enter a small one, and only those used more than once there go on to the main queue. The
+// blocks enter a small one, and only those used more than once there move to the main queue. The
 // ghost queue remembers those that did not: when they come back, they enter the main queue.
 #ifndef KVTIER_BENCH_POLICY_S3_FIFO_CACHE_H_
 #define KVTIER_BENCH_POLICY_S3_FIFO_CACHE_H_
@@ -22,8 +22,8 @@ class S3FifoCache : public FlatCache {
  private:
   // Evicts one block. REQUIRES: the cache is full.
   void Evict();
-  // Moves blocks that were used on to the main queue until one is evicted or none is left.
-  // Returns whether one was evicted.
+  // Moves used blocks to the main queue until one is evicted or none is left. Returns whether one
+  // was evicted.
   bool EvictFromSmall();
   void EvictFromMain();
   void Remember(uint32_t block);
@@ -32,8 +32,8 @@ class S3FifoCache : public FlatCache {
   const size_t ghost_capacity_;
   BlockList small_;
   BlockList main_;
-  BlockList ghosts_;           // Not held.
-  std::vector<uint8_t> uses_;  // By block, since it entered its queue; kMaxUses and more are one.
+  BlockList ghosts_;           // These are not held.
+  std::vector<uint8_t> uses_;  // Uses by block, since it entered its queue; saturates at kMaxUses.
 };
 
 }  // namespace kvtier::bench

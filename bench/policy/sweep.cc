@@ -19,8 +19,8 @@ size_t BlocksOf(const Trace& trace, double percent) {
   return std::max<size_t>(static_cast<size_t>(std::llround(blocks)), 1);
 }
 
-// Returns the policies that host memory and the disk are replayed with: those of the plan that
-// other policies are compared with and that kvtier has.
+// Returns the policies with which host memory and the disk are replayed: kvtier's own and the
+// reference, if the plan has them.
 std::vector<EvictionPolicy> TwoTierPolicies(const SweepPlan& plan) {
   std::vector<EvictionPolicy> policies;
   for (const Policy* policy : plan.policies) {
@@ -30,8 +30,8 @@ std::vector<EvictionPolicy> TwoTierPolicies(const SweepPlan& plan) {
   return policies;
 }
 
-// Replays the trace with host memory that takes in every block, above a disk that is written what
-// the agent's defaults would write.
+// Replays the trace with host memory that inserts every block, above a disk that gets the blocks
+// that the agent's defaults would write.
 ReplayResult ReplayTwoTiers(const Trace& trace, const TwoTierRow& row) {
   const size_t disk_blocks = BlocksOf(trace, row.disk_percent);
   OrderCache host(trace.parents.size(), BlocksOf(trace, row.dram_percent),

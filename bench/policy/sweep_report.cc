@@ -34,7 +34,7 @@ double WritesPerServed(const ReplayResult& result) {
 
 std::string NameOf(EvictionPolicy policy) { return std::string(EvictionPolicyName(policy)); }
 
-// Prints one line for each capacity, with the value that `cell` makes of each policy's hits.
+// Prints one line for each capacity, with the result of `cell` for each policy's hits.
 template <typename Cell>
 void PrintOneTier(const Sweep& sweep, const char* title, Cell cell) {
   std::printf("%s\n%10s %9s", title, "capacity", "blocks");

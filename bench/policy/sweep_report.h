@@ -1,4 +1,4 @@
-// Shows what sweeps measured: as tables for people, as figures and as JSON for programs.
+// Shows the results of sweeps: as tables for people, as figures and as JSON for programs.
 #ifndef KVTIER_BENCH_POLICY_SWEEP_REPORT_H_
 #define KVTIER_BENCH_POLICY_SWEEP_REPORT_H_
 
@@ -13,7 +13,8 @@ namespace kvtier::bench {
 void PrintTables(const Sweep& sweep);
 
 // Prints the last lines of the benchmark: the hits of kvtier's policy and of the bound at each
-// capacity, beside the reference policy's. REQUIRES: the sweeps have the reference policy.
+// capacity, with the ratio to the reference policy's. REQUIRES: the sweeps have the reference
+// policy.
 void PrintFigures(std::span<const Sweep> sweeps);
 
 // Returns the sweeps as JSON:

@@ -5,7 +5,7 @@
 namespace kvtier::bench {
 namespace {
 
-// The shares of the paper and of Caffeine, in percent: of the cache, and of its main part.
+// Shares in the paper and in Caffeine, in percent: of the cache, and of its main part.
 constexpr size_t kWindowPercent = 1;
 constexpr size_t kProtectedPercent = 80;
 
@@ -53,7 +53,7 @@ void WTinyLfuCache::Insert(uint32_t block) {
 void WTinyLfuCache::Contest() {
   const uint32_t candidate = window_.PopOldest();
   BlockList& main = probation_.empty() ? protected_ : probation_;
-  // A cache of one block is all window.
+  // A cache of one block is only a window.
   if (main.empty() || frequency_.EstimateOf(candidate) <= frequency_.EstimateOf(main.Oldest())) {
     Leave(candidate);
     return;

@@ -1,7 +1,7 @@
-// WTinyLfuCache is W-TinyLFU (Einziger, Friedman and Manes, ACM Transactions on Storage 2017) as
-// the Caffeine library has it: new blocks enter a small LRU window. A block that leaves the window
-// takes the place of the main part's victim only if it was used more often lately. The main part
-// is a segmented LRU: blocks on probation, and protected ones that were used there.
+// WTinyLfuCache is W-TinyLFU (Einziger, Friedman and Manes, ACM Transactions on Storage 2017) as in
+// the Caffeine library: new blocks enter a small LRU window. A block that leaves the window
+// replaces the main part's victim only if it was used more often lately. The main part is a
+// segmented LRU: blocks on probation, and protected ones that were used there.
 #ifndef KVTIER_BENCH_POLICY_W_TINY_LFU_CACHE_H_
 #define KVTIER_BENCH_POLICY_W_TINY_LFU_CACHE_H_
 
