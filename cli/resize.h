@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cli/answers.h"
 #include "cli/arguments.h"
 #include "cli/json.h"
@@ -38,8 +40,8 @@ Outcome ResizeOutcome(const Arguments& arguments, const std::vector<Answer<Respo
   Verdict verdict;
   std::vector<Answer<ResizedMemory>> sizes;
   for (const auto& [address, response] : answers) {
-    absl::StatusOr<ResizedMemory> size = response.status();
-    if (response.ok()) size = read(response->size());
+    auto size = response.ok() ? absl::StatusOr<ResizedMemory>(read(response->size()))
+                              : absl::StatusOr<ResizedMemory>(response.status());
     const bool failed = size.ok() && !size->failure.empty();
     verdict.Add(failed ? absl::FailedPreconditionError(size->failure) : size.status());
     sizes.push_back({address, std::move(size)});
