@@ -123,7 +123,8 @@ class WorkerCalls {
     token[1] = static_cast<uint8_t>(opened_ >> 8);
     token.back() = 0xff;  // None of AgentRig's.
     const Tenant& of = rig_->agent->options().tenants.OfDomain(static_cast<DomainId>(tenant));
-    const absl::StatusOr<SessionId> id = rig_->agent->sessions().Open(of, token);
+    const absl::StatusOr<SessionId> id =
+        rig_->agent->sessions().Open(SessionTenants::Own(of), token);
     if (!id.ok()) return id.status();
     const auto space = rig_->agent->sessions().table().AddSpace(*id, TestSpace(kRigBlockBytes));
     KVT_CHECK(space.ok());
