@@ -131,7 +131,7 @@ TEST_F(ShareGroupsTest, AMemberThatIsRemovedLosesItsSessionsInTheGroupAlone) {
   ASSERT_EQ(Change(kReaderName, std::nullopt), absl::OkStatus());
   EXPECT_FALSE(IsOpen(reader));
   EXPECT_TRUE(IsOpen(writer) && IsOpen(own));
-  EXPECT_EQ(rig_->agent->index().pinned_bytes(), 0) << "its leases ended with it";
+  EXPECT_EQ(rig_->agent->sessions().leases().size(), 0) << "its leases ended with it";
   EXPECT_EQ(Admitted(kReaderName), std::nullopt);
   ASSERT_EQ(Change(kReaderName, GroupAccess::kRead), absl::OkStatus());
   EXPECT_EQ(rig_->Hits(OpenIn(kReaderName), 0, 4), 4);
