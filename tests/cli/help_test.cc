@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "gmock/gmock.h"
@@ -37,7 +38,9 @@ TEST(Help, NoLineIsLongerThanATerminal) {
   std::string all = HelpText();
   for (const VerbEntry& verb : AllVerbs()) all += VerbHelpText(verb);
   for (const absl::string_view line : absl::StrSplit(all, '\n')) {
-    if (line.find("--space-digest e3b0") == line.npos) EXPECT_LE(line.size(), 100) << line;
+    // An example is one line, whatever its digests take.
+    if (line.find("--space-digest e3b0") != absl::string_view::npos) continue;
+    EXPECT_LE(line.size(), 100) << line;
   }
 }
 
@@ -45,7 +48,9 @@ TEST(Help, OfAVerbHasItsOptionsAndAnExampleThatParses) {
   for (const VerbEntry& verb : AllVerbs()) {
     const std::string help = VerbHelpText(verb);
     for (const Option* const option : OptionsOf(verb)) {
-      EXPECT_THAT(help, AllOf(HasSubstr(option->name), HasSubstr(option->value))) << verb.words;
+      EXPECT_THAT(
+          help, AllOf(HasSubstr(std::string(option->name)), HasSubstr(std::string(option->value))))
+          << verb.words;
     }
     ASSERT_THAT(help, HasSubstr(absl::StrCat("\n  kvtier ", verb.example, "\n")));
     const std::vector<std::string> words = absl::StrSplit(verb.example, ' ');
@@ -89,7 +94,7 @@ TEST(Man, PagesAreWrittenForEachVerb) {
     EXPECT_EQ(read, text) << name;
     EXPECT_THAT(text, StartsWith(".TH KVTIER"));
     for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-      EXPECT_THAT(line, ::testing::Not(StartsWith("'"))) << name;
+      EXPECT_FALSE(line.starts_with("'")) << name;
     }
   }
   std::filesystem::remove_all(dir);
