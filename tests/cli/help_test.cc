@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -94,7 +95,7 @@ TEST(Man, PagesAreWrittenForEachVerb) {
     EXPECT_EQ(read, text) << name;
     EXPECT_THAT(text, StartsWith(".TH KVTIER"));
     for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-      EXPECT_FALSE(line.starts_with("'")) << name;
+      EXPECT_FALSE(absl::StartsWith(line, "'")) << name;
     }
   }
   std::filesystem::remove_all(dir);
