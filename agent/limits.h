@@ -209,7 +209,7 @@ inline constexpr size_t kCallBytesPerRequestByte = 4;
 // for and while it is sent. An estimate, rounded up.
 inline constexpr size_t kPartsBytesPerKey = 512;
 inline constexpr size_t kMaxWorkerCallBytes = size_t{256} << 20;
-// Of these: what calls have whose session is not known, which end at once, and what the tenants
+// Part of these for calls whose session is not known, which end at once, and what the tenants
 // have together.
 inline constexpr size_t kMaxStrangerCallBytes = size_t{16} << 20;
 inline constexpr size_t kMaxTenantCallBytes = kMaxWorkerCallBytes - kMaxStrangerCallBytes;
@@ -236,7 +236,7 @@ inline constexpr size_t kBytesPerSession = 16384;
 inline constexpr size_t kBytesPerKeptBlock = 48;
 inline constexpr size_t kBytesPerSwappedBlock = 96;
 inline constexpr size_t kBytesPerSwappedSequence = 256;
-inline constexpr size_t kBytesPerMovingBlock = 320;      // Of a swap, while it is copied.
+inline constexpr size_t kBytesPerMovingBlock = 320;      // Memory of a swap while it is copied.
 inline constexpr size_t kBytesPerDescribedSpace = 4096;  // Six texts of 256 bytes at most.
 inline constexpr size_t kBytesPerQueuedBlock = 512;
 inline constexpr size_t kBytesPerDelta = 64;

@@ -1,4 +1,4 @@
-// What agents answer when memory is to have another size, as people and programs read it: of GPU
+// Answers of agents when memory is to have another size, as people and programs read it: of GPU
 // pools and of host memory.
 #ifndef KVTIER_CLI_RESIZE_H_
 #define KVTIER_CLI_RESIZE_H_

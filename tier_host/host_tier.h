@@ -120,9 +120,9 @@ class HostTier {
   const SlotPool& slots(DomainId domain) const;
   uint64_t capacity_bytes() const;
   uint64_t used_bytes() const;
-  // What the memory of all domains is cut into.
+  // Fragments of the memory of all domains.
   struct Cut {
-    uint64_t free_slab_bytes = 0;  // Of slabs without a slot: room for blocks of any size.
+    uint64_t free_slab_bytes = 0;  // Slabs without a slot: room for blocks of any size.
     // Bytes that blocks of another size cannot have: free slots, and the rests at the ends of slabs
     // with slots.
     uint64_t split_bytes = 0;

@@ -62,7 +62,7 @@ class DiskLoader {
 
   const Parts parts_;
   LoadQueue queue_;
-  TenantShares queue_shares_;  // Of kMaxLoadsQueued.
+  TenantShares queue_shares_;  // Shares of kMaxLoadsQueued.
   size_t running_ = 0;
   bool pumping_ = false;
 };

@@ -48,7 +48,7 @@ struct SwapInRequest {
   SessionId session{};
   SwapId id{};
   std::vector<uint32_t> slots;  // That the session was granted, for the first blocks.
-  absl::Time deadline;          // Of the wait for the others'.
+  absl::Time deadline;          // End of the wait for the others'.
 };
 
 class SequenceSwapper {
@@ -65,7 +65,7 @@ class SequenceSwapper {
     NodeGpus* gpus = nullptr;
     const SessionTable* sessions = nullptr;
     SwappedSequences* swapped = nullptr;
-    TierStats* stats = nullptr;  // Of host memory.
+    TierStats* stats = nullptr;  // Statistics of host memory.
   };
   explicit SequenceSwapper(const Parts& parts) : parts_(parts) {}
 

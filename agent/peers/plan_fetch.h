@@ -27,7 +27,7 @@ struct PeerRun {
   absl::Duration silence = absl::InfiniteDuration();
 };
 
-// PeerEstimate is what was seen of one peer.
+// PeerStanding is what was seen of one peer.
 struct PeerStanding {
   TransferEstimate estimate;
   bool avoided = false;     // It failed lately, so others are preferred.

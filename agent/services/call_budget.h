@@ -24,7 +24,7 @@ namespace kvtier {
 class CallBudget {
  public:
   struct Limits {
-    // Of the calls that are no tenant's, as MemoryOf() counts them, all together.
+    // Memory of calls that are no tenant's, as MemoryOf() counts them, all together.
     size_t bytes = 0;
     // A caller that does not read its answer holds it; this long after it began, a call makes
     // room for others.
@@ -74,7 +74,7 @@ class CallBudget {
   const Limits limits_;
   CallShares* const tenants_;
   mutable absl::Mutex mu_;
-  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;         // Of calls that are no tenant's.
+  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;         // Bytes of calls that are no tenant's.
   std::list<Share*> calls_ ABSL_GUARDED_BY(mu_);  // The one that began first is in front.
 };
 

@@ -53,8 +53,9 @@ class CallShares {
 
  private:
   mutable absl::Mutex mu_;
-  TenantShares shares_ ABSL_GUARDED_BY(mu_);                                  // Of bytes.
-  absl::flat_hash_map<SessionToken, DomainId> domains_ ABSL_GUARDED_BY(mu_);  // Of open sessions.
+  TenantShares shares_ ABSL_GUARDED_BY(mu_);  // Shares of the bytes.
+  absl::flat_hash_map<SessionToken, DomainId> domains_
+      ABSL_GUARDED_BY(mu_);  // Payers of open sessions.
 };
 
 }  // namespace kvtier

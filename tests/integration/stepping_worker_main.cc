@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "absl/status/status.h"
 #include "client/client.h"
 #include "client/paged_kv.h"
 #include "tests/integration/stepping_worker.h"
@@ -53,9 +54,9 @@ class Life {
       case Station::kFork:
         return Fork();
       case Station::kSwapOut:
-        return !kv_ || kv_->SwapOut({&first_, 1}).ok();
+        return !kv_ || IsDone(kv_->SwapOut({&first_, 1}));
       case Station::kSwapIn:
-        return !kv_ || kv_->SwapIn(first_).ok();
+        return !kv_ || IsDone(kv_->SwapIn(first_));
       case Station::kCheck:
         return Check();
       case Station::kGiveMemory:
@@ -99,6 +100,14 @@ class Life {
     if (!kv_->Append(second_, 1).ok()) return false;
     std::ranges::fill(Block(second_, 2), std::byte{9});
     return true;
+  }
+  // Returns whether the swap was made. One that the agent did not live to make is the end of the
+  // memory: the worker computes again.
+  bool IsDone(const absl::Status& swapped) {
+    if (swapped.ok()) return true;
+    const bool is_over = !kv_->memory().valid();
+    if (is_over) kv_.reset();
+    return is_over;
   }
   bool Check() {
     if (!kv_) return true;

@@ -50,10 +50,13 @@ void ShareWatch::Look(absl::Time now) {
   // Where memory is fixed a tenant that comes gets a slab beside what the others have.
   const bool is_bounded =
       agent_->options().host_memory == HostMemory::kMoving && agent_->options().staging_bytes == 0;
-  // A node that shrinks has what it had until that has left.
-  uint64_t bound = agent_->host_shares().slabs();
-  if (agent_->host_resizer().is_under_way()) bound = std::max(bound, last_present_);
+  // A node that shrinks has what it had until that has left; it may have grown up to its last size
+  // since the last look.
+  const uint64_t slabs = agent_->host_shares().slabs();
+  uint64_t bound = slabs;
+  if (agent_->host_resizer().is_under_way()) bound = std::max({bound, last_present_, last_slabs_});
   last_present_ = present;
+  last_slabs_ = slabs;
   oracle_->Expect(!is_bounded || present <= bound,
                   absl::StrCat(name_, " has ", present, " slabs of host memory, and may have ",
                                agent_->host_shares().slabs()));

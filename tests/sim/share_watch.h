@@ -38,6 +38,7 @@ class ShareWatch {
   std::map<DomainId, absl::Time> short_since_;
   std::map<DomainId, absl::Time> stray_since_;  // The domain's file has pages beyond its slabs.
   uint64_t last_present_ = 0;                   // Slabs.
+  uint64_t last_slabs_ = 0;                     // Slabs that the node might have at the last look.
 };
 
 }  // namespace kvtier::sim
