@@ -31,7 +31,7 @@ constexpr uint64_t kHostiles = 1'000'000;
 constexpr size_t kKeys = 8192;
 constexpr size_t kKinds = 6;
 // Turns of the agent that may pass until a call of one key is answered: its arrival, one of the
-// other tenant's, its own, and what disks and memory that moves had under way. Seen: 4.
+// other tenant's, its own, and what disks and memory that moves had under way. Seen: 4, seldom 5.
 constexpr uint64_t kMostTurns = 8;
 
 // Hostile keeps calls under way, of each kind as many, and makes the next one when one is answered.
