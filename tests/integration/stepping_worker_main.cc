@@ -53,9 +53,9 @@ class Life {
       case Station::kFork:
         return Fork();
       case Station::kSwapOut:
-        return !kv_ || kv_->SwapOut({&first_, 1}).ok();
+        return !kv_ || Swapped(kv_->SwapOut({&first_, 1}));
       case Station::kSwapIn:
-        return !kv_ || kv_->SwapIn(first_).ok();
+        return !kv_ || Swapped(kv_->SwapIn(first_));
       case Station::kCheck:
         return Check();
       case Station::kGiveMemory:
@@ -99,6 +99,13 @@ class Life {
     if (!kv_->Append(second_, 1).ok()) return false;
     std::ranges::fill(Block(second_, 2), std::byte{9});
     return true;
+  }
+  // A swap fails where the agent that granted the slots is gone: they are given up then.
+  bool Swapped(const absl::Status& status) {
+    if (status.ok()) return true;
+    const bool is_gone = !kv_->memory().valid();
+    if (is_gone) kv_.reset();
+    return is_gone;
   }
   bool Check() {
     if (!kv_) return true;
