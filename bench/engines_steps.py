@@ -65,7 +65,7 @@ class Sides:
     worker: Any
     seconds: dict[str, list[float]] = field(default_factory=dict)  # In the calls of a step, by the kind of the step.
     cpu_seconds: dict[str, list[float]] = field(default_factory=dict)  # Processor seconds of the calling thread.
-    counts: dict[str, int] = field(default_factory=dict)  # Counts of the worker's statistics, since they were last taken.
+    counts: dict[str, int] = field(default_factory=dict)  # Worker statistics since they were last taken.
 
     def step(self, kind: str, arriving: list[Request], output: SchedulerOutput, layers: list[str]) -> None:
         """Makes all calls of one step, and notes what they took."""
