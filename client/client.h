@@ -122,10 +122,10 @@ class Client {
   ~Client();
 
   // Registers a space and returns its handle. Works while the agent is away: the agent is told when
-  // it comes. Waits for the agent's answer, `timeout` at most; absent: default_timeout. 0: the agent
-  // is told in the background, and calls made before it knows the space are misses. Errors:
-  // kInvalidArgument, naming the field, or
-  // a negative timeout; kResourceExhausted, more than SpaceTable::kMaxSpaces.
+  // it comes. Waits for the agent's answer, `timeout` at most; absent: default_timeout. 0: the
+  // agent is told in the background, and calls made before it knows the space are misses. Errors:
+  // kInvalidArgument, naming the field, or a negative timeout; kResourceExhausted, more than
+  // SpaceTable::kMaxSpaces.
   absl::StatusOr<SpaceHandle> RegisterSpace(const SpaceSpec& spec,
                                             std::optional<absl::Duration> timeout = {});
   // Forgets a space, which makes room for another. `space` is no valid handle any more, also for

@@ -38,8 +38,8 @@ struct ClientStats {
   // first that was missing of their sequence.
   std::array<uint64_t, kBlockSourceCount> onboarded_from{};
   std::array<uint64_t, kMissReasonCount> missed_because{};
-  // Times of the calls that were answered, as the client measured them, by name: "match", "onboard",
-  // "prefetch", "reserve", "commit", "take_slots", "register_space" and "ping".
+  // Times of the calls that were answered, as the client measured them, by name: "match",
+  // "onboard", "prefetch", "reserve", "commit", "take_slots", "register_space" and "ping".
   struct Latency {
     uint64_t calls = 0;
     absl::Duration p50;

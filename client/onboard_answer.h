@@ -47,8 +47,8 @@ class OnboardAnswer {
                                     const v1::OnboardResponse& response, CallOutcome outcome,
                                     absl::Duration timeout);
   // Returns the blocks of one part of an answer, for each sequence that has some, and notes them in
-  // `arrived`, which has an entry for each sequence that was asked about. Gives back leases that are
-  // of no use to us.
+  // `arrived`, which has an entry for each sequence that was asked about. Gives back leases that
+  // are of no use to us.
   std::vector<OnboardedPart> ReadPart(const std::shared_ptr<AgentLink>& link,
                                       const std::vector<AskedSequence>& asked,
                                       const v1::OnboardPart& part,

@@ -1,5 +1,5 @@
-// OnboardedBlocks is a hit: blocks that the agent leased to the worker, readable in place. For a run
-// they are its leading blocks; for a set any, each with the index of its key.
+// OnboardedBlocks is a hit: blocks that the agent leased to the worker, readable in place. For a
+// run they are its leading blocks; for a set any, each with the index of its key.
 //
 //   1. copy bytes(0), bytes(1), ... to where attention reads them;
 //   2. wait until the copy is done;
@@ -43,12 +43,13 @@ class OnboardedBlocks {
   size_t size() const { return blocks_.size(); }
   bool empty() const { return blocks_.empty(); }
   // Returns the whole payload of block `i`, with the length that it was put with; empty if only a
-  // device of the worker reaches it (ClientOptions::gpu_by_device). REQUIRES of all four: i < size().
+  // device of the worker reaches it (ClientOptions::gpu_by_device). REQUIRES of all four: i <
+  // size().
   std::span<const std::byte> bytes(size_t i) const;
   uint64_t offset(size_t i) const;  // From the start of the pool or arena.
   BlockSource source(size_t i) const;
-  // Returns the place of the block's key in its sequence. For a run that is `i`, except in a part of
-  // one (onboarded_part.h).
+  // Returns the place of the block's key in its sequence. For a run that is `i`, except in a part
+  // of one (onboarded_part.h).
   size_t key_index(size_t i) const;
   // Returns why the first block that is missing did not come.
   MissReason missed() const { return missed_; }

@@ -59,8 +59,8 @@ class PagedKv {
   absl::StatusOr<SequenceId> Fork(SequenceId sequence);
   absl::Status Truncate(SequenceId sequence, uint64_t tokens);
   absl::Status Free(SequenceId sequence);
-  // Moves sequences out of the pool, all together. Errors: kNotFound; kResourceExhausted, the tenant's host memory has
-  // no room for them; kUnavailable, as GrantedSlots::SwapOut().
+  // Moves sequences out of the pool, all together. Errors: kNotFound; kResourceExhausted, the
+  // tenant's host memory has no room for them; kUnavailable, as GrantedSlots::SwapOut().
   absl::Status SwapOut(std::span<const SequenceId> sequences);
   // Moves a sequence back, with all its blocks or none. Errors: kNotFound; kFailedPrecondition, it
   // is not out, or another that is out is ahead of it, which might wait for ever if others passed

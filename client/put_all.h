@@ -35,8 +35,8 @@ struct PutCounts {
 // copied, and its span is read before its next call. In a space with any_length a block is as long
 // as its pieces, and pieces_of(i) is called once more, before that, for each block. At most a
 // quarter of the tenant's slots are reserved at a time. Errors: kInvalidArgument, the pieces of a
-// block do not add up to a length that it may have, or as Client::Reserve(); blocks that were stored
-// stay.
+// block do not add up to a length that it may have, or as Client::Reserve(); blocks that were
+// stored stay.
 absl::StatusOr<PutCounts> PutAll(Client* client, SpaceHandle space, std::span<const EngineKey> keys,
                                  absl::FunctionRef<std::span<const ConstPiece>(size_t i)> pieces_of,
                                  const PutAllOptions& options = {});

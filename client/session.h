@@ -72,8 +72,8 @@ class Session {
   bool is_staged() const { return staged_; }
   // Returns whether parts of the arena's memory come and go.
   bool arena_moves() const { return arena_moves_; }
-  // Returns the pool as it was at the last look; null: the node has no pool for this tenant, or this
-  // is a forked child.
+  // Returns the pool as it was at the last look; null: the node has no pool for this tenant, or
+  // this is a forked child.
   std::shared_ptr<const GpuMemory> gpu() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns whether the pool may grow and shrink, and the agent says so.
   bool pool_changes() const ABSL_LOCKS_EXCLUDED(mu_);

@@ -29,8 +29,8 @@ class SpaceTable {
   // Names blocks with the key of another tenant from now on: that of a share group.
   void NameFor(const TenantKey& tenant) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns the number of `spec`, a new one or the one it has. Errors: kInvalidArgument, naming field
-  // and value; kResourceExhausted at kMaxSpaces.
+  // Returns the number of `spec`, a new one or the one it has. Errors: kInvalidArgument, naming
+  // field and value; kResourceExhausted at kMaxSpaces.
   absl::StatusOr<size_t> Add(const SpaceSpec& spec) ABSL_LOCKS_EXCLUDED(mu_);
   // Removes a space. Returns false if there is no such space, or not any more.
   bool Remove(size_t number) ABSL_LOCKS_EXCLUDED(mu_);

@@ -1,5 +1,5 @@
-// StepPage is the session's page of shared memory in which a worker tells the agent which of its
-// steps began and which have ended. Steps are numbered from 1 and only go up.
+// StepPage is the session's signal page: shared memory in which a worker tells the agent which of
+// its steps began and which have ended. Steps are numbered from 1 and only go up.
 #ifndef KVTIER_CLIENT_STEP_PAGE_H_
 #define KVTIER_CLIENT_STEP_PAGE_H_
 
