@@ -30,7 +30,7 @@ inline constexpr uint64_t kRigBlockBytes = 4096;
 class AgentRig {
  public:
   struct Shape {
-    uint64_t slots = 16;  // Of each tenant, in host memory.
+    uint64_t slots = 16;     // Of each tenant, in host memory.
     uint64_t max_slots = 0;  // Of all tenants, that host memory may grow to; 0: as it is.
     uint64_t (*free_memory)() = nullptr;
     bool third_tenant = false;
