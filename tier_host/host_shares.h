@@ -105,7 +105,7 @@ class HostShares {
   uint64_t slabs_;
   std::vector<Domain> domains_;  // By id, as far as one was named.
   uint64_t between_ = 0;         // Slabs that no domain has, and that are on their way.
-  uint64_t coming_ = 0;          // Of those, the ones that come from no domain.
+  uint64_t coming_ = 0;          // Those of them that come from no domain.
   uint64_t leaving_ = 0;         // Slabs on their way out of the node.
 };
 

@@ -28,7 +28,7 @@ Task<void> MemoryMover::Run() {
 }
 
 std::optional<SlabMove> MemoryMover::NextMove() const {
-  // What leaves the node needs no memory.
+  // A slab that leaves the node needs no memory.
   if (parts_.executor->Now() < no_memory_until_) return parts_.shares->NextToLeave(*parts_.host);
   const std::optional<SlabMove> move = parts_.shares->Next(*parts_.host);
   if (move.has_value() || !fills_all_) return move;
