@@ -205,12 +205,12 @@ inline constexpr size_t kMaxRemoteConnections = 1024;
 // each byte of the request its parsed form, what is made of it and the answer to it.
 inline constexpr size_t kCallBytes = size_t{16} << 10;
 inline constexpr size_t kCallBytesPerRequestByte = 4;
-// Memory that each key of an onboard in parts takes in addition, in bytes, while its block is
-// waited for and while it is sent. An estimate, rounded up.
+// Memory that each key of an onboard in parts takes on top, in bytes: the block while it is waited
+// for and while it is sent. An estimate, rounded up.
 inline constexpr size_t kPartsBytesPerKey = 512;
 inline constexpr size_t kMaxWorkerCallBytes = size_t{256} << 20;
-// Parts of that limit: one for calls of no known session, which end at once, and one for all
-// tenants together.
+// Of these: what calls have whose session is not known, which end at once, and what the tenants
+// have together.
 inline constexpr size_t kMaxStrangerCallBytes = size_t{16} << 20;
 inline constexpr size_t kMaxTenantCallBytes = kMaxWorkerCallBytes - kMaxStrangerCallBytes;
 inline constexpr size_t kMaxAdminCallBytes = size_t{8} << 20;  // Each door with admin.
@@ -236,7 +236,7 @@ inline constexpr size_t kBytesPerSession = 16384;
 inline constexpr size_t kBytesPerKeptBlock = 48;
 inline constexpr size_t kBytesPerSwappedBlock = 96;
 inline constexpr size_t kBytesPerSwappedSequence = 256;
-inline constexpr size_t kBytesPerMovingBlock = 320;      // A block of a swap, while it is copied.
+inline constexpr size_t kBytesPerMovingBlock = 320;      // Of a swap, while it is copied.
 inline constexpr size_t kBytesPerDescribedSpace = 4096;  // Six texts of 256 bytes at most.
 inline constexpr size_t kBytesPerQueuedBlock = 512;
 inline constexpr size_t kBytesPerDelta = 64;

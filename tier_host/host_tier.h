@@ -45,7 +45,7 @@ class HostSlot {
   explicit operator bool() const { return tier_ != nullptr; }
   DomainId domain() const { return domain_; }
   SlotOffset offset() const { return offset_; }
-  uint32_t slab() const { return slab_; }      // Slab that it lies in.
+  uint32_t slab() const { return slab_; }      // That it lies in.
   uint32_t number() const { return number_; }  // Index in that slab, from 0.
   // SlotBytes(length of the block) bytes of the arena, 4 KiB aligned.
   std::span<std::byte> bytes() const { return bytes_; }
@@ -120,9 +120,9 @@ class HostTier {
   const SlotPool& slots(DomainId domain) const;
   uint64_t capacity_bytes() const;
   uint64_t used_bytes() const;
-  // Parts into which the memory of all domains is cut.
+  // What the memory of all domains is cut into.
   struct Cut {
-    uint64_t free_slab_bytes = 0;  // Bytes of slabs without a slot, for blocks of any size.
+    uint64_t free_slab_bytes = 0;  // Of slabs without a slot: room for blocks of any size.
     // Bytes that blocks of another size cannot have: free slots, and the rests at the ends of slabs
     // with slots.
     uint64_t split_bytes = 0;

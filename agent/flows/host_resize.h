@@ -37,11 +37,11 @@ class HostResizer {
     const HostShares* shares = nullptr;
     MemoryMover* mover = nullptr;
     NodeTenants* node_tenants = nullptr;
-    uint64_t max_bytes = 0;  // Bound of the memory's growth.
+    uint64_t max_bytes = 0;  // That memory may grow to.
   };
   struct Size {
-    uint64_t bytes = 0;         // Bytes of all slabs now, those between two tenants included.
-    uint64_t target_bytes = 0;  // Equal to `bytes`: no resize is under way.
+    uint64_t bytes = 0;         // Of slabs that are there now, those between two tenants included.
+    uint64_t target_bytes = 0;  // As `bytes`: nothing is under way.
     uint64_t min_bytes = 0;     // One slab for each tenant, and all of those whose memory stays.
     uint64_t max_bytes = 0;
     absl::Status ended;  // Not OK: why the last resize did not reach its target.
@@ -72,7 +72,7 @@ class HostResizer {
   const Parts parts_;
   absl::Time deadline_;
   absl::Status ended_;
-  std::shared_ptr<Event> end_;  // End of the resize under way; nullptr: there is none.
+  std::shared_ptr<Event> end_;  // Of what is under way; nullptr: nothing is.
 };
 
 }  // namespace kvtier

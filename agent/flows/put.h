@@ -96,7 +96,7 @@ class Putter {
     Reserved reserved{};
     bool refused = false;  // A block of it was worth no room.
     bool is_over = false;  // A block of the run found no room, so that no other gets any.
-    Pin prefix{};          // Pin of the prefix's last block in host memory so far.
+    Pin prefix{};          // Of the last block of the prefix so far that is in host memory.
   };
   // Place that one block of a run is to get in host memory.
   struct Wanted {

@@ -38,8 +38,8 @@ namespace kvtier {
 
 struct SwapOutRequest {
   BlockRun run;                 // Without keys: the session, and the space of the blocks.
-  std::vector<uint32_t> slots;  // Slots that the session was granted; one at least.
-  uint64_t step = 0;            // Step that uses them last; 0: none does any more.
+  std::vector<uint32_t> slots;  // That the session was granted; positive in number.
+  uint64_t step = 0;            // That writes or reads them last; 0: none does any more.
   int32_t priority = 0;
   bool keep_slots = false;  // They stay the session's.
 };
@@ -47,8 +47,8 @@ struct SwapOutRequest {
 struct SwapInRequest {
   SessionId session{};
   SwapId id{};
-  std::vector<uint32_t> slots;  // Slots that the session was granted, for the first blocks.
-  absl::Time deadline;          // Deadline of the wait for the other blocks' slots.
+  std::vector<uint32_t> slots;  // That the session was granted, for the first blocks.
+  absl::Time deadline;          // Of the wait for the others'.
 };
 
 class SequenceSwapper {
@@ -65,7 +65,7 @@ class SequenceSwapper {
     NodeGpus* gpus = nullptr;
     const SessionTable* sessions = nullptr;
     SwappedSequences* swapped = nullptr;
-    TierStats* stats = nullptr;  // Statistics of host memory.
+    TierStats* stats = nullptr;  // Of host memory.
   };
   explicit SequenceSwapper(const Parts& parts) : parts_(parts) {}
 

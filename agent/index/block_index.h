@@ -188,7 +188,7 @@ class BlockIndex final : public PinHome {
   std::vector<uint64_t> erasures_;  // By domain.
   std::vector<GpuBlocks*> pools_;
   DiskFollower disk_follower_{this};
-  uint64_t padding_bytes_ = 0;  // Padding in host memory: padding_bytes().
+  uint64_t padding_bytes_ = 0;  // Of host memory: padding_bytes().
 };
 
 }  // namespace kvtier

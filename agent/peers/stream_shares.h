@@ -39,7 +39,7 @@ class StreamShares {
  private:
   const size_t limit_;
   size_t taken_ = 0;
-  absl::flat_hash_map<DomainId, size_t> streams_;  // Streams of each domain that has any.
+  absl::flat_hash_map<DomainId, size_t> streams_;  // Of those that have any.
 };
 
 }  // namespace kvtier

@@ -24,7 +24,7 @@ namespace kvtier {
 class CallBudget {
  public:
   struct Limits {
-    // Bytes of all calls that are no tenant's together, as MemoryOf() counts them.
+    // Of the calls that are no tenant's, as MemoryOf() counts them, all together.
     size_t bytes = 0;
     // A caller that does not read its answer holds it; this long after it began, a call makes
     // room for others.
@@ -51,7 +51,7 @@ class CallBudget {
     friend class CallBudget;
     const size_t bytes_;
     const absl::Time began_;
-    std::optional<DomainId> tenant_;        // Tenant that pays; nullopt: none.
+    std::optional<DomainId> tenant_;        // That it is charged to; nullopt: none.
     bool is_counted_ = false;               // Guarded by CallBudget::mu_, as the next.
     std::list<Share*>::iterator position_;  // Where it is counted.
   };
@@ -74,7 +74,7 @@ class CallBudget {
   const Limits limits_;
   CallShares* const tenants_;
   mutable absl::Mutex mu_;
-  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;         // Bytes of calls without a tenant.
+  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;         // Of calls that are no tenant's.
   std::list<Share*> calls_ ABSL_GUARDED_BY(mu_);  // The one that began first is in front.
 };
 

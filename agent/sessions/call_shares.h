@@ -53,8 +53,8 @@ class CallShares {
 
  private:
   mutable absl::Mutex mu_;
-  TenantShares shares_ ABSL_GUARDED_BY(mu_);                                  // Shares of bytes.
-  absl::flat_hash_map<SessionToken, DomainId> domains_ ABSL_GUARDED_BY(mu_);  // By session.
+  TenantShares shares_ ABSL_GUARDED_BY(mu_);                                  // Of bytes.
+  absl::flat_hash_map<SessionToken, DomainId> domains_ ABSL_GUARDED_BY(mu_);  // Of open sessions.
 };
 
 }  // namespace kvtier

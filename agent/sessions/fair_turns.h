@@ -102,7 +102,7 @@ class [[nodiscard]] FairTurns::Pause {
   FairTurns* const turns_;
   const DomainId domain_;
   std::coroutine_handle<> awaiting_;  // Set while it waits.
-  uint64_t paid_ = 0;                 // Charge for the turn that it waits for.
+  uint64_t paid_ = 0;                 // What was charged for the turn that it waits for.
 };
 
 inline FairTurns::Pause FairTurns::GiveWay(DomainId domain) { return Pause(this, domain); }

@@ -34,18 +34,18 @@ enum class SwapId : uint64_t {};
 // One block of a swapped sequence.
 struct SwappedBlock {
   HostSlot slot;
-  PayloadSum sum;  // Sum of the block as it went out.
+  PayloadSum sum;  // Of the block, as it went out.
 };
 
 // A sequence that goes out.
 struct LeavingSequence {
   SessionId session{};
   DomainId domain{};
-  GpuTier* gpu = nullptr;  // GPU of its blocks; not owned.
+  GpuTier* gpu = nullptr;  // That its blocks come from and go back to; not owned.
   int32_t priority = 0;
   uint64_t block_length = 0;  // In bytes, of every block.
   uint64_t blocks = 0;
-  uint64_t slot_bytes = 0;  // Bytes of host memory for each block.
+  uint64_t slot_bytes = 0;  // Of host memory for each block.
 };
 
 // A sequence on its way back.
@@ -60,7 +60,7 @@ class SwappedSequences {
   struct Use {
     uint64_t sequences = 0;
     uint64_t blocks = 0;
-    uint64_t bytes = 0;  // Bytes of their slots.
+    uint64_t bytes = 0;  // Of their slots.
     friend bool operator==(const Use&, const Use&) = default;
   };
   // Sequences of a domain since the start.
@@ -121,7 +121,7 @@ class SwappedSequences {
   Sequences::iterator DropOne(Sequences::iterator found);
 
   uint64_t numbered_ = 0;  // Ids given so far.
-  uint64_t blocks_ = 0;    // Blocks of all domains.
+  uint64_t blocks_ = 0;    // Of all domains.
   Sequences sequences_;
   absl::flat_hash_map<SessionId, uint64_t> of_session_;  // How many, where there are any.
   absl::flat_hash_map<DomainId, Domain> domains_;
