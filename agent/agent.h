@@ -64,10 +64,10 @@ class Agent {
     Epoch epoch;          // Drawn at start.
     std::string address;  // Address of the peer service, as other nodes reach it.
     absl::Duration locate_grace = kLocateGrace;  // Shortest wait for a coordinator's answer.
-    TenantTable tenants;                         // That are there at the start.
+    TenantTable tenants;                         // Tenants at the start.
     TenantSettingsMap tenant_settings{};  // Settings in the file that the agent is started with.
     uint64_t host_bytes = 0;              // Host memory of all tenants, at first.
-    uint64_t host_max_bytes = 0;          // That it may grow to where it moves; less: host_bytes.
+    uint64_t host_max_bytes = 0;          // Bound of its growth where it moves; less: host_bytes.
     uint64_t slab_bytes = uint64_t{64} << 20;
     // Whether host memory moves to the tenants that need it. Where workers stage, and for the
     // tenant of GPU pools, it does not: the one has its memory sealed, the other pinned.

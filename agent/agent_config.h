@@ -40,12 +40,12 @@ struct AgentConfig {
   std::string node_id;                     // Unique in the cluster; 1..63 of [a-zA-Z0-9._-].
   std::string socket_dir = "/run/kvtier";  // Directory of the Unix sockets; made if missing.
   std::string listen = "127.0.0.1:7301";   // Peers, admin and health, "host:port".
-  std::string advertise;                   // As other nodes reach `listen`; empty: `listen` itself.
-  std::string coordinator;                 // "host:port"; empty: the agent runs alone.
+  std::string advertise;    // Address by which other nodes reach `listen`; empty: it.
+  std::string coordinator;  // "host:port"; empty: the agent runs alone.
   // Shortest wait for the coordinator to say where blocks are; 1 ms to kMaxLocateGrace.
   absl::Duration locate_grace = kLocateGrace;
   uint64_t host_bytes = uint64_t{1} << 30;   // Host memory of all tenants; touched at start.
-  uint64_t host_max_bytes = 0;               // That it may grow to while the agent runs; 0:
+  uint64_t host_max_bytes = 0;               // Bound of its growth at run time; 0:
                                              // kHostGrowth times host_bytes where it moves.
                                              // Reserves addresses, no memory.
   uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; 4 KiB multiple, <= host_bytes.
@@ -76,7 +76,7 @@ struct AgentConfig {
   // Read to verify blocks in host memory, each second; 0: they are not scrubbed.
   uint64_t host_scrub_bytes_per_second = kHostScrubBytesPerSecond;
   uint64_t gpu_bytes = 0;        // Size of the GPU pool; 0: none.
-  uint64_t gpu_max_bytes = 0;    // That it may be grown to at run time; 0: gpu_bytes.
+  uint64_t gpu_max_bytes = 0;    // Bound of its growth at run time; 0: gpu_bytes.
                                  // Reserves addresses, no memory.
   uint64_t gpu_block_bytes = 0;  // Size of the blocks it is for; needed with gpu_bytes.
   std::string gpu_tenant;        // Tenant whose workers may map it; empty: the first by name.

@@ -19,7 +19,7 @@ namespace kvtier {
 
 namespace {
 
-// Into the flag's value, or why not.
+// Returns the flag's value, or why there is none.
 template <typename T>
 bool Take(const absl::StatusOr<T>& parsed, T* value, std::string* error) {
   if (parsed.ok()) *value = *parsed;

@@ -36,7 +36,7 @@ struct OffloadStats {
 
 // The agent's copies between host memory and the GPU pool, of one direction.
 struct GpuLinkStats {
-  uint64_t copies = 0;  // That ended, failed ones too.
+  uint64_t copies = 0;  // Copies that ended, failed ones too.
   uint64_t failed = 0;
   uint64_t bytes = 0;  // Bytes of those that did not fail.
   uint32_t in_flight = 0;

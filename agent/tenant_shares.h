@@ -74,7 +74,7 @@ class TenantShares {
   void Grow();
 
   const size_t limit_;
-  size_t domains_;  // That were not dropped.
+  size_t domains_;  // Number of domains that were not dropped.
   size_t guarantee_ = 0;
   size_t taken_ = 0;
   size_t owed_ = 0;            // Sum over the tenants of what is left of their guarantees.

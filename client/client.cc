@@ -84,7 +84,7 @@ absl::StatusOr<SpaceHandle> Client::RegisterSpace(const SpaceSpec& spec,
     state_->link->Wake();
     return static_cast<SpaceHandle>(index);
   }
-  // Not registered in time, or not at all: the link's thread goes on trying.
+  // If it was not registered in time, the link's thread goes on trying.
   if (const std::shared_ptr<Connection> connection = state_->link->Admit(patience);
       connection != nullptr && !connection->FindSpace(index)) {
     const absl::Time began = MonotonicClock().Now();

@@ -32,7 +32,7 @@ struct KeptPrefix {
   bool answered = false;  // False: no agent, or not in time; nothing is known.
   // Id among the tenant's kept prefixes on the node, while its agent runs; 0: nothing is kept.
   uint64_t id = 0;
-  std::vector<Sequence> sequences;     // As asked.
+  std::vector<Sequence> sequences;     // One for each sequence asked.
   KeepLimit limit = KeepLimit::kNone;  // Why blocks that the node has are not kept.
   absl::Duration ttl_left;
 };

@@ -87,7 +87,7 @@ absl::Status Mapping::PutHandle(size_t index, int fd, uint64_t handle_bytes) {
     return absl::UnavailableError(
         absl::StrCat("mmap of handle ", index, " of a pool: ", strerror(errno)));
   }
-  static_cast<void>(madvise(place, handle_bytes, MADV_DONTDUMP));  // As above.
+  static_cast<void>(madvise(place, handle_bytes, MADV_DONTDUMP));  // Core dumps leave it out.
   size_.store(std::max<size_t>(size(), begin + handle_bytes), std::memory_order_release);
   return absl::OkStatus();
 }

@@ -18,7 +18,8 @@
 
 namespace kvtier {
 
-// As the calls that are answered once (call.h), with TakePart() for each message.
+// OnboardPartsCall is like the calls that are answered once (call.h), with TakePart() for each
+// message.
 class OnboardPartsCall {
  public:
   using Result = std::vector<OnboardedInParts>;  // One for each sequence.

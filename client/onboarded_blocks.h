@@ -46,7 +46,7 @@ class OnboardedBlocks {
   // device of the worker reaches it (ClientOptions::gpu_by_device). REQUIRES of all four: i <
   // size().
   std::span<const std::byte> bytes(size_t i) const;
-  uint64_t offset(size_t i) const;  // From the start of the pool or arena.
+  uint64_t offset(size_t i) const;  // Offset in the pool or arena.
   BlockSource source(size_t i) const;
   // Returns the place of the block's key in its sequence. For a run that is `i`, except in a part
   // of one (onboarded_part.h).

@@ -71,7 +71,7 @@ absl::StatusOr<std::optional<Handed>> Request(const Conversation& with,
 
 struct HandedMemory {
   std::shared_ptr<const Mapping> mapping;  // Null: the agent does not hand it out.
-  bool moves = false;                      // As HostMemory has it.
+  bool moves = false;                      // HostMemory's field of the name.
 };
 
 absl::StatusOr<HandedMemory> RequestMemory(const Conversation& with, wire::DescriptorKind kind,

@@ -33,7 +33,7 @@ struct SessionOptions {
   std::string group{};  // Share group whose blocks are worked on; empty: the tenant's own are.
   TenantKey tenant_key;
   SessionKey session_key;
-  bool gpu_by_device = false;  // As ClientOptions has it.
+  bool gpu_by_device = false;  // ClientOptions::gpu_by_device.
   DeviceUuid gpu_device{};     // GPU whose pool is asked for; none: any.
 };
 

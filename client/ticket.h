@@ -34,7 +34,7 @@ struct PinTicket {
     MissReason missed = MissReason::kUnreachable;
   };
   std::optional<TicketId> id;       // Absent: nothing is held.
-  std::vector<Sequence> sequences;  // As asked.
+  std::vector<Sequence> sequences;  // One for each sequence asked.
 };
 
 }  // namespace kvtier

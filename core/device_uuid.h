@@ -1,5 +1,5 @@
-// DeviceUuid names one GPU for good: an ordinal is another GPU's in a process with another
-// CUDA_VISIBLE_DEVICES.
+// DeviceUuid names one GPU in all processes, which an ordinal does not: with another
+// CUDA_VISIBLE_DEVICES the same ordinal names another GPU.
 #ifndef KVTIER_CORE_DEVICE_UUID_H_
 #define KVTIER_CORE_DEVICE_UUID_H_
 

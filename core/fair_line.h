@@ -27,7 +27,7 @@ class FairLine {
  public:
   using Place = typename std::list<Waiting>::iterator;
 
-  // As of TurnOrder.
+  // Sets a party's weight in the TurnOrder.
   void SetWeight(size_t party, uint32_t weight) { order_.SetWeight(party, weight); }
 
   // Returns where it waits, for Remove(); valid until it leaves.

@@ -9,7 +9,7 @@ namespace kvtier {
 enum class KeepLimit : uint8_t {
   kNone,            // Nothing was refused.
   kTenantBytes,     // The part of the tenant's host memory that may be kept is used up.
-  kTenantBlocks,    // As many blocks are kept as of one tenant may be.
+  kTenantBlocks,    // One tenant keeps as many blocks as it may.
   kTenantPrefixes,  // The same of prefixes.
   kNodeBlocks,      // All tenants together keep as many blocks as the node may.
   kNodePrefixes,

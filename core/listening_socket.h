@@ -33,7 +33,7 @@ absl::StatusOr<int> ListenUnix(const std::string& path, int type, mode_t mode);
 // IPv6), all on one port. They do not block, and are the caller's to close.
 struct TcpListeners {
   std::vector<int> sockets;
-  uint16_t port = 0;  // As chosen, where port 0 was asked for.
+  uint16_t port = 0;  // Port of the sockets, also if 0 was asked for.
 };
 // Errors: kUnavailable, with the address and the reason; a port in use is one.
 absl::StatusOr<TcpListeners> ListenTcp(const HostPort& address);

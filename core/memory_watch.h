@@ -19,9 +19,9 @@ uint64_t PrivateBytes();
 inline constexpr int kFreedMemoryKept = 16 << 20;
 // Arenas of the allocator, so that what all of them keep is bounded on a machine of many cores.
 inline constexpr int kAllocatorArenas = 16;
-// Has the allocator keep what is freed for the buffers to come. Given back to the system at once,
-// each chunk of a peer's block costs hundreds of page faults again. MemoryWatch gives it back when
-// memory is short. REQUIRES: no thread has been started.
+// Has the allocator keep freed memory for later buffers. If it went back to the system at once,
+// each chunk of a peer's block would cost hundreds of page faults again. MemoryWatch gives it back
+// when memory is short. REQUIRES: no thread has been started.
 void KeepFreedMemory();
 
 // Thread-safe.
@@ -29,8 +29,9 @@ class MemoryWatch {
  public:
   // `growth`: bytes that may be taken beyond those that are taken at the construction.
   explicit MemoryWatch(uint64_t growth) : limit_(PrivateBytes() + growth) {}
-  // Whether more is taken than that and `extra` bytes. Before it says so, it gives back what the
-  // allocator holds and nobody uses; that takes its time, so it does it once a second at most.
+  // Returns whether the process has taken more than the limit and `extra` bytes. Before it returns
+  // true, it gives back the memory that the allocator holds unused, once a second at most, since
+  // that takes time.
   bool TooMuch(uint64_t extra) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

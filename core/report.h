@@ -29,7 +29,7 @@ struct TierUsage {
 struct Report {
   NodeId node;
   Epoch node_epoch;
-  Epoch coordinator_epoch;  // As last answered; value 0: none known.
+  Epoch coordinator_epoch;  // Epoch of its last answer; value 0: none known.
   std::string address;      // Address of the node's peer service.
   uint64_t first_sequence = 0;
   std::vector<Delta> deltas;
@@ -41,7 +41,7 @@ struct Report {
 
 // Settings of tenants that operators set for all nodes.
 struct ClusterTenants {
-  uint64_t version = 0;  // From 1 on; of two the later one holds.
+  uint64_t version = 0;  // Version from 1 on; the later of two holds.
   TenantSettingsMap settings;
 };
 

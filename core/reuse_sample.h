@@ -3,9 +3,9 @@
 // LRU: two small caches of the sample alone, each as large a share of the tier as the sample is of
 // all keys, are run beside it, one in each order. While LRU finds more, the tier follows LRU.
 //
-// A key is in the sample for good or not at all: every key of a small tier, one in 2^n of a large
-// one. In the small caches a block has no parent: the blocks of a request are used from its last
-// to its first, so the last ones leave first there, too.
+// A key is always in the sample or never: every key of a small tier, one in 2^n of a large one. In
+// the small caches a block has no parent: the blocks of a request are used from its last to its
+// first, so the last ones leave first there, too.
 //
 // Pure and deterministic. Executor thread only. Memory is fixed: some 1 MB.
 #ifndef KVTIER_CORE_REUSE_SAMPLE_H_

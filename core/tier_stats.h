@@ -16,7 +16,7 @@ namespace kvtier {
 class LatencyHistogram {
  public:
   void Record(absl::Duration latency);
-  // As if all that `other` recorded had been recorded here.
+  // Adds all that `other` recorded.
   void Add(const LatencyHistogram& other);
   uint64_t count() const { return count_; }
   // The upper bound of the bucket that holds quantile `q` in [0, 1]; zero when empty.

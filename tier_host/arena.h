@@ -45,7 +45,7 @@ class Arena {
   std::span<std::byte> bytes() const { return memory_->bytes(); }
   // False: some of it lies in small pages, and disks move it slower (core/huge_pages.h).
   bool huge_pages() const { return huge_pages_.load(std::memory_order_relaxed); }
-  // As SealedMemory has them.
+  // Return the descriptors of the SealedMemory.
   int read_write_fd() const { return memory_->read_write_fd(); }
   int read_only_fd() const { return memory_->read_only_fd(); }
 

@@ -63,7 +63,7 @@ class DiskAdmission {
   // Budget of one disk; nullopt: it has none.
   struct Left {
     uint64_t bytes_per_day = 0;
-    uint64_t bytes = 0;  // That may be written at once: an hour's worth at most; 0: a debt.
+    uint64_t bytes = 0;  // Bytes for writes now, an hour's worth at most; 0: a debt.
   };
   std::optional<Left> BudgetLeft(size_t disk, absl::Time now);
 

@@ -47,7 +47,7 @@ class DiskLoader {
   // Guarantees a part of the queue to one tenant more, or to one fewer.
   void AddDomain() { queue_shares_.AddDomain(); }
   void DropDomain(DomainId domain) { queue_shares_.DropDomain(domain); }
-  // As of LoadQueue.
+  // Sets a domain's weight in the LoadQueue.
   void SetWeight(DomainId domain, uint32_t weight) { queue_.SetWeight(domain, weight); }
   // Starts loads while there is room. To be called also when a disk went out of service:
   // the gets that it holds up count no longer. A load that ends at once calls it again

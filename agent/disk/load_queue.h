@@ -25,9 +25,9 @@ struct QueuedLoad {
   BlockKey key;
   DomainId domain{};                       // Domain that the block lies in.
   std::optional<DomainId> member{};        // Member that asks, as BlockRun::member.
-  uint64_t bytes = 1;                      // That are read: the cost of its turn.
-  BlockLengths lengths;                    // That blocks of its space may have.
-  Urgency urgency = Urgency::kForeground;  // As it is now.
+  uint64_t bytes = 1;                      // Bytes to read: the cost of its turn.
+  BlockLengths lengths;                    // Lengths that blocks of its space may have.
+  Urgency urgency = Urgency::kForeground;  // Urgency now.
   ReuseHint hint{};                        // Hint of the request that began it.
   // Began as a prefetch: to be loaded also when nobody waits any more. Push() sets it.
   bool wanted_anyway = false;

@@ -105,7 +105,7 @@ Task<Deleted> BlockDeleter::Delete(std::vector<BlockRun> runs, DeleteScope scope
     dropping_[dropping.domain] = ended;
   }
   for (const BlockRun& run : runs) {
-    // From the end, so that a block goes before the one it stands behind.
+    // Goes from the end, so that a block is dropped before its parent.
     for (auto key = run.keys.rbegin(); key != run.keys.rend(); ++key) {
       if (scope == DeleteScope::kNamed) {
         co_await DropOne(*key, &dropping);

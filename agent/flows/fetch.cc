@@ -110,7 +110,7 @@ Task<LocateReply> Fetcher::Locate(std::vector<BlockKey> keys, LocateScope scope,
     if (located->size() > asked) located->resize(asked);
     co_return *std::move(located);
   }
-  // That a caller had less time than is allowed says nothing of the coordinator.
+  // If a caller had less time than is allowed, its timeout says nothing of the coordinator.
   if (by < deadline || !absl::IsDeadlineExceeded(located.status())) patience_.Failed(sent, now);
   co_return LocateReply();
 }

@@ -71,7 +71,7 @@ class Fetcher {
     DomainId payer{};       // Domain whose share of the streams they take.
     uint64_t erasures = 0;  // Erasures of the domain when they were asked for.
     SpaceDigest space;
-    BlockLengths lengths;  // That blocks of the space may have.
+    BlockLengths lengths;  // Lengths that blocks of the space may have.
     absl::Time deadline;
     ReuseHint hint;  // Hint of the request that asks for them.
     std::vector<BlockKey> keys;

@@ -28,12 +28,12 @@ inline constexpr uint64_t kHostScrubBytesPerSecond = uint64_t{64} << 20;
 // Bytes and blocks that are pinned at once.
 inline constexpr uint64_t kHostScrubBatchBytes = uint64_t{1} << 20;
 inline constexpr size_t kHostScrubBatchBlocks = 64;
-// From the beginning of one pass to that of the next, at least.
+// Least time from the beginning of one pass to that of the next.
 inline constexpr absl::Duration kHostScrubInterval = absl::Seconds(1);
 
 struct HostScrubReport {
   uint64_t bytes_per_second = 0;  // 0: nothing is scrubbed.
-  uint64_t passes = 0;            // That came to their end.
+  uint64_t passes = 0;            // Passes that ended.
   absl::Duration last_pass;       // How long the latest of them took.
   uint64_t blocks = 0;            // Proven, in all passes.
   uint64_t bytes = 0;             // Bytes of those blocks.

@@ -46,10 +46,10 @@ class NodeTenants {
  public:
   struct Options {
     uint64_t host_bytes = 0;      // Host memory of all tenants, at first.
-    uint64_t host_max_bytes = 0;  // That it may grow to.
+    uint64_t host_max_bytes = 0;  // Bound of its growth.
     uint64_t slab_bytes = 0;
     HostMemory host_memory = HostMemory::kFixed;
-    TenantSettingsMap settings_file;  // That the agent was started with.
+    TenantSettingsMap settings_file;  // Settings that the agent was started with.
   };
   // Parts of the agent that a tenant has something in; not owned.
   struct Parts {
@@ -81,7 +81,7 @@ class NodeTenants {
   Task<absl::Status> Set(TenantChange change, std::optional<std::string> secret);
 
   struct Dropped {
-    uint64_t sessions = 0;  // That were ended.
+    uint64_t sessions = 0;  // Sessions that were ended.
     uint64_t disk_blocks = 0;
     uint64_t memory_blocks = 0;
     uint64_t held_bytes =

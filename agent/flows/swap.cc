@@ -36,10 +36,10 @@ struct SequenceSwapper::Moving {
   const Way way;
   const uint64_t length;  // In bytes, of every block.
   std::vector<CopiedBlock> blocks;
-  std::vector<PayloadSum> sums;  // As the blocks went out.
+  std::vector<PayloadSum> sums;  // Sums of the blocks as they went out.
   absl::Status status;           // The first error of a copy.
   bool is_damaged = false;
-  size_t copies = 0;  // That have not ended.
+  size_t copies = 0;  // Copies that have not ended.
   Event done;
 };
 

@@ -18,7 +18,7 @@ namespace kvtier {
 struct KeptTenantSettings {
   TenantSettingsMap node;        // Said to this node; they hold before those of the cluster.
   uint64_t cluster_version = 0;  // Version of `cluster`; 0: no coordinator has said anything.
-  TenantSettingsMap cluster;     // As the coordinator said them last.
+  TenantSettingsMap cluster;     // Settings that the coordinator said last.
   friend bool operator==(const KeptTenantSettings&, const KeptTenantSettings&) = default;
 };
 

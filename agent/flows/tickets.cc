@@ -55,8 +55,8 @@ absl::Status Tickets::Check(const TicketRequest& request) {
 absl::Status Tickets::CheckRoom(const Ticket& ticket) const {
   const TicketHolder& holder = ticket.holder;
   Use of_payer;             // In all domains.
-  uint64_t own_bytes = 0;   // That the holder's tickets hold in the domain.
-  uint64_t held_bytes = 0;  // That those of others hold there.
+  uint64_t own_bytes = 0;   // Bytes that the holder's tickets hold in the domain.
+  uint64_t held_bytes = 0;  // Bytes that the others' tickets hold there.
   for (const auto& [other, use] : use_) {
     if (other.payer == holder.payer) {
       of_payer.tickets += use.tickets;

@@ -53,7 +53,7 @@ struct TicketHolder {
 struct TicketRequest {
   std::vector<OnboardRequest> sequences;  // Sequences of one session, to host memory.
   uint32_t redemptions = 1;               // Ranks, 1 to kMaxRedemptions.
-  absl::Duration lifetime;                // From the moment that the blocks are there.
+  absl::Duration lifetime;                // Counted from when the blocks are there.
 };
 
 // TakenTicket is what its taker is told of a ticket.

@@ -42,9 +42,9 @@ class GpuResizer {
   // Returns the sizes that the pool has and is to have.
   struct Progress {
     uint64_t bytes = 0;         // Memory now.
-    uint64_t target_bytes = 0;  // As `bytes`: nothing is under way.
+    uint64_t target_bytes = 0;  // Equal to `bytes`: no resize is under way.
     size_t slots_in_use = 0;    // Beyond the target: what it waits for.
-    size_t workers = 0;         // That hold some of them, or may still touch them.
+    size_t workers = 0;         // Workers that hold some of them, or may touch them.
     absl::Status ended;         // Not OK: why the last resize did not reach its target.
   };
   explicit GpuResizer(const Parts& parts) : parts_(parts), target_(parts.pool->handles().size()) {}

@@ -40,7 +40,7 @@ class DescriptorSocket {
     uint64_t bytes = 0;
     uint32_t handles = 1;
     uint32_t max_handles = 1;
-    uint64_t version = 0;  // As wire::DescriptorReply has them.
+    uint64_t version = 0;  // wire::DescriptorReply's, like `since`.
     uint64_t since = 0;
     uint32_t moves = 0;
     DeviceUuid device;        // GPU that it is memory of; none: it is host memory.

@@ -58,7 +58,7 @@ class KeptPrefixes final : public BlockFollower {
   // One prefix, as its tenant and operators are told.
   struct Listed {
     KeptId id{};
-    uint64_t blocks = 0;  // That are there.
+    uint64_t blocks = 0;  // Blocks that are there.
     uint64_t bytes = 0;   // Bytes of their slots.
     absl::Time deadline;
   };

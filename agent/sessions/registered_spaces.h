@@ -24,7 +24,7 @@ class RegisteredSpaces {
     DomainId domain{};  // Domain of the tenant.
     SpaceSpec spec;
     SpaceDigest digest;
-    size_t sessions = 0;     // That use it now; 0: all that did are over.
+    size_t sessions = 0;     // Sessions that use it now; 0: none any more.
     uint64_t last_used = 0;  // Number of the last Add() or Remove(): the larger, the later.
   };
 

@@ -104,7 +104,7 @@ class ReservationTable {
   // GiveUpAwaited(), which the commit owes within a deadline of its own, ends the
   // reservation. False: as nullopt of Take().
   bool Await(SessionId session, ReservationId id);
-  // As Take(), when the step has ended. REQUIRES of both: it awaits a step.
+  // Takes a block as Take() does, when the step has ended. REQUIRES of both: it awaits a step.
   PendingBlock TakeAwaited(ReservationId id);
   // The step did not end in time, or its worker died in it.
   void GiveUpAwaited(ReservationId id);
@@ -126,7 +126,7 @@ class ReservationTable {
   const TenantShares& shares() const { return shares_; }  // Shares of kMaxReservations.
   size_t size() const { return reserved_.size(); }        // Late ones included.
   uint64_t late_bytes(Tier tier) const;                   // kHost or kGpu.
-  uint64_t unwritten_blocks(Tier tier) const {            // As late_bytes(); so far.
+  uint64_t unwritten_blocks(Tier tier) const {            // kHost or kGpu; so far.
     return tier == Tier::kGpu ? unwritten_gpu_blocks_ : unwritten_host_blocks_;
   }
   // Returns whether the domain's late slots in host memory are as many as they may be.

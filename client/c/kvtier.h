@@ -85,15 +85,13 @@ typedef struct {
 /* Opens a client into *client, to be given back by kvtier_close(). Succeeds without an
  * agent. KVTIER_INVALID names the option. */
 int kvtier_open(const kvtier_options* options, kvtier_client** client);
-/* Ends the session, cancels submitted calls, and frees completions that were not polled, with what
- * they hold. Hits and puts may outlive the client: they are not valid then, and must still be given
- * back. NULL is ignored. */
+/* Ends the session, cancels submitted calls, and frees completions that were not polled. Hits and
+ * puts may outlive it: not valid, but still to be given back. NULL is ignored. */
 void kvtier_close(kvtier_client* client);
 
 /* Returns 1 while the client is connected to the agent, otherwise 0. */
 int kvtier_connected(kvtier_client* client);
-/* Makes one empty call to the agent and returns KVTIER_OK or KVTIER_ABSENT. A timeout of 0 is
- * KVTIER_INVALID, too. */
+/* Makes an empty call; returns KVTIER_OK or KVTIER_ABSENT. A timeout of 0 is KVTIER_INVALID. */
 int kvtier_ping(kvtier_client* client, int32_t timeout_ms);
 /* Copies the text of the latest error in talking to the agent, which calls report as misses only;
  * "" if there was none. The copy ends in NUL if size > 0. Returns the text's length without NUL,
@@ -119,8 +117,7 @@ int kvtier_get_stats(kvtier_client* client, kvtier_stats* stats);
 
 /* ---- Spaces ------------------------------------------------------------------- */
 
-/* Properties that two blocks share if they are compatible. Texts are 1..256 bytes; lora may be NULL
- * or "". */
+/* Properties that compatible blocks share. Texts are 1..256 bytes; lora may be NULL or "". */
 typedef struct {
   size_t struct_size;
   const char* model;
@@ -140,8 +137,7 @@ typedef struct {
  * the field; KVTIER_EXHAUSTED: the client has 16 spaces. */
 int kvtier_register_space(kvtier_client* client, const kvtier_space_spec* spec,
                           kvtier_space* space);
-/* Forgets a space, which makes room for another. Its hits and puts stay, and its blocks stay
- * cached. Never waits. */
+/* Forgets a space, for another to be registered; its hits, puts and blocks stay. Never waits. */
 int kvtier_unregister_space(kvtier_client* client, kvtier_space space);
 
 /* ---- Calls that wait: one message to the agent each -------------------------------
@@ -203,8 +199,7 @@ int kvtier_hit_block(const kvtier_hit* hit, size_t index, kvtier_bytes* bytes, i
 /* Returns 1 if all bytes that were read so far were those of the blocks; 0: do not use them. Call
  * it when the copy is complete, an asynchronous one included. */
 int kvtier_hit_valid(const kvtier_hit* hit);
-/* Ends the leases of `count` hits and frees them; NULL entries are ignored. Never
- * blocks. */
+/* Ends the leases of `count` hits and frees them; NULL entries are ignored. Never blocks. */
 void kvtier_release_hits(kvtier_hit* const* hits, size_t count);
 
 /* ---- Puts: take and write slots, then commit --------------------------------------
@@ -235,9 +230,8 @@ int64_t kvtier_commit(kvtier_put* put);
  * the agent waits for its end. 0: they are complete now. */
 int64_t kvtier_commit_step(kvtier_put* put, uint64_t step);
 /* Commits as kvtier_commit_step() does, then waits until each block is on disk or will not be,
- * `timeout_ms` at most, and returns how many blocks are on disk. The others are published all the
- * same: the write policy refused them, a disk failed, or time was up. KVTIER_INVALID: `put` stays
- * yours. */
+ * `timeout_ms` at most. Returns how many are on disk. The others are published all the same: the
+ * write policy refused them, a disk failed, or time was up. KVTIER_INVALID: `put` stays yours. */
 int64_t kvtier_commit_durable(kvtier_put* put, uint64_t step, int32_t timeout_ms);
 /* Begins the worker's next step, for a worker whose own threads compute in slots of the GPU pool,
  * before they touch any. Slots that are released during the step are used again only after its end.
@@ -245,20 +239,17 @@ int64_t kvtier_commit_durable(kvtier_put* put, uint64_t step, int32_t timeout_ms
 int64_t kvtier_begin_step(kvtier_client* client);
 /* Tells the agent that `step` and all steps before it have ended. */
 int kvtier_end_step(kvtier_client* client, uint64_t step);
-/* Gives back the slots of `count` puts unpublished and frees them; NULL entries are
- * ignored. Never blocks. */
+/* Gives back the slots of `count` puts and frees them; NULL entries are ignored. Never blocks. */
 void kvtier_cancel_puts(kvtier_put* const* puts, size_t count);
 
-/* Gives back the slot of entry `index` alone; kvtier_put_slot() returns KVTIER_NO_ROOM from
- * then on, and kvtier_commit() leaves it out. KVTIER_INVALID: index >= kvtier_put_count(). Never
- * blocks. */
+/* Gives back the slot of entry `index` alone, whose state becomes KVTIER_NO_ROOM. KVTIER_INVALID:
+ * index >= kvtier_put_count(). Never blocks. */
 int kvtier_give_back(kvtier_put* put, size_t index);
 
 /* ---- Codecs: smaller blocks --------------------------------------------------------
  * In a space whose codec is "fp8_e4m3", "int8" or "packed_exponents" (lossless), a worker encodes
- * its blocks into slots and decodes hits. Codecs are for dtype "bfloat16" and the layouts
- * "layer,kv,token,head,dim" and "layer,token,head,dim". They run on the CPU, in the caller's
- * thread. */
+ * its blocks into slots and decodes hits, on the CPU, in its own thread. Codecs are for dtype
+ * "bfloat16" and the layouts "layer,kv,token,head,dim" and "layer,token,head,dim". */
 
 typedef struct kvtier_codec kvtier_codec; /* Any number of threads may use one. */
 
@@ -273,8 +264,8 @@ typedef struct {
   uint64_t max_encoded_bytes;
 } kvtier_codec_sizes;
 
-/* Fills *sizes for the codec and shape of `spec`, whose block_bytes is not read. KVTIER_INVALID
- * names the field. */
+/* Fills *sizes for the codec and shape of `spec`, not reading its block_bytes. KVTIER_INVALID names
+ * the field. */
 int kvtier_get_codec_sizes(const kvtier_space_spec* spec, kvtier_codec_sizes* sizes);
 
 /* Opens the codec of `spec` into *codec, to be given back by kvtier_close_codec().
@@ -294,9 +285,8 @@ int kvtier_decode(const kvtier_codec* codec, const void* block, size_t block_siz
                   size_t raw_size);
 
 /* ---- Calls that do not wait -------------------------------------------------------
- * These do as their namesakes above, but the result comes as a completion with the caller's `tag`,
- * by the call's timeout. They return KVTIER_OK; or KVTIER_INVALID or KVTIER_AGAIN, and then no
- * completion comes. */
+ * The result of a call comes as a completion with the caller's `tag`, by the call's timeout. These
+ * return KVTIER_OK; or KVTIER_INVALID or KVTIER_AGAIN, and then no completion comes. */
 
 int kvtier_submit_match(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
                         size_t count, uint32_t flags, int32_t timeout_ms, uint64_t tag);
@@ -312,8 +302,7 @@ int kvtier_submit_reserve_entries(kvtier_client* client, kvtier_space space,
                                   size_t count, int target, int32_t timeout_ms, uint64_t tag);
 int kvtier_submit_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
                            size_t count, uint32_t flags, int32_t timeout_ms, uint64_t tag);
-/* Submits kvtier_commit(), and takes `put` if it returns KVTIER_OK. `client` must be the client
- * that reserved it. */
+/* Submits kvtier_commit(); takes `put`, which `client` reserved, if it returns KVTIER_OK. */
 int kvtier_submit_commit(kvtier_client* client, kvtier_put* put, uint64_t tag);
 /* Submits kvtier_commit_step(), as kvtier_submit_commit() does. */
 int kvtier_submit_commit_step(kvtier_client* client, kvtier_put* put, uint64_t step, uint64_t tag);
@@ -330,8 +319,7 @@ enum {
   KVTIER_OP_RESERVE_ENTRIES = 5
 };
 
-/* The end of a submitted call. The struct's size is fixed: a later version adds functions, not
- * fields. */
+/* The end of a submitted call. Its size is fixed: a later version adds functions, not fields. */
 typedef struct {
   uint64_t tag;
   int32_t op;            /* KVTIER_OP_*. */
@@ -343,9 +331,8 @@ typedef struct {
                           * KVTIER_OP_RESERVE_ENTRIES, yours now; NULL: no answer. */
 } kvtier_completion;
 
-/* Returns a descriptor that is readable while completions wait: for poll, epoll or an event
- * loop. It belongs to the client; do not read, write or close it. A forked child has another one:
- * it calls this again. */
+/* Returns a descriptor that is readable while completions wait: for poll, epoll or an event loop.
+ * It belongs to the client; do not read, write or close it. A forked child calls this again. */
 int kvtier_event_fd(kvtier_client* client);
 /* Takes up to `count` completions, oldest first, and never waits. Returns how many. */
 int64_t kvtier_poll(kvtier_client* client, kvtier_completion* completions, size_t count);
@@ -354,9 +341,8 @@ int64_t kvtier_poll(kvtier_client* client, kvtier_completion* completions, size_
  * A kvtier_kv keeps a worker's sequences in slots of the node's GPU pool that the agent granted to
  * it, as block tables. They grow on demand, forks share blocks and copy before they write, and
  * whole sequences are swapped out to the agent's host memory and back in. It is for pools that the
- * host can touch. Only kvtier_take_kv() and the two swaps call the agent. KVTIER_INVALID, where
- * nothing else is said: there is no such sequence, or it is swapped out. An error changes nothing.
- */
+ * host can touch. Only kvtier_take_kv() and the two swaps call the agent. KVTIER_INVALID, unless
+ * said otherwise: there is no such sequence, or it is swapped out. An error changes nothing. */
 
 typedef struct {
   size_t struct_size;
@@ -371,18 +357,15 @@ int64_t kvtier_take_kv(kvtier_client* client, kvtier_space space, const kvtier_k
                        kvtier_kv** kv);
 /* Gives back the slots and frees the sequences. Never blocks. NULL is ignored. */
 void kvtier_release_kv(kvtier_kv* kv);
-/* Returns 1 if the slots are still granted to this worker. 0: the session that granted them ended
- * and another worker may have them, so nothing that was computed since kvtier_kv_valid() last
- * returned 1 may be used. */
+/* Returns 1 if the slots are still granted to this worker. 0: their session ended, another worker
+ * may have them, and results computed since kvtier_kv_valid() last returned 1 must not be used. */
 int kvtier_kv_valid(const kvtier_kv* kv);
-/* Writes where the pool is mapped: slot n lies at *data + n * *slot_bytes, and of the pool's *size
- * bytes only the slots of this kv's sequences may be touched. The pool stays mapped until
- * kvtier_release_kv(), also if the agent dies. */
+/* Writes where the pool is mapped until kvtier_release_kv(), also if the agent dies: slot n lies at
+ * *data + n * *slot_bytes. Only the slots of this kv's sequences may be touched. */
 int kvtier_kv_memory(const kvtier_kv* kv, void** data, size_t* size, uint64_t* slot_bytes);
 
-/* Opens an empty sequence and writes its id to *sequence. All sequences stand in one line: a higher
- * priority comes first, and among equals the one that was opened or forked earlier. The last in
- * line is swapped out first. */
+/* Opens an empty sequence and writes its id to *sequence. Sequences stand in one line, by higher
+ * priority, then by age (opened or forked earlier). The last in line is swapped out first. */
 int kvtier_kv_open(kvtier_kv* kv, int32_t priority, uint64_t* sequence);
 /* Changes a sequence's priority, also while it is swapped out. A fork has its parent's priority. */
 int kvtier_kv_set_priority(kvtier_kv* kv, uint64_t sequence, int32_t priority);
@@ -403,9 +386,8 @@ int kvtier_kv_swap_out(kvtier_kv* kv, const uint64_t* sequences, size_t count);
 int kvtier_kv_swap_in(kvtier_kv* kv, uint64_t sequence);
 /* Returns 1 and writes to *sequence the one that may come back first; 0: none is out. */
 int64_t kvtier_kv_next_return(const kvtier_kv* kv, uint64_t* sequence);
-/* Finds the sequences to swap out so that `beneficiary` gets `slots` more: writes `count` of them
- * at most and returns how many there are. KVTIER_EXHAUSTED: the sequences behind it in line do not
- * have so many. */
+/* Finds sequences to swap out so that `beneficiary` gets `slots` more: writes `count` at most and
+ * returns how many there are. KVTIER_EXHAUSTED: those behind it in line have too few slots. */
 int64_t kvtier_kv_victims(const kvtier_kv* kv, uint64_t beneficiary, size_t slots,
                           uint64_t* sequences, size_t count);
 /* Writes the slot of each block, `count` of them at most, and returns how many blocks there are. */
@@ -423,14 +405,12 @@ typedef struct {
 int kvtier_get_kv_stats(const kvtier_kv* kv, kvtier_kv_stats* stats);
 
 /* ---- Keys from tokens ---------------------------------------------------------------
- * These are for engines that hand over no keys, or to compute the keys of an engine that does: one
- * key of 32 bytes for each full block, chained over all blocks before it. client/token_keys.h says
- * what is hashed. */
+ * These compute an engine's keys, or keys for an engine that has none: one key of 32 bytes for each
+ * full block, chained over all blocks before it. client/token_keys.h says what is hashed. */
 
 enum { KVTIER_KEYS_PLAIN = 0, KVTIER_KEYS_VLLM = 1 /* "sha256_cbor". */ };
 
-/* One of vLLM's extra keys. A tuple consists of the next `integer` entries of the array, none of
- * which is a tuple. */
+/* One of vLLM's extra keys. A tuple has the next `integer` entries, none of which is a tuple. */
 enum {
   KVTIER_EXTRA_TEXT = 0,
   KVTIER_EXTRA_BYTES = 1,

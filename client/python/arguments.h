@@ -1,5 +1,5 @@
-// Arguments of Python calls as the client takes them. What cannot be is a ValueError that names
-// the argument and its value.
+// These functions turn arguments of Python calls into those of the client. An argument that is not
+// valid raises a ValueError that names it and its value.
 #ifndef KVTIER_CLIENT_PYTHON_ARGUMENTS_H_
 #define KVTIER_CLIENT_PYTHON_ARGUMENTS_H_
 

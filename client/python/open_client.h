@@ -20,7 +20,7 @@ namespace kvtier::python {
 // them.
 struct OpenClient {
   std::unique_ptr<Client> client;
-  const std::shared_ptr<LaneDevices> devices;  // That its lanes have open.
+  const std::shared_ptr<LaneDevices> devices;  // Devices that its lanes have open.
 };
 
 // Returns one without a client. Who gives up the last hold ends the client, which waits for its

@@ -75,7 +75,7 @@ class KvMemory:
     # row has both, one base a layer. "latent": rows of latent attention, one base a layer.
     axes: str
     order: str  # "token_head" (NHD) or "head_token" (HND), inside a run. Latent rows have no heads.
-    blocks: int  # That the tensors hold.
+    blocks: int  # Blocks that the tensors hold.
     run_bytes: int  # Bytes of one layer and axis of one block.
     block_stride: int  # Bytes from a block's run to the next block's.
     bases: Sequence[tuple[int, int]]  # (tensor, offset in it) of block 0's run, by layer, then axis.

@@ -21,7 +21,7 @@ class KvLayout:
     dtype: str  # Type of the stored values, such as "float32".
     stored: str  # The space's layout, such as "layer,head,token,kv,dim".
     block_bytes: int  # Bytes of one block, over all layers.
-    device: str  # That has the tensors, as kvtier.Lanes names it: "host" or "cuda:N".
+    device: str  # Device that has the tensors, as kvtier.Lanes names it: "host" or "cuda:N".
 
 
 def lay_out(layers: Sequence[tuple[str, Any]], blocks: int, kv_heads: int, tokens: int) -> KvLayout:

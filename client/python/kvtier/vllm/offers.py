@@ -74,7 +74,7 @@ class Offers:
             return here  # Blocks on a disk are copied as they come: a load of them waits no longer than a look would.
         look = self._look(tracked, keys, len(keys) - here)
         if look.call is None:
-            return here  # As many calls are under way as may be.
+            return here  # The most calls that may be are under way.
         if look.call.done() and (coming := self._coming(look.call.result(0), len(keys), here)) is not None:
             return coming
         if self._clock() < look.deadline:

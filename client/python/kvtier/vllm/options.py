@@ -21,13 +21,13 @@ class Options:
     model_name: str = ""  # Model of the space; empty: the last part of the engine's model path.
     weights_digest: str = ""  # Digest in the space; empty: it is made from the model's files.
     recompute_tokens_per_s: float = 0.0  # Tokens that the engine prefills in a second; bounds every wait. 0: measured.
-    max_wait_s: float = 2.0  # That a request waits for a disk or a node at most, in seconds.
+    max_wait_s: float = 2.0  # Longest wait of a request for a disk or a node, in seconds.
     peers: bool = True  # Other nodes are asked for what this one has not.
     store: bool = True  # True: computed blocks are saved; False: blocks are only loaded.
     codec: str = ""  # Codec for blocks of KV in bfloat16, one of CODECS; empty: stored as they are.
-    max_tokens: int = 0  # That are loaded for a request at most; 0: all.
+    max_tokens: int = 0  # Most tokens that are loaded for a request; 0: all.
     lane_threads: int = 1  # Threads of a worker that copy.
-    preemption_wait_s: float = 0.002  # That a step waits for copies out of blocks it will overwrite, in seconds.
+    preemption_wait_s: float = 0.002  # Longest wait of a step for copies out of blocks it overwrites, in seconds.
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -20,7 +20,7 @@ from .stats import Counts
 from .tracked_request import TrackedRequest
 from .wishes import read_wishes
 
-_STEP_BUDGET_S = 0.002  # That all looks of one step may take; the last one may go beyond it.
+_STEP_BUDGET_S = 0.002  # Time that all looks of one step may take; the last one may go beyond it.
 _MAX_KEYS = 8192  # Most keys in one call of the client.
 _MAX_ENDED = 256  # Requests whose end the agent is told of later; the oldest are forgotten.
 

@@ -15,7 +15,7 @@ class Look:
     deadline: float  # By the injected clock; from then on the blocks that are here are the answer.
     first_block: int  # First block of the request that was asked for.
     call: kvtier.Call[Any] | None = None  # The prefetch or the ticket under way.
-    ticket: bytes | None = None  # That holds what is offered.
+    ticket: bytes | None = None  # Ticket that holds the offered blocks.
     ticket_ends: float = 0.0
 
 
@@ -27,7 +27,7 @@ class TrackedRequest:
     wishes: Wishes
     look: Look | None = None
     asked_until: float | None = None  # By the injected clock: its wait for a step with time for it ends. None: none was.
-    local_blocks: int = 0  # That the engine had when it was last asked.
+    local_blocks: int = 0  # Blocks that the engine had when it was last asked.
     loading: frozenset[int] = frozenset()  # Engine's blocks of a load under way; empty: there is none.
     offered: int | None = None  # Count of preemptions when a load was last begun; None: none was.
     failed: bool = False  # A load of it did not come whole: it is never asked for again.

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 _END_BYTES = 64 * 1024
-_MAX_HEADER_BYTES = 100 * 1024 * 1024  # As safetensors itself has it.
+_MAX_HEADER_BYTES = 100 * 1024 * 1024  # The limit of safetensors itself.
 # Settings that shape KV besides the weights: RoPE, norms, quantisation.
 _CONFIGS = ("config.json", "quantize_config.json", "quantization_config.json")
 

@@ -27,7 +27,7 @@ class Wishes:
     """The wishes of one request."""
 
     no_store: bool = False  # Nothing of it is saved.
-    max_tokens: int | None = None  # That are loaded for it at most; None: as the options say.
+    max_tokens: int | None = None  # Most tokens that are loaded for it; None: as the options say.
     hint: kvtier.ReuseHint = kvtier.ReuseHint()
 
 
