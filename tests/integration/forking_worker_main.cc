@@ -40,7 +40,7 @@ void Expect(bool so, const char* what) {
   _exit(1);
 }
 
-// What an engine has in its hands when it forks.
+// Hands is all that an engine holds when it forks.
 struct Hands {
   explicit Hands(const std::string& socket_dir)
       : worker(std::make_unique<TestWorker>(TestWorkerOptions{.socket_dir = socket_dir})),

@@ -17,10 +17,10 @@ namespace kvtier::testing {
 namespace {
 
 constexpr Blocks kPrefix = {.first = 100, .count = 16};
-constexpr size_t kWarm = 5;  // Of them, the leading ones in host memory.
+constexpr size_t kWarm = 5;  // Leading blocks of it in host memory.
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
-// What came of one call, of which nothing was let go.
+// Results of one call; all of them are held.
 struct Came {
   std::vector<OnboardedPart> parts;
   std::vector<OnboardedInParts> ends;

@@ -62,7 +62,7 @@ TEST_F(TenantsTest, TheSameKeysNameDifferentBlocks) {
   EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));
 }
 
-// Who maps the pool sees all of it, so only one tenant may.
+// A process that maps the pool can read all of it, so only one tenant may.
 TEST_F(TenantsTest, AGpuPoolIsOneTenantsAndNoOthers) {
   Flags flags = flags_;
   flags.insert({{"gpu_bytes", "1MiB"},
