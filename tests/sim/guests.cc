@@ -11,7 +11,7 @@ namespace kvtier::sim {
 namespace {
 
 constexpr size_t kGuestSpace = 0;
-// Of the contents of its blocks; no other tenant has this seed.
+// Seed of the contents of its blocks; no other tenant has it.
 constexpr uint64_t kGuestSeed = 1000;
 // Conversations that nobody draws: DrawConversation() never names this one.
 constexpr uint64_t kGuestConversation = 1'000'000;
