@@ -27,7 +27,7 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   // By block key; an engine's name of a block is `block_key_of` its engine key.
   std::map<std::string, v1::LookupResponse> blocks;
   std::map<std::string, std::string> block_key_of;
-  // What EvictTier answers, by tier.
+  // Answers of EvictTier, by tier.
   std::map<v1::Tier, v1::EvictTierResponse> evictions;
   v1::EraseTenantResponse erased;
   v1::EraseTenantRequest erase_asked;  // The last request.

@@ -16,7 +16,7 @@
 
 namespace kvtier::testing::fake_cuda {
 
-// What a device address is above the host's where the bytes lie.
+// Distance of a device address from the host address where its bytes lie.
 inline constexpr uint64_t kDeviceSide = uint64_t{1} << 58;
 
 // The next entry that moves bytes fails, as a wild address would: nothing runs any more,
@@ -36,9 +36,9 @@ void BeginCapture(void* stream);
 // True: nothing spoilt the graph.
 bool EndCapture();
 inline constexpr int kDriverVersion = 13000;
-// What the driver calls its CUDA, until Repair(); below 12080 it refuses batched copies.
+// Sets the driver's version of CUDA, until Repair(); below 12080 it refuses batched copies.
 void SetDriverVersion(int version);
-// Of page-locked memory that is registered now.
+// Returns the bytes of page-locked memory that is registered now.
 uint64_t RegisteredBytes();
 // From here on a full stream makes its caller wait, as a GPU's does: for a benchmark that
 // does what ours never may.

@@ -22,7 +22,7 @@
 
 namespace kvtier::testing {
 
-// What is wrong with every block that the peer sends. Blocks go in two chunks.
+// Damage is the fault of every block that the peer sends. Blocks go in two chunks.
 enum class Damage {
   kNone,
   kFlippedBit,        // In the payload's second half.
