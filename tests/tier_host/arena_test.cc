@@ -192,7 +192,7 @@ TEST(ArenaTest, MemoryComesAndGoesInPartsAndComesBackAsZeros) {
   EXPECT_EQ((*arena)->bytes()[kPart], std::byte{0});
 }
 
-// What a worker that reads or writes past its slots can take.
+// A worker that reads or writes past its slots makes the arena hold memory there.
 TEST(ArenaTest, MemoryThatAnotherProcessTouchesIsSeenAndCanBeGivenBack) {
   const auto arena = Arena::Reserve("test", kBytes);
   ASSERT_TRUE(arena.ok()) << arena.status();
