@@ -120,7 +120,7 @@ class Peers(WithScheduler):
         request = make_request("a", 200)
         self.assertEqual(self.matched(request), (None, False))
         self.side.plan(Step())
-        self.clock.now += 0.05  # Of 60 ms.
+        self.clock.now += 0.05  # The request may wait for 60 ms.
         self.assertEqual(self.matched(request), (None, False))
         self.assertAlmostEqual(self.client.prefetches[0][1], 0.01)
 

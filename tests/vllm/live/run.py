@@ -94,7 +94,7 @@ def run_all(site: Site) -> None:
     coordinator = site.engines.enter_context(CoordinatorProcess(site.folder / "coordinator"))
     agent, other_agent = (make_agent(site, node, coordinator.address) for node in ("a", "b"))
     coordinator.await_nodes(2)
-    versions.visit(site, agent)  # What an agent opens once, with its first worker, is open now.
+    versions.visit(site, agent)  # An agent opens some files once, with its first worker: they are open now.
     before = processes.held_by(agent)
 
     plain, first = site.plain_engine("plain"), site.engine("first", agent, _ONE_PROCESS)
