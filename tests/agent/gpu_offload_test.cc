@@ -67,7 +67,7 @@ class GpuOffloadTest : public ::testing::Test {
     ASSERT_EQ(rig_->agent->evictor().EvictAll(), count);
     ASSERT_EQ(Which(Tier::kGpu, 1, count).size(), count);
   }
-  // As a worker that is about to write.
+  // Reserves slots like a worker that is about to write.
   Reserved Reserve(uint64_t first, size_t count) {
     return *rig_->agent->flows().putter.Reserve(rig_->NameRun(rig_->session, first, count),
                                                 Tier::kGpu);

@@ -248,7 +248,7 @@ TEST_F(NodeTenantsTest, ASecretThatCannotBeRemovedKeepsItsTenant) {
   EXPECT_EQ(Drop("acme").status(), absl::OkStatus()) << "where it was taken away already";
 }
 
-// As those of a tenant whose secret was not there when the agent started.
+// The secret of such a tenant was not there when the agent started, for example.
 TEST_F(NodeTenantsTest, TheResidencyIsToldOfBlocksOnDiskOfATenantThatComes) {
   const AlignedBuffer slot(kRigBlockBytes, std::make_shared<std::atomic<size_t>>(0));
   testing::FillBlock(1, testing::TestEngineKey(5), slot.bytes());

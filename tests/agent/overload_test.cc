@@ -82,7 +82,7 @@ class OverloadTest : public ::testing::Test {
   std::vector<WorkerCalls::Worker> clients_;
   std::vector<v1::MatchRequest> asked_;          // By each client.
   std::vector<v1::OnboardRequest> wanted_;       // By each client.
-  std::vector<std::unique_ptr<Match>> matches_;  // That were let in.
+  std::vector<std::unique_ptr<Match>> matches_;  // Calls that were let in.
   std::vector<std::unique_ptr<PartsCall>> parts_;
   size_t calls_sent_ = 0;
   size_t refused_ = 0;

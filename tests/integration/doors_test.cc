@@ -37,7 +37,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// As the table of docs/design/wire.md says it.
+// Words of the table in docs/design/wire.md.
 constexpr char kAnswers[] = "answers";
 constexpr char kNamesTheSocket[] = "names the socket";
 constexpr char kAbsent[] = "-";

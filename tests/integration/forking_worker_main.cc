@@ -98,7 +98,7 @@ void ExpectMisses(Client* client, const Hands& hands) {
   hands->hit.Release();
   hands->reserved = {};
   hands->worker.reset();
-  std::exit(0);  // As a program ends, with its static objects.
+  std::exit(0);  // Ends like a program, with its static objects.
 }
 
 // Forks, and waits for the child's end.

@@ -90,7 +90,7 @@ TEST_F(OnboardPartsNodeTest, ASetComesAroundItsHolesAndEachSequenceEnds) {
   const Came came = Onboard(sequences);
   ASSERT_GE(came.parts.size(), 2);
   EXPECT_EQ(came.parts[0].blocks.size(), kWarm);
-  std::vector<size_t> times(keys.size());  // That each key came.
+  std::vector<size_t> times(keys.size());  // How often each key came.
   for (const OnboardedPart& part : came.parts) {
     EXPECT_EQ(part.sequence, 0);
     for (size_t i = 0; i < part.blocks.size(); ++i) ++times[part.blocks.key_index(i)];

@@ -56,7 +56,7 @@ TEST_F(TenantsTest, TheSameKeysNameDifferentBlocks) {
   EXPECT_EQ(matched->blocks, 0);
   EXPECT_EQ(*alpha.client().ResidentRun(alpha.space(), alpha.KeysOf(kPrefix)), kPrefix.count);
   EXPECT_EQ(*beta.client().ResidentRun(beta.space(), beta.KeysOf(kPrefix)), 0);
-  // Not "present" either: room for its own.
+  // The put is not answered "present" either: it gets room for its own blocks.
   EXPECT_EQ(beta.Put(kPrefix), kPrefix.count);
   EXPECT_THAT(alpha.Get(kPrefix), SizeIs(kPrefix.count));
   EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));

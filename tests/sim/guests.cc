@@ -105,7 +105,7 @@ Task<bool> GuestVisit::Leave() {
   parts_.trace->Add("guest is dropped",
                     {parts_.node->number(), static_cast<uint64_t>(dropped.status().code()),
                      dropped.ok() ? dropped->held_bytes : 0});
-  // As the descriptor socket does: it sees the hangup behind the end of the session.
+  // Does the work of the descriptor socket, which sees the hangup after the end of the session.
   if (agent_.CloseSession(session_)) agent_.sessions().WritesOver(session_);
   co_return dropped.ok();
 }

@@ -156,7 +156,7 @@ Task<void> SimNode::Start() {
     }
     co_return;
   }
-  // Not from this task: it is the agent's own.
+  // The restart cannot run in this task, which is the agent's own.
   world_.time->At(world_.time->Now() + kRestartDelay, [this, started = incarnation_] {
     if (incarnation_ != started || !running()) return;
     Crash();

@@ -39,8 +39,8 @@ class AgentProcess {
   };
   explicit AgentProcess(Options options);
 
-  // From its next start on it is `words` with the agent's flags behind them, instead of
-  // this build's kvtier-agent.
+  // Makes the program `words`, followed by the agent's flags, instead of this build's kvtier-agent,
+  // from the next start on.
   void RunAs(std::vector<std::string> words) { words_ = std::move(words); }
 
   // Starts it and returns when workers can connect; the time that took. Errors:

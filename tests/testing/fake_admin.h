@@ -42,7 +42,7 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   v1::StartDiskVerifyRequest verify_asked;  // The last request.
   v1::DescribeSharingResponse sharing;
   v1::ListTenantsResponse tenants;
-  grpc::Status tenants_status;  // Not OK: the answer to ListTenants alone.
+  grpc::Status tenants_status;  // An error: the answer to ListTenants alone.
   v1::ListTenantsKeptResponse kept;
   v1::ListTenantsKeptRequest kept_asked;  // The last request, as the next two.
   v1::EndTenantKeptResponse ended;

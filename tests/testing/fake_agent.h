@@ -31,7 +31,7 @@ struct FakeAgentOptions {
   bool knows_codecs = true;
   uint64_t leased_length = 0;  // Length stated of each block that it leases; 0: the real one.
   bool has_residency = true;
-  bool has_gpu_pool = false;  // As many slots again, in memory of their own.
+  bool has_gpu_pool = false;  // It has as many slots, in memory of their own.
   // State of every block in answers of Reserve, as ReservedBlock.State has it; 0: the real one.
   int reserve_state = 0;
   // Most leases that a session has; there is no room for what it wants beyond them.
@@ -68,7 +68,7 @@ class FakeAgent {
 
   // A new incarnation: new memory, no blocks, ids from 1. REQUIRES: not running.
   void Start();
-  // As kill -9: every socket closes, the memory goes. Idempotent.
+  // Ends it like kill -9: every socket closes, the memory goes. Idempotent.
   void Kill();
 
   // Calls are not answered until Resume(); sessions stand. kAllButPing: a stuck

@@ -27,7 +27,7 @@ void RefuseMove(uint64_t nth);
 inline void RefuseNextMove() { RefuseMove(1); }
 // The next call by which a stream is to wait for a word is refused in the same way.
 void RefuseNextWait();
-// As in a new process. REQUIRES: no device is open.
+// Restores the state of a new process. REQUIRES: no device is open.
 void Repair();
 // A stream of somebody else's captures a graph in CUDA's mode "global": calls that could
 // disturb it are refused on every thread whose own mode is not "relaxed", and spoil it.
@@ -40,8 +40,8 @@ inline constexpr int kDriverVersion = 13000;
 void SetDriverVersion(int version);
 // Returns the bytes of page-locked memory that is registered now.
 uint64_t RegisteredBytes();
-// From here on a full stream makes its caller wait, as a GPU's does: for a benchmark that
-// does what ours never may.
+// Makes a full stream let its caller wait from now on, as a GPU's does: for a benchmark that does
+// what our code never may.
 void LetCallersWait();
 // Registrations until one fails for want of memory; 0: none will.
 void FailRegistration(uint64_t nth);

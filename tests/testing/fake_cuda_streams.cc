@@ -176,7 +176,7 @@ cudaError_t Lost() {
 
 int EnqueueWork(void* stream, std::function<void()> work) {
   const cudaError_t error = EnqueueMoves(stream, {std::move(work)});
-  // As the real ones tell it: by the thread's last error.
+  // Real launches report by the thread's last error, too.
   return error == cudaSuccess ? cudaGetLastError() : error;
 }
 
@@ -257,7 +257,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
-  // Not by cudaStreamQuery, which leaves a "not ready" behind.
+  // cudaStreamQuery would leave a "not ready" as the last error.
   const auto runs = [stream] {
     const std::lock_guard lock(fake::gpu().mu);
     return fake::gpu().lost == cudaSuccess && !fake::StreamOf(stream)->entries.empty();

@@ -75,7 +75,7 @@ class FakeWorkerService final : public v1::Worker::Service {
 
  private:
   struct Block {
-    BlockKey key;  // As the worker's own client names it.
+    BlockKey key;  // Key by which the worker's own client names it.
     uint64_t offset = 0;
     uint64_t length = 0;
     PayloadSum sum;
@@ -167,7 +167,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   uint32_t reserve_timeout_ms_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<std::optional<ReuseHint>> hints_ ABSL_GUARDED_BY(mu_);
   size_t damage_reports_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t pool_version_ ABSL_GUARDED_BY(mu_) = 1;  // That answers name.
+  uint64_t pool_version_ ABSL_GUARDED_BY(mu_) = 1;  // Version that answers name.
 };
 
 }  // namespace kvtier::testing

@@ -116,7 +116,8 @@ TEST(ArenaTest, SealsRefuseEveryTruncationAndFurtherSeals) {
   EXPECT_EQ(errno, EPERM);
 }
 
-// Not even a process of the maker's own user, which may change the file's mode and open it anew.
+// This holds for a process of the maker's own user, too, which may change the file's mode and open
+// it anew.
 TEST(ArenaTest, NobodyElseMapsWhatItsMakerAloneWrites) {
   const auto arena = Arena::Create("test", kBytes, SealedMemory::Writers::kMakerOnly);
   ASSERT_TRUE(arena.ok()) << arena.status();

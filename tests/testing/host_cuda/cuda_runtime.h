@@ -86,7 +86,7 @@ inline uint32_t Lane() { return threadIdx.x % kLanes; }
 
 }  // namespace kvtier::testing::host_cuda
 
-// As CUDA's: a lane outside of the warp gives the asker its own value.
+// Does what CUDA's does: a lane outside of the warp gives the asker its own value.
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int lane) {
   using namespace kvtier::testing::host_cuda;

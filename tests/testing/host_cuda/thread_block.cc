@@ -306,7 +306,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  // As little aligned as kernels may ask for: the driver's memory would hide mistakes.
+  // The least alignment that kernels may ask for: the driver's memory would hide mistakes.
   void* guarded = nullptr;
   if (posix_memalign(&guarded, 16, bytes + 2 * host_cuda::kGuardBytes) != 0) {
     return cudaErrorMemoryAllocation;
