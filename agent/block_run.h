@@ -21,8 +21,8 @@ enum class SessionId : uint64_t {};
 
 using SessionToken = std::array<uint8_t, 16>;
 
-// The blocks are named for good. A run is a prefix, and what lies behind a hole of it is of no use;
-// a set has no order.
+// BlockRun holds the names of the blocks of a run or a set, which do not change. A run is a prefix,
+// and blocks after a hole in it are of no use; a set has no order.
 struct BlockRun {
   SessionId session{};
   DomainId domain{};  // Domain that the blocks lie in.

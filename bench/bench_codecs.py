@@ -33,7 +33,7 @@ ATTENTION_BOUNDS = {"fp8_e4m3": 16.0, "int8": 4.3, "packed_exponents": 1.0}
 
 @dataclass
 class Outcome:
-    """Of one variant over all prompts."""
+    """The results of one variant over all prompts."""
 
     codec: Codec
     errors: CodecErrors  # Against bf16.
@@ -161,7 +161,7 @@ def print_figures(outcome, rounded, speed):
 
 
 def beyond_bounds(outcomes):
-    """What errs more than its bound, a sentence each. `outcomes`: of all variants."""
+    """Returns a sentence for each error above its bound. `outcomes`: those of all variants."""
     rounded = next(outcome for outcome in outcomes if outcome.codec.name == "bf16")
     found = []
     for outcome in outcomes:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # bench: tenants - what tenants of one node can do to each other: wait, starve, take memory, tell
 # targets: kvtier-agent kvtier
-"""What tenants of one agent can do to each other, each part with a control in the same run.
+"""Measures what tenants of one agent can do to each other, each part with a control in the same run.
 
     scripts/bench tenants [--only calls|starvation|isolation|overload|night] [--help]
 

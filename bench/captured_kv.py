@@ -17,7 +17,7 @@ from smollm.model import greedy  # noqa: E402
 
 @dataclass(frozen=True)
 class CapturedPrompt:
-    tokens: list  # Of the prompt.
+    tokens: list  # Tokens of the prompt.
     output: list  # Greedy, float32 throughout; the end token is its last where it came.
     blocks: np.ndarray  # [block][layer][K, V][token][head][dim] float32, whole blocks only.
     rest: np.ndarray  # The same of the block that is not full, padded.

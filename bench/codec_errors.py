@@ -41,6 +41,6 @@ class CodecErrors:
         return float(self._largest[axis])
 
     def one_minus_cosine(self):
-        """Of all K and V as one vector."""
+        """Returns the cosine distance of all K and V as one vector."""
         norms = np.sqrt(self._original.sum() * self._copy.sum())
         return float(1 - self._product.sum() / norms)

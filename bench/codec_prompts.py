@@ -1,4 +1,4 @@
-"""What bench_codecs asks: one document that all prompts share, and fifty questions about it."""
+"""The prompts of bench_codecs: one document that all prompts share, and fifty questions about it."""
 
 DOCUMENT = """The harbour of Kaldvik
 

@@ -22,7 +22,7 @@ class Arm:
     prepare: Callable[[], None] = lambda: None  # Makes the situation; not measured.
     source_bytes: Callable[[], int] | None = None  # Counter of what the disk or the peer has given; None: not looked at.
     wanted_bytes: int = 0  # By which it must grow: all of a prompt's, or nothing.
-    tokens: int | None = None  # Of the prompt that are asked for; None: all.
+    tokens: int | None = None  # Tokens of the prompt that are asked for; None: all.
     seconds: list[float] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     misses: int = 0  # Answers that were not what the arm is about; they are not in `seconds`.

@@ -23,14 +23,14 @@ from vllm_process import VllmProcess  # noqa: E402
 
 _HERE = Path(__file__).resolve().parent
 _BLOCK_TOKENS = 32
-_CHUNK_TOKENS = 256  # Of LMCache, by default.
-BLOCKS = 32  # Of a prompt, whole ones.
+_CHUNK_TOKENS = 256  # Chunk of LMCache, by default.
+BLOCKS = 32  # Whole blocks of a prompt.
 PROMPT_TOKENS = BLOCKS * _BLOCK_TOKENS + 7  # A multiple of LMCache's chunks: every cache has the same prefix.
-PROMPT_BYTES = BLOCKS * BLOCK_BYTES  # Of KV that can be reused.
+PROMPT_BYTES = BLOCKS * BLOCK_BYTES  # Bytes of KV that can be reused.
 _UNALIGNED_TOKENS = 1007  # A prompt that ends inside a chunk of LMCache.
 _AT_ONCE = 2  # Engines that start at the same time: each keeps a core busy.
 _START_S = 420
-_EMPTY_STEPS = 200  # Of one request that is answered "ask again".
+_EMPTY_STEPS = 200  # Steps of one request that is answered "ask again".
 _EMPTY_SAMPLES = 20
 _FEW_BLOCKS = ("--num-gpu-blocks-override", "256")  # 8 prompts: five engines fit in 24 GB.
 

@@ -17,7 +17,7 @@ from engines_node import Node
 from engines_plain_client import BLOCK_BYTES, LAYERS, PIECE_BYTES, Memory, PlainCopies
 
 _BLOCKS = 31
-_SLOTS = 6 * _BLOCKS  # Of the engine: a job's blocks left the caches long ago.
+_SLOTS = 6 * _BLOCKS  # Slots of the engine: so many that a job's blocks left the caches long ago.
 _WARMUPS = 16  # The first rounds touch the arena's pages.
 _TIMEOUT_S = 30
 _SPACE = kvtier.SpaceSpec(model="bench_engines_lanes", weights_digest="0", dtype="float32", layout="layer,head,token,kv,dim",

@@ -1,4 +1,4 @@
-"""What memory, the disk and a peer give without an engine: the same blocks by the plain client, and by memcpy."""
+"""Measures memory, the disk and a peer without an engine: the same blocks by the plain client, and by memcpy."""
 
 import ctypes
 import mmap

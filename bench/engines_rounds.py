@@ -16,7 +16,7 @@ _VOCABULARY = range(1000, 49000)  # Without special tokens.
 class Costs:
     """Seconds of what an arm is compared with, one value a round, or a sample."""
 
-    memcpy: list[float] = field(default_factory=list)  # Of a prompt's bytes, in the pieces of the engine's layers.
+    memcpy: list[float] = field(default_factory=list)  # Copies of a prompt's bytes in the engine's pieces.
     disk_path: list[float] = field(default_factory=list)  # The plain client's, for as many bytes from the disk.
     peer_path: list[float] = field(default_factory=list)  # The same from the other node.
     empty_step: list[float] = field(default_factory=list)  # A step of the engine that computes nothing.

@@ -1,4 +1,4 @@
-"""What the connector costs the engine's steps: the real classes, an agent and lanes, beside a class of empty methods.
+"""Measures what the connector costs the engine's steps: the real classes, agent and lanes, beside empty methods.
 
     VENV/bin/python engines_steps.py FOLDER MODEL [STEPS]
 
@@ -33,7 +33,7 @@ from vllm.v1.outputs import KVConnectorOutput  # noqa: E402
 from kvtier.vllm import KvtierConnector  # noqa: E402
 
 LAYERS, HEADS, TOKENS, DIM = 30, 3, 32, 64
-BLOCKS = 728  # Of the engine, as with 1 GiB of KV.
+BLOCKS = 728  # Blocks of the engine, as with 1 GiB of KV.
 PROMPT_BLOCKS = 31
 _RUNNING = 8  # Requests that decode.
 _SETTLED_S = 30
@@ -41,7 +41,7 @@ _SETTLED_S = 30
 
 @dataclass
 class Request:
-    """What connectors read of the engine's request."""
+    """The fields of the engine's request that connectors read."""
 
     request_id: str
     num_tokens: int
@@ -64,8 +64,8 @@ class Sides:
     scheduler: Any
     worker: Any
     seconds: dict[str, list[float]] = field(default_factory=dict)  # In the calls of a step, by the kind of the step.
-    cpu_seconds: dict[str, list[float]] = field(default_factory=dict)  # Of them, that the calling thread ran.
-    counts: dict[str, int] = field(default_factory=dict)  # Of the worker's statistics, since they were last taken.
+    cpu_seconds: dict[str, list[float]] = field(default_factory=dict)  # Processor seconds of the calling thread.
+    counts: dict[str, int] = field(default_factory=dict)  # Worker statistics since they were last taken.
 
     def step(self, kind: str, arriving: list[Request], output: SchedulerOutput, layers: list[str]) -> None:
         """Makes all calls of one step, and notes what they took."""

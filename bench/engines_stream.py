@@ -15,7 +15,7 @@ class Streamed:
 
     first_s: float  # From the request's first byte until the first token's text is here, in seconds.
     text: str
-    cached_tokens: int  # Of the prompt, that the engine says it did not compute.
+    cached_tokens: int  # Tokens of the prompt that the engine says it did not compute.
 
 
 class Stream:

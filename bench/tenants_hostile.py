@@ -1,4 +1,4 @@
-"""What a quiet tenant waits for, and what it keeps, while a hostile one does its worst from many sessions.
+"""Measures a quiet tenant's waits, and the blocks it keeps, while a hostile one does its worst from many sessions.
 
 The hostile tenant's processes are in one session of their own and the agent is in another, so that the kernel shares
 the processor between them as between two units or pods, and none is pinned to a core. The control is the same
@@ -23,10 +23,10 @@ _KINDS: dict[bytes, Callable[[Worker], None]] = {
     b"match": Worker.match, b"onboard": Worker.onboard, b"put": Worker.put, b"prefetch": Worker.prefetch,
     b"keep": Worker.keep}
 _HOST_BYTES = "512MiB"
-_GUARANTEED_BYTES = 256 << 20  # Of each of two tenants.
+_GUARANTEED_BYTES = 256 << 20  # Guarantee of each of two tenants.
 _PAUSE_S = 0.002  # Between two calls that are measured.
 _SETTLED_S = 0.5
-_MOST_OF_CONTROL = 2  # What the quiet tenant's p50 may be of the control's.
+_MOST_OF_CONTROL = 2  # Most that the quiet tenant's p50 may be, as a multiple of the control's.
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ _GROUPS = ("host", "disk", "kept", "ticketed", "leased", "reserved")
 _TTL_S = 3600
 _SECONDS_OF_TICKET = 60
 _PLANTED_NS = 5000
-_ALPHA = 0.01  # Of all calls together.
+_ALPHA = 0.01  # Significance level, for all calls together.
 ENOUGH = 5000  # Samples of each kind from which on the planted leak must be found.
 _THEIRS, _NOBODYS, _AGAIN, _PLANTED = range(4)
 _WARM = 200
@@ -36,7 +36,7 @@ Ask = Callable[[int, int], Answer]  # By kind and number of the key.
 
 @dataclass
 class _Seen:
-    """What one call was answered and how long it took, in microseconds, by kind."""
+    """The answers of one call and the times that it took, in microseconds, by kind."""
 
     times: list[list[float]] = field(default_factory=lambda: [[] for _ in range(4)])
     answers: list[set[str]] = field(default_factory=lambda: [set() for _ in range(4)])

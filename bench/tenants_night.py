@@ -25,7 +25,7 @@ from engines_node import Node
 
 _MIB = 1 << 20
 _BLOCK_BYTES = 160 << 10
-_PRINTED_BLOCK_BYTES = 8 * _MIB  # Of 16 tokens of 32 layers of 4,096 in fp16.
+_PRINTED_BLOCK_BYTES = 8 * _MIB  # Bytes of 16 tokens of 32 layers of 4,096 in fp16.
 _HOST_BYTES = 768 * _MIB
 _SLAB_BYTES = 8 * _MIB
 _TIMEOUT_S = 10
@@ -45,20 +45,20 @@ _GETS_PER_TURN = 16  # So that the p99 of each of the others is of 2,880.
 _SEED = 3
 _NIGHTS = ("control", "shares", "busy_control", "no_shares")
 _MOST_POINTS = 1.0  # Percentage points of hits that the others may lose.
-_MOST_RATIO = 1.25  # Of their p99.
+_MOST_RATIO = 1.25  # Largest ratio of their p99.
 _MOST_LATE = 1.05  # Times what a night is to take.
 SCHEMA = 2
 
 
 @dataclass
 class Tenant:
-    """What one tenant lived through, by turn."""
+    """The measurements of one tenant, by turn."""
 
     name: str
     asked: list[int] = field(default_factory=list)  # Blocks.
     hits: list[int] = field(default_factory=list)
-    milliseconds: list[list[float]] = field(default_factory=list)  # Of each get.
-    processor_s: list[float] = field(default_factory=list)  # Of the worker's process.
+    milliseconds: list[list[float]] = field(default_factory=list)  # Milliseconds of each get.
+    processor_s: list[float] = field(default_factory=list)  # Processor seconds of the worker's process.
 
     def morning_ratio(self) -> float:
         """Returns the hits of the blocks that were asked for in the morning."""

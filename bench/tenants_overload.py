@@ -29,17 +29,17 @@ _BESIDE_BYTES = 1024 * _MIB
 _TENANT_BYTES = 3 * _MIB
 _DISK_BESIDE_BYTES = 32 * _MIB
 _BLOCK_BESIDE_BYTES = 1024
-# What a call takes of the budget for calls, from agent/limits.h.
+# Bytes that a call takes of the budget for calls, from agent/limits.h.
 _BUDGET_BYTES = 256 * _MIB
 _CALL_BYTES = 16 << 10
 _BYTES_PER_REQUEST_BYTE = 4
-_KEY_BYTES = 64  # The longest there are.
-_FIELDS_BYTES = 64  # Of a request beside its keys, about.
+_KEY_BYTES = 64  # The longest keys that there are.
+_FIELDS_BYTES = 64  # Bytes of a request besides its keys, about.
 
 _PUTS_PER_CLIENT = 16  # That may wait.
 _TIMES = 10
 _PROCESSES = 16
-_RETRY_S = 4.0  # Of a client whose put was refused.
+_RETRY_S = 4.0  # Wait of a client whose put was refused.
 _SETTLED_S = 3.0
 MOST_SECONDS = 20  # While what is reserved lasts.
 _SAMPLE_S = 0.02

@@ -12,10 +12,10 @@ import kvtier
 from engines_node import Node
 from tenants_night import secret_of
 
-KEYS = 8192  # Of one call, the most that there may be.
+KEYS = 8192  # Most keys that one call may have.
 BLOCK_BYTES = 4096
 TIMEOUT_S = 60
-_WRITTEN_BLOCKS = 64  # Of a put; the others are reserved and given back.
+_WRITTEN_BLOCKS = 64  # Blocks of a put that are written; the others are reserved and given back.
 _TTL_S = 3600
 _SLAB_BYTES = "8MiB"
 _TRIES = 30

@@ -59,7 +59,7 @@ struct Arguments {
 
   // gpu resize and host resize.
   uint64_t resize_bytes = 0;  // Never 0.
-  std::string gpu_device;  // UUID of the GPU; empty: the node's only one.
+  std::string gpu_device;     // UUID of the GPU; empty: the node's only one.
 
   // doctor.
   std::string socket_dir = kDefaultSocketDir;  // The agent's --socket_dir.

@@ -20,9 +20,9 @@ namespace {
 // An absent agent costs one failed connect(2) a second at most.
 constexpr absl::Duration kMinReconnect = absl::Milliseconds(20);
 constexpr absl::Duration kMaxReconnect = absl::Seconds(1);
-// Of one Release or RegisterSpace of the background thread.
+// Timeout of one Release or RegisterSpace of the background thread.
 constexpr absl::Duration kChoreTimeout = absl::Milliseconds(500);
-// Between tries of a chore that failed while the breaker is still closed.
+// Wait between tries of such a call that failed while the breaker is still closed.
 constexpr absl::Duration kChoreRetry = absl::Milliseconds(100);
 
 // Whether the agent was there to say `status`: an error it gave is an answer.

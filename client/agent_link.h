@@ -1,10 +1,10 @@
-// AgentLink keeps one client in touch with its agent: it connects, notices the hangup,
-// connects again, tells every new session of the spaces, sends what was given back,
-// and holds the circuit breaker. One background thread does all of it, so that no
-// caller ever waits for a connection.
+// AgentLink keeps one client connected to its agent: it connects, notices the hangup, reconnects,
+// registers the spaces in each new session, sends leases and reservations that were given back, and
+// holds the circuit breaker. One background thread does all of it, so that no caller ever waits for
+// a connection.
 //
-// Client and every lease and reservation share it; after Stop(), and in a forked child, it only
-// says "absent".
+// Client and every lease and reservation share it. After Stop(), and in a forked child, every call
+// through it finds no agent.
 #ifndef KVTIER_CLIENT_AGENT_LINK_H_
 #define KVTIER_CLIENT_AGENT_LINK_H_
 
@@ -44,8 +44,8 @@ struct LinkOptions {
 };
 
 struct CallEnd {
-  const char* name;        // Of the call, for error texts.
-  absl::Duration timeout;  // It was given.
+  const char* name;        // Name of the call, for error texts.
+  absl::Duration timeout;  // Timeout that the call had.
   absl::Duration took;
   absl::Status status;
 };
@@ -63,42 +63,42 @@ class AgentLink {
   void Stop() ABSL_LOCKS_EXCLUDED(mu_);
 
   SpaceTable& spaces() { return spaces_; }
-  // The agent is told in the background. REQUIRES: this is no forked child.
+  // Removes the space; tells the agent in the background. REQUIRES: this is no forked child.
   void RemoveSpace(size_t number) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // The connection for a call of this timeout, counted as a call; null when there is no agent
-  // or the breaker does not admit it. Takes no longer than a lock.
+  // Returns the connection for a call of this timeout, and counts the call; null if there is no
+  // agent or the breaker does not admit it. Takes no longer than a lock.
   std::shared_ptr<Connection> Admit(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
-  // Tells how a call through Admit()'s connection ended, and returns what that is to its caller.
+  // Records how a call through Admit()'s connection ended, and returns the outcome for its caller.
   CallOutcome Ended(const std::shared_ptr<Connection>& connection, const CallEnd& end)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // What the agent of now says of a space.
+  // Returns the current agent's limits for a space.
   SpaceLimits LimitsOf(size_t space) const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Never blocks: queues ids for the thread to send, if their session still lives.
+  // Queues ids for the thread to send, if their session still lives. Never blocks.
   void Release(Connection* connection, ReleaseQueue::Kind kind, std::span<const uint64_t> ids)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // The same with a ticket, through the connection of now.
+  // Queues a ticket in the same way, for the current connection.
   void ReleaseTicket(const TicketId& ticket) ABSL_LOCKS_EXCLUDED(mu_);
-  // The thread has something to do: a space to register, ids to send.
+  // Wakes the thread, which has a space to register or ids to send.
   void Wake();
 
-  // What the node has, by the connection of now. The view is null where the agent hands out none.
+  // Table of the node's blocks in the current session; null if the agent hands out none.
   struct Residency {
     bool connected = false;
     std::shared_ptr<const ResidencyView> view;
   };
   Residency residency() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The view was found to be retired: the thread asks for the next one.
+  // Has the thread ask for the next view; called by a reader that found its view retired.
   void RenewResidency();
 
-  // Of the connection of now; null: there is none, or it has no pool.
+  // Returns the GPU memory of the current connection; null without a connection or a pool.
   std::shared_ptr<const GpuMemory> gpu_memory() const ABSL_LOCKS_EXCLUDED(mu_);
   HostMemory host_memory() const ABSL_LOCKS_EXCLUDED(mu_);
   bool connected() const ABSL_LOCKS_EXCLUDED(mu_);
   ClientStats Stats() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Changes counters: `change(ClientStats*)` under the lock.
+  // Calls `change(ClientStats*)` under the lock, to change counters.
   template <typename Change>
   void Count(Change change) ABSL_LOCKS_EXCLUDED(mu_) {
     if (InForkedChild()) return;
@@ -108,27 +108,28 @@ class AgentLink {
 
  private:
   void Run() ABSL_LOCKS_EXCLUDED(mu_);
-  // One try. Publishes the connection or notes why there is none.
+  // Tries once to connect. Publishes the connection or notes why there is none.
   void Connect() ABSL_LOCKS_EXCLUDED(mu_);
   absl::StatusOr<std::shared_ptr<Connection>> OpenConnection();
-  // Does what a live connection needs now. Returns when it needs something next.
+  // Does the work that a live connection needs now. Returns when it needs some next.
   absl::Time Serve(const std::shared_ptr<Connection>& connection) ABSL_LOCKS_EXCLUDED(mu_);
-  // Follows a pool that grows and shrinks, also where no call tells of it: memory that is
-  // given back is free only when nobody maps it. Says when to look again.
+  // Maps the pool as it is now, also if no call has said that it grew or shrank: memory that the
+  // agent gives back is free only when no process maps it. Returns when to look again.
   absl::Time LookAtPool(const Session& session) ABSL_LOCKS_EXCLUDED(mu_);
-  // Maps the residency table that has taken a retired one's place. Says when to try again.
+  // Maps the residency table that replaced a retired one. Returns when to try again.
   absl::Time LookAtResidency(const Session& session) ABSL_LOCKS_EXCLUDED(mu_);
-  // The breaker lets chores through.
+  // Returns whether the breaker lets the thread's own calls through.
   bool Answers() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Registers what this connection does not know yet.
+  // Registers the spaces that this connection does not know yet.
   absl::Status RegisterMissing(Connection* connection, absl::Duration timeout);
   void Drop(const std::shared_ptr<Connection>& connection, const absl::Status& why)
       ABSL_LOCKS_EXCLUDED(mu_);
   void Sleep(const std::shared_ptr<Connection>& connection, absl::Time until);
-  // Sends the breaker's probe, if it is due: a Ping, or, where that would say too little, a
-  // new connection. False: that one is to be made.
+  // Sends the breaker's probe, if it is due: a Ping. Returns false if a Ping would prove too little
+  // and the caller is to probe by a new connection.
   bool Probe(const std::shared_ptr<Connection>& connection) ABSL_LOCKS_EXCLUDED(mu_);
-  // Tells the breaker of a call that was not answered. True: the thread has a probe to plan.
+  // Tells the breaker of a call that was not answered. Returns true if the thread has a probe to
+  // plan.
   bool JudgeFailure(const CallEnd& end, const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NoteOpened(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NoteError(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -139,11 +140,12 @@ class AgentLink {
   const MonotonicClock clock_;
   const FileDescriptor wake_;  // An eventfd.
   SpaceTable spaces_;
-  // A reader has woken the thread for a table. Relaxed: it only saves later readers the same.
+  // True once a reader has woken the thread for a table. Relaxed: it only saves later readers the
+  // wake-up.
   std::atomic<bool> residency_asked_ = false;
   std::thread thread_;
 
-  // Of the thread only.
+  // The fields up to `mu_` belong to the thread.
   bool rebuilding_ = false;  // The next connection is a probe of the breaker's.
   Backoff reconnect_;
   absl::Time next_try_ = absl::InfinitePast();
@@ -156,11 +158,11 @@ class AgentLink {
   CircuitBreaker breaker_ ABSL_GUARDED_BY(mu_);
   ClientStats stats_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, LatencyHistogram> latencies_ ABSL_GUARDED_BY(mu_);  // By name of the call.
-  std::string logged_ ABSL_GUARDED_BY(mu_);  // The latest reason for being unconnected.
+  std::string logged_ ABSL_GUARDED_BY(mu_);  // Latest logged reason for having no connection.
   bool tried_ ABSL_GUARDED_BY(mu_) = false;  // The first try to connect has ended.
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  bool answered_ ABSL_GUARDED_BY(mu_) = false;  // A call was, since the last Connect().
-  bool garbled_ ABSL_GUARDED_BY(mu_) = false;   // The breaker was opened by such an answer.
+  bool answered_ ABSL_GUARDED_BY(mu_) = false;  // A call was answered since the last Connect().
+  bool garbled_ ABSL_GUARDED_BY(mu_) = false;   // A garbled answer opened the breaker.
 };
 
 }  // namespace kvtier

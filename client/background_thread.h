@@ -1,4 +1,4 @@
-// Threads of kvtier that work beside the engine's own threads, in its process.
+// BecomeBackgroundThread() prepares a thread of kvtier that runs in the engine's process.
 #ifndef KVTIER_CLIENT_BACKGROUND_THREAD_H_
 #define KVTIER_CLIENT_BACKGROUND_THREAD_H_
 

@@ -17,14 +17,14 @@ class Backoff {
   // REQUIRES: 0 < min <= max.
   Backoff(absl::Duration min, absl::Duration max) : min_(min), max_(max), next_(min) {}
 
-  // The wait before the next try, and doubles the one after it. `jitter` in [0, 1)
-  // places it in the upper half: [full / 2, full).
+  // Returns the wait before the next try and doubles the one after it. `jitter` in [0, 1)
+  // places the wait in the upper half: [full / 2, full).
   absl::Duration Next(double jitter) {
     const absl::Duration full = next_;
     next_ = std::min(next_ * 2, max_);
     return full * (0.5 + 0.5 * jitter);
   }
-  // It worked: the next wait is short again.
+  // Makes the next wait short again, after a success.
   void Reset() { next_ = min_; }
 
  private:

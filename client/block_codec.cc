@@ -15,7 +15,7 @@ namespace {
 
 using kernels::CodecOutcome;
 
-constexpr uintptr_t kAlignment = 16;  // Of CodecBlock's addresses.
+constexpr uintptr_t kAlignment = 16;  // Alignment of CodecBlock's addresses.
 
 absl::Status CheckBuffer(absl::string_view name, std::span<const std::byte> buffer,
                          uint64_t bytes) {

@@ -25,12 +25,12 @@ class BlockCodec {
   // Errors: kInvalidArgument, as SpaceSpec::Validate(), or the space's codec is "raw".
   static absl::StatusOr<BlockCodec> For(const SpaceSpec& spec);
 
-  // Sizes: raw_bytes() of what Encode takes, block_bytes of what it writes.
+  // Returns the codec of the space; its raw_bytes() is the size of a block that Encode() takes.
   const SpaceCodec& space() const { return space_; }
 
-  // Returns what the block was stored as: the space's codec, or kRaw, for a block that
-  // the codec does not make smaller in a space whose blocks have room for it. What the
-  // encoding leaves of the slot is zero-filled.
+  // Encodes a block into a slot and returns how it is stored: with the space's codec, or as
+  // kRaw, if the codec does not make it smaller and the space's blocks have room for a raw one.
+  // Fills the rest of the slot with zeros.
   //
   // Errors: kInvalidArgument, `raw` or `slot` has another size than raw_bytes() and
   // block_bytes, or does not begin at a multiple of 16; kOutOfRange, the block has a
@@ -38,8 +38,8 @@ class BlockCodec {
   // blocks. Then the slot has any content and must not be committed.
   absl::StatusOr<Codec> Encode(std::span<const std::byte> raw, std::span<std::byte> slot) const;
 
-  // Errors: kInvalidArgument, as Encode; kDataLoss, `block` is no encoding of this
-  // space, which a lease that ended during the copy may look like. Then `raw` has any
+  // Decodes a block. Errors: kInvalidArgument, as Encode; kDataLoss, `block` is no encoding
+  // of this space, as also happens if the lease ended during the copy. Then `raw` has any
   // content.
   absl::Status Decode(std::span<const std::byte> block, std::span<std::byte> raw) const;
 

@@ -1,5 +1,6 @@
-// Blocks are copied between a worker's own memory, which may be many pieces, and a slot in one
-// pass that also takes the block's sum: ReservedBlocks::CopyIn() and OnboardedBlocks::CopyOut().
+// These functions copy a block between a worker's own memory, which may be many pieces, and a slot,
+// in one pass that also takes the block's sum. ReservedBlocks::CopyIn() and
+// OnboardedBlocks::CopyOut() use them.
 //
 // Thread-safe: no state.
 #ifndef KVTIER_CLIENT_BLOCK_COPY_H_
@@ -19,7 +20,7 @@ namespace kvtier {
 // its size, naming both; nothing was written.
 absl::StatusOr<PayloadSum> CopyIntoSlot(size_t i, Piece slot, std::span<const ConstPiece> from);
 
-// Writes zeros behind the block in `slot`, to the end of its last page of 4096 bytes.
+// Writes zeros after the block in `slot`, up to the end of its last page of 4096 bytes.
 void ZeroTail(Piece slot);
 
 // Copies `block`, block `i` of an Onboard, into the pieces and returns the sum of what they hold.
@@ -27,7 +28,7 @@ void ZeroTail(Piece slot);
 // both; nothing was written.
 absl::StatusOr<PayloadSum> CopyFromBlock(size_t i, ConstPiece block, std::span<const Piece> to);
 
-// Says whether block `i`, copied with the sum `copied`, has the sum that its lease promises.
+// Checks that block `i`, copied with the sum `copied`, has the sum that its lease promises.
 // Errors: kDataLoss, naming both sums.
 absl::Status CheckLeasedSum(size_t i, const PayloadSum& copied, const PayloadSum& promised);
 

@@ -1,6 +1,6 @@
-// BlockMemory is where the blocks of one call's target lie for this worker: memory that is
-// mapped here, or a GPU pool that only the worker's own device reaches. Then a block has an
-// offset and no bytes.
+// BlockMemory is the memory in which the blocks of one call's target lie for this worker: memory
+// that is mapped here, or a GPU pool that only the worker's own device reaches. In such a pool a
+// block has an offset and no bytes.
 #ifndef KVTIER_CLIENT_BLOCK_MEMORY_H_
 #define KVTIER_CLIENT_BLOCK_MEMORY_H_
 
@@ -20,23 +20,23 @@ namespace kvtier {
 class BlockMemory {
  public:
   BlockMemory() = default;  // None.
-  // None, where there is none: `arena` is null; the node has no pool for this session, or
-  // only one that nothing of this worker's reaches.
+  // These return no memory where there is none: `arena` is null, or the node has no pool for this
+  // session, or only one that neither this worker nor its device reaches.
   static BlockMemory Arena(std::shared_ptr<const Mapping> arena);
   static BlockMemory GpuPool(const std::shared_ptr<const Session>& session);
   bool none() const { return mapping_ == nullptr && pool_ == nullptr; }
 
-  // Maps a pool as an answer means it, if it has changed. False: its slots are of no use to
-  // us, and what it granted is to be given back.
+  // Maps the pool at the version that an answer refers to, if it has changed. Returns false if that
+  // failed: the answer's slots are then of no use to us and are to be given back.
   bool Follow(uint64_t version, absl::Duration timeout);
-  // The bytes; none of them where only the device reaches them. nullopt: not inside.
-  // REQUIRES of Write(): the arena is the writing one.
+  // Return the bytes, an empty span if only the device reaches them; nullopt: they are not inside
+  // the memory. Write() REQUIRES: the arena is the one for writing.
   std::optional<std::span<const std::byte>> Read(uint64_t offset, uint64_t length) const;
   std::optional<std::span<std::byte>> Write(uint64_t offset, uint64_t length) const;
-  // While this lives the memory stays mapped; of a pool that the device maps, its handles stay
-  // open.
+  // Returns an object that keeps the memory mapped while it lives; for a pool that the device maps
+  // it keeps the handles open.
   std::shared_ptr<const void> keep() const;
-  // Null: nothing is mapped.
+  // Returns the mapping; null: nothing is mapped.
   const std::shared_ptr<const Mapping>& mapping() const { return mapping_; }
 
  private:

@@ -10,7 +10,7 @@ namespace kvtier {
 enum class BlockSource : uint8_t { kGpu = 0, kHost = 1, kDisk = 2, kPeer = 3 };
 inline constexpr size_t kBlockSourceCount = 4;
 
-// "gpu", "host", "disk" or "peer".
+// Returns "gpu", "host", "disk" or "peer".
 constexpr const char* BlockSourceName(BlockSource source) {
   switch (source) {
     case BlockSource::kGpu:

@@ -1,5 +1,6 @@
-// The way of one call: admitted by the link, sent with a deadline, its end told to the
-// link, its answer read. RunCall waits for it; SubmitCall does not.
+// RunCall() and SubmitCall() make one call to the agent: the link admits it, it is sent with a
+// deadline, the link is told how it ended, and its answer is read. RunCall waits for the end;
+// SubmitCall does not.
 //
 // Each kind of call (match_call.h, onboard_call.h, ...) is a class with:
 //   Result                      what the caller gets
@@ -37,24 +38,25 @@
 
 namespace kvtier {
 
-// What one RPC needs for as long as it is on its way.
+// Messages are the objects that one RPC needs while it is on its way.
 template <typename Request, typename Response>
 struct Messages {
-  absl::Duration timeout;  // 0: what is here now, see AnswerTimeout().
+  absl::Duration timeout;  // 0: the agent says what is here now, see AnswerTimeout().
   grpc::ClientContext context;
   Request request;
   Response response;
 };
 
-// What a call knows of each of its sequences when it is answered.
+// AskedSequence is what a call remembers of one of its sequences until it is answered.
 struct AskedSequence {
   size_t keys = 0;
-  BlockLengths lengths;  // That blocks of its space may have.
+  BlockLengths lengths;  // Lengths that blocks of its space may have.
   bool is_set = false;
   bool left_out = false;  // The agent is not asked about it.
 };
 
-// Writes the session and the sequences of a call. False: the agent does not know one's space.
+// Writes the session and the sequences of a call. Returns false if the agent does not know the
+// space of one.
 template <typename Request>
 bool FillSequences(const Connection& connection, std::span<const KeySequence> sequences,
                    Request* request, std::vector<AskedSequence>* asked) {
@@ -77,7 +79,7 @@ bool FillSequences(const Connection& connection, std::span<const KeySequence> se
   return true;
 }
 
-// Returns what is to be remembered of `sequences`, whose spans end with Fill().
+// Returns what the call remembers of `sequences`, whose spans it may not use after Fill().
 inline std::vector<AskedSequence> AskedOf(std::span<const KeySequence> sequences) {
   std::vector<AskedSequence> asked(sequences.size());
   for (size_t i = 0; i < sequences.size(); ++i) {
@@ -101,8 +103,8 @@ typename CallType::Result RunCall(const std::shared_ptr<AgentLink>& link, CallTy
                                                      .status = status}));
 }
 
-// As Client::SubmitOnboard says. Takes `*call` only when it returns OK. REQUIRES: the
-// call's arguments are checked.
+// Starts a call, with `done` and errors as Client::SubmitOnboard() says. Takes `*call` only if it
+// returns OK. REQUIRES: the call's arguments are checked.
 template <typename CallType, typename FlightType = UnaryFlight<CallType>>
 absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* submitted,
                         std::unique_ptr<CallType>* call, typename FlightType::Done done) {

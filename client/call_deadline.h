@@ -1,5 +1,5 @@
-// What a caller's timeout becomes: gRPC's deadline, and the shorter time that the
-// agent is told, so that a late answer is a short prefix and not no answer.
+// These functions turn a caller's timeout into gRPC's deadline and into the shorter time that the
+// agent is given, so that an agent that runs out of time still answers with a shorter prefix.
 #ifndef KVTIER_CLIENT_CALL_DEADLINE_H_
 #define KVTIER_CLIENT_CALL_DEADLINE_H_
 
@@ -12,14 +12,14 @@
 
 namespace kvtier {
 
-// A deadline on the monotone clock: a step of the date neither ends nor stretches it.
+// Sets a deadline on the monotonic clock, which a change of the system's date does not move.
 inline void SetTimeout(grpc::ClientContext* context, absl::Duration timeout) {
   context->set_deadline(
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                    gpr_time_from_micros(absl::ToInt64Microseconds(timeout), GPR_TIMESPAN)));
 }
 
-// What a call that must not wait gives the agent to say what is here now.
+// Time that the agent has to answer a call that must not wait.
 inline constexpr absl::Duration kAnswerTime = absl::Milliseconds(20);
 
 // Returns how long the caller waits for the answer. REQUIRES: `timeout` is not negative.
@@ -27,8 +27,8 @@ inline absl::Duration AnswerTimeout(absl::Duration timeout) {
   return timeout > absl::ZeroDuration() ? timeout : kAnswerTime;
 }
 
-// Milliseconds for the request's timeout_ms: `timeout` less the time the answer takes
-// to come back, an eighth of it, between 1 and 20 ms.
+// Returns the request's timeout_ms: `timeout` less the time that the answer takes to come back,
+// which is an eighth of it, between 1 and 20 ms.
 inline uint32_t AgentTimeoutMs(absl::Duration timeout) {
   const absl::Duration way = std::clamp(timeout / 8, absl::Milliseconds(1), absl::Milliseconds(20));
   return static_cast<uint32_t>(

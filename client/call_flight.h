@@ -19,7 +19,7 @@
 
 namespace kvtier {
 
-// `CallType` is as call.h says.
+// CallFlight carries one call; call.h says what a `CallType` has.
 template <typename CallType>
 class CallFlight : public SubmittedCalls::Flight {
  public:

@@ -1,4 +1,4 @@
-// CallOutcome is how a call to the agent ended, as its caller is to be told.
+// CallOutcome says how a call to the agent ended.
 #ifndef KVTIER_CLIENT_CALL_OUTCOME_H_
 #define KVTIER_CLIENT_CALL_OUTCOME_H_
 

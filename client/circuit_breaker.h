@@ -18,8 +18,9 @@
 //   doubted --(probe succeeded)--> closed
 //   doubted --(probe failed, or failures_to_open failures in a row)--> open
 //
-// In doubt only short calls have to wait: longer ones go to the agent and judge it as ever. The
-// probe is due at once; that of each further doubt, until a call is answered, later and later.
+// In doubt only short calls are refused: longer ones go to the agent and judge it as before. The
+// first doubt's probe is due at once; until a call is answered, the probe of each further doubt is
+// due later and later.
 //
 // Pure: no threads, no clock, no randomness of its own. Not thread-safe.
 #ifndef KVTIER_CLIENT_CIRCUIT_BREAKER_H_
@@ -33,14 +34,14 @@
 
 namespace kvtier {
 
-// A shorter timeout does not judge the agent by itself.
+// Shortest timeout whose expiry counts as a failure of the agent.
 inline constexpr absl::Duration kMinJudgedTimeout = absl::Milliseconds(10);
 
 struct BreakerOptions {
-  int failures_to_open = 3;                              // In a row; at least 1.
-  absl::Duration min_backoff = absl::Milliseconds(100);  // Before the first probe.
+  int failures_to_open = 3;  // Failures in a row that open the breaker; at least 1.
+  absl::Duration min_backoff = absl::Milliseconds(100);  // Wait before the first probe.
   absl::Duration max_backoff = absl::Seconds(5);
-  absl::Duration probe_timeout = absl::Milliseconds(250);  // Of one Ping.
+  absl::Duration probe_timeout = absl::Milliseconds(250);  // Timeout of one Ping.
 
   // Errors: kInvalidArgument, naming the field and the value.
   absl::Status Validate() const;
@@ -57,33 +58,36 @@ class CircuitBreaker {
         doubts_(std::min(kMinJudgedTimeout, options.max_backoff), options.max_backoff) {}
 
   State state() const { return state_; }
-  // Whether a caller that would wait for `timeout` may call now.
+  // Returns whether a caller that would wait for `timeout` may call now.
   bool Admits(absl::Duration timeout) const {
     return state_ == State::kClosed || (state_ == State::kDoubted && timeout >= kMinJudgedTimeout);
   }
-  // When TakeProbe() will say yes; InfiniteFuture unless open or doubted.
+  // Returns when TakeProbe() will return true; InfiniteFuture unless open or doubted.
   absl::Time probe_time() const { return probe_time_; }
 
-  // How often it opened since a call was answered: so many probes and trials came to nothing.
+  // Returns how often the breaker opened since a call was answered: the number of probes and trials
+  // that failed.
   int openings() const { return openings_; }
 
-  // The agent answered a call, whatever it said. Closes the breaker in any state.
+  // Notes that the agent answered a call, whatever it said. Closes the breaker in any state.
   void CallAnswered(absl::Time now);
-  // It did not answer in time, or not at all. True: this opened the breaker.
+  // Notes that it did not answer a call in time, or not at all. Returns true if this opened the
+  // breaker.
   bool CallFailed(absl::Time now, double jitter);
-  // It did not answer a short call that began at `began`. True: a doubt began, so somebody
-  // must be woken to take the probe.
+  // Notes that it did not answer a short call that began at `began`. Returns true if a doubt began,
+  // so that the caller must wake the thread that takes the probe.
   bool ShortCallFailed(absl::Time began, absl::Time now, double jitter);
-  // True when a probe is due: under way until ProbeAnswered() or ProbeFailed().
+  // Returns true if a probe is due; it is then under way until ProbeAnswered() or ProbeFailed().
   bool TakeProbe(absl::Time now);
-  // REQUIRES for both: a probe was taken. If a call was answered meanwhile, it says nothing.
+  // End the probe. REQUIRES for both: a probe was taken. If a call was answered meanwhile, the
+  // probe's result is ignored.
   void ProbeAnswered(absl::Time now);
-  // True: this opened a breaker that let calls through.
+  // Returns true if this opened a breaker that let calls through.
   bool ProbeFailed(absl::Time now, double jitter);
 
  private:
   void Open(absl::Time now, double jitter);
-  // A probe is under way whose result still counts.
+  // Returns whether a probe is under way whose result still counts.
   bool Probing() const {
     return state_ == State::kHalfOpen ||
            (state_ == State::kDoubted && probe_time_ == absl::InfiniteFuture());
@@ -102,7 +106,7 @@ class CircuitBreaker {
   absl::Time probe_time_ = absl::InfiniteFuture();
 };
 
-// "closed", "doubted", "open" or "half-open": for people.
+// Returns "closed", "doubted", "open" or "half-open", for people.
 const char* BreakerStateName(CircuitBreaker::State state);
 
 }  // namespace kvtier

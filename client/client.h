@@ -1,12 +1,11 @@
-// Client is how a worker uses its node's agent: ask for the longest prefix, read it
-// where it lies, put what was computed.
+// Client gives a worker access to its node's agent: the worker asks for the longest prefix, reads
+// it where it lies, and puts the blocks that it computed.
 //
-// The agent may be absent, slow or killed at any moment. Then everything is a miss,
-// inside its timeout, and at once while the circuit breaker is open; the client finds
-// the agent again by itself. So the calls below fail for one reason only, that the
-// caller asked for something that cannot be (kInvalidArgument, naming it).
+// The agent may be absent, slow or killed at any moment. Then every call is a miss within its
+// timeout, and at once while the circuit breaker is open; the client reconnects by itself. So the
+// calls below fail for one reason only: an argument is not valid (kInvalidArgument, naming it).
 //
-// In a child that was forked while its parent had a client, everything is a miss for ever, of
+// In a child that was forked while its parent had a client, every call is a miss for ever, with
 // clients that are opened there, too (client/fork_guard.h).
 //
 // The ten lines a worker needs are examples/minimal_worker.cc; docs/design/client.md
@@ -53,29 +52,29 @@ struct ClientOptions {
   // Share group whose blocks the client works on, of which the tenant is a member: it reads them,
   // and writes them if it may. 1..63 bytes; empty: the tenant's own blocks.
   std::string group{};
-  // Of Match, Reserve, Commit, Prefetch and RegisterSpace, where no other is given. Positive.
+  // Timeout of calls that are given none. Positive.
   absl::Duration default_timeout = absl::Seconds(2);
-  // Of one try to connect; Open() waits this long for the first. Positive.
+  // Timeout of one try to connect; Open() waits this long for the first. Positive.
   absl::Duration connect_timeout = absl::Seconds(1);
   BreakerOptions breaker{};
-  // This worker maps the GPU pool on a device of its own, by the handles of gpu_memory(), as
-  // it must where the pool is a GPU's own memory. Blocks of target kGpu then have offsets in
-  // the pool and no bytes, and TakeSlots() grants none. False: the pool is mapped here, and
-  // one that cannot be is a miss.
+  // True: this worker maps the GPU pool on a device of its own, by the handles of gpu_memory(), as
+  // it must if the pool is a GPU's own memory. Blocks of target kGpu then have offsets in the pool
+  // and no bytes, and TakeSlots() grants none. False: the client maps the pool into this process; a
+  // pool that cannot be mapped is a miss.
   bool gpu_by_device = false;
-  // GPU whose pool the worker asks for, of a node with several: its own. None: the first that the
-  // node has for this tenant. A node without a pool on that GPU has none for the worker.
+  // GPU whose pool the worker asks for on a node with several: its own GPU. None: the first pool
+  // that the node has for this tenant. A node without a pool on that GPU has none for the worker.
   DeviceUuid gpu_device{};
 
   // Errors: kInvalidArgument, naming the field and the value.
   absl::Status Validate() const;
 };
 
-// Where the longest known prefix is. A guess, which Onboard turns into a promise.
+// Where the longest known prefix is: a guess, since blocks may leave; only Onboard makes sure.
 struct MatchedPrefix {
-  size_t blocks = 0;        // Leading blocks, counting other nodes.
-  size_t local_blocks = 0;  // The same, in this node's tiers.
-  std::vector<Tier> tiers;  // Best tier of each of `blocks`; of a remote one, there.
+  size_t blocks = 0;        // Leading blocks that this node or another has.
+  size_t local_blocks = 0;  // Leading blocks in this node's tiers.
+  std::vector<Tier> tiers;  // Best tier of each of `blocks`, on the node that has it.
 };
 
 struct MatchOptions {
@@ -86,50 +85,52 @@ struct MatchOptions {
 enum class OnboardTarget : uint8_t { kHost, kGpu };
 
 struct OnboardOptions {
-  // No longer than recomputing would take: what is not ready by then is a miss.
+  // Choose it no longer than recomputing would take: blocks that are not ready by then are misses.
   std::optional<absl::Duration> timeout{};
   OnboardTarget target = OnboardTarget::kHost;
   bool local_only = false;  // Never ask another node.
 };
 
 struct ReserveOptions {
-  std::optional<EngineKey> parent{};  // Of keys[0] of a run; absent: a root.
+  std::optional<EngineKey> parent{};  // Key before keys[0] of a run; absent: keys[0] is a root.
   OnboardTarget target = OnboardTarget::kHost;
   std::optional<absl::Duration> timeout{};
-  // Of a run in a space with any_length: KeySequence::lengths.
+  // Length of each block of a run in a space with any_length, as KeySequence::lengths.
   std::span<const uint64_t> lengths{};
 };
 
-// Thread-safe. `keys` are in prefix order, kMaxKeys at most; `sequences` 1 to kMaxSequences, with
-// kMaxKeys keys together. A timeout of 0 waits for no block, disk or node: the call says what is
-// here now, and the agent has kAnswerTime (call_deadline.h) to answer. A negative one is refused.
+// Thread-safe. `keys` are in prefix order, kMaxKeys at most. There are 1 to kMaxSequences
+// `sequences`, with kMaxKeys keys together at most. With a timeout of 0 a call waits for no block,
+// disk or node: it returns what is here now, and the agent has kAnswerTime (call_deadline.h) to
+// answer. A negative timeout is refused.
 class Client {
  public:
-  static constexpr size_t kMaxKeys = 8192;         // Of one call.
-  static constexpr size_t kMaxSequences = 256;     // Of one call.
-  static constexpr uint32_t kMaxRedemptions = 64;  // Of one ticket.
+  static constexpr size_t kMaxKeys = 8192;         // Keys of one call.
+  static constexpr size_t kMaxSequences = 256;     // Sequences of one call.
+  static constexpr uint32_t kMaxRedemptions = 64;  // Redemptions of one ticket.
   static constexpr absl::Duration kMaxTicketLifetime = absl::Minutes(1);
-  static constexpr absl::Duration kMinTtl = absl::Seconds(1);  // Of what is kept.
+  static constexpr absl::Duration kMinTtl = absl::Seconds(1);  // Time to live of a kept prefix.
   static constexpr absl::Duration kMaxTtl = absl::Hours(1);
   static constexpr size_t kMaxSubmitted = 256;                      // Submitted calls under way.
   static constexpr absl::Duration kMaxTimeout = absl::Seconds(60);  // Longer ones are cut.
 
   // Waits for the first try to connect. Errors: kInvalidArgument only.
   static absl::StatusOr<std::unique_ptr<Client>> Open(const ClientOptions& options);
-  // Hangs up; cancels submitted calls and waits for their callbacks. Waits for a
-  // connect_timeout at most. REQUIRES: no call is in progress in another thread. What
-  // was onboarded or reserved may outlive the client: valid() is false then.
+  // Ends the session, cancels submitted calls and waits for their callbacks, for connect_timeout
+  // at most. REQUIRES: no call is in progress in another thread. OnboardedBlocks and
+  // ReservedBlocks may outlive the client: valid() is false then.
   ~Client();
 
-  // Works while the agent is away: it is told when it comes. Waits for the agent's answer,
-  // `timeout` at most; absent: default_timeout. 0: the agent is told in the background, and calls
-  // that come before it knows the space are misses. Errors: kInvalidArgument, naming the field, or
-  // a negative timeout; kResourceExhausted, more than SpaceTable::kMaxSpaces.
+  // Registers a space and returns its handle. Works while the agent is away: the agent is told when
+  // it comes. Waits for the agent's answer, `timeout` at most; absent: default_timeout. 0: the
+  // agent is told in the background, and calls made before it knows the space are misses. Errors:
+  // kInvalidArgument, naming the field, or a negative timeout; kResourceExhausted, more than
+  // SpaceTable::kMaxSpaces.
   absl::StatusOr<SpaceHandle> RegisterSpace(const SpaceSpec& spec,
                                             std::optional<absl::Duration> timeout = {});
-  // Makes room for another space: `space` is nobody's handle any more, also of other parts of the
-  // program that registered the same spec. What was leased or reserved of it stays the caller's,
-  // and its blocks stay cached. Never waits.
+  // Forgets a space, which makes room for another. `space` is no valid handle any more, also for
+  // other parts of the program that registered the same spec. Leases and reservations of the space
+  // stay with the caller, and its blocks stay cached. Never waits.
   absl::Status UnregisterSpace(SpaceHandle space);
 
   // Returns the spec that the space was registered with. Never waits. Errors also: kUnavailable,
@@ -138,37 +139,38 @@ class Client {
   // Returns how long a call with this `timeout` waits at most. Never waits. Errors:
   // kInvalidArgument, it is negative.
   absl::StatusOr<absl::Duration> TimeoutOf(const std::optional<absl::Duration>& timeout) const;
-  // What of the space fits the agent of now, or why it is not usable. Never waits.
+  // Returns how many blocks of the space the current agent has room for, or why the space is not
+  // usable. Never waits.
   absl::StatusOr<SpaceLimits> Limits(SpaceHandle space) const;
 
-  // What this node has of `keys`, in any order, by its table and without a call: a guess, which
-  // Onboard turns into a promise. Never waits and allocates nothing. Without an agent everything is
-  // kAbsent, since nothing can be had. `residences` gets an entry for each key. Errors also:
-  // kInvalidArgument, it has another size.
+  // Looks `keys`, in any order, up in this node's shared table, without a call: `residences` gets
+  // an entry for each key. The answer is a guess, since blocks may leave; only Onboard makes sure.
+  // Never waits and allocates nothing. Without an agent every key is kAbsent, since no block can be
+  // had. Errors also: kInvalidArgument, `residences` has another size.
   absl::Status Residences(SpaceHandle space, std::span<const EngineKey> keys,
                           std::span<Residence> residences) const;
-  // The same of a run: counts the leading keys that are not kAbsent.
+  // Looks up a run in the same table and returns how many leading keys are not kAbsent.
   absl::StatusOr<size_t> ResidentRun(SpaceHandle space, std::span<const EngineKey> keys) const;
 
-  // The leading run that is in host memory (or the GPU pool) before the timeout,
+  // Returns the leading blocks that are in host memory (or the GPU pool) before the timeout,
   // verified and leased to the caller.
   absl::StatusOr<OnboardedBlocks> Onboard(SpaceHandle space, std::span<const EngineKey> keys,
                                           const OnboardOptions& options = {});
   absl::StatusOr<MatchedPrefix> Match(SpaceHandle space, std::span<const EngineKey> keys,
                                       const MatchOptions& options = {});
-  // The same for all ranks of a group, of which each has a space of its own: what every one of them
-  // has of the run `keys`, each block in its worst tier. spaces.size() x keys.size() is kMaxKeys at
-  // most.
+  // Matches the run `keys` for all ranks of a group, each of which has a space of its own. Returns
+  // the leading blocks that every rank has, each with the farthest tier that a rank has it in.
+  // spaces.size() x keys.size() is kMaxKeys at most.
   absl::StatusOr<MatchedPrefix> MatchGroup(std::span<const SpaceHandle> spaces,
                                            std::span<const EngineKey> keys,
                                            const MatchOptions& options = {});
-  // Room for new blocks, one entry for each key. Errors also: kInvalidArgument, a length is
-  // missing, or is none that blocks of the space may have.
+  // Reserves slots for new blocks; the result has one entry for each key. Errors also:
+  // kInvalidArgument, a length is missing, or is none that blocks of the space may have.
   absl::StatusOr<ReservedBlocks> Reserve(SpaceHandle space, std::span<const EngineKey> keys,
                                          const ReserveOptions& options = {});
-  // The same of several runs and sets, of any spaces of this client, in one call: one result for
-  // each sequence; of Reserve() one entry for each key, sequence by sequence. Errors also:
-  // kInvalidArgument, options.parent or options.lengths is set, which each sequence has for itself.
+  // Do the same for several runs and sets, of any spaces of this client, in one call. They return
+  // one result for each sequence; Reserve() one entry for each key, sequence by sequence. Errors
+  // also: kInvalidArgument, options.parent or options.lengths is set: these are in each sequence.
   absl::StatusOr<std::vector<OnboardedBlocks>> Onboard(std::span<const KeySequence> sequences,
                                                        const OnboardOptions& options = {});
   absl::StatusOr<std::vector<MatchedSequence>> Match(std::span<const KeySequence> sequences,
@@ -180,28 +182,28 @@ class Client {
   // naming the field.
   absl::StatusOr<PinTicket> TakeTicket(std::span<const KeySequence> sequences,
                                        const TicketOptions& options = {});
-  // Leases what a ticket holds, once for each rank: one result for each of its sequences, whose
-  // spaces are named again. A ticket that is unknown, over, another tenant's or redeemed by this
-  // rank is a miss.
+  // Leases the blocks that a ticket holds, once for each rank, and returns one result for each of
+  // its sequences. `spaces` names the space of each sequence again. A ticket that is unknown, over,
+  // another tenant's or redeemed by this rank is a miss.
   absl::StatusOr<std::vector<OnboardedBlocks>> Redeem(
       const TicketId& id, uint32_t rank, std::span<const SpaceHandle> spaces,
       const std::optional<absl::Duration>& timeout = {});
   // Ends a ticket before its time. Never blocks.
   void ReleaseTicket(const TicketId& id);
-  // Keeps what the node has of the sequences in its host memory for options.ttl, as much as fits
-  // into the tenant's quota there: a prompt cache that is not evicted. Errors: kInvalidArgument,
+  // Keeps the sequences' blocks that the node has in its host memory for options.ttl, as many as
+  // fit into the tenant's quota: a prompt cache that is not evicted. Errors: kInvalidArgument,
   // naming the field.
   absl::StatusOr<KeptPrefix> Keep(std::span<const KeySequence> sequences,
                                   const KeepOptions& options = {});
-  // Returns what the tenant keeps on the node, whoever of it asked for it.
+  // Returns all prefixes that the tenant keeps on the node, whichever worker asked for them.
   absl::StatusOr<KeptList> ListKept(const std::optional<absl::Duration>& timeout = {});
-  // Ends the kept prefix of that id before its time, 0: all of the tenant's on the node. Returns
-  // how many that were; nullopt: no agent answered.
+  // Ends the kept prefix of that id before its time; an `id` of 0 ends all that the tenant has on
+  // the node. Returns how many ended; nullopt: no agent answered.
   absl::StatusOr<std::optional<size_t>> EndKept(uint64_t id,
                                                 const std::optional<absl::Duration>& timeout = {});
-  // Slots of the GPU pool as KV memory of the caller's own, `slots` of them or fewer, for
-  // blocks of this space; PagedKv keeps sequences in them. None: no agent, no pool for this
-  // space that the host reaches, or no room. Errors also: kInvalidArgument, `slots` is 0.
+  // Takes up to `slots` slots of the GPU pool as the caller's own KV memory, for blocks of this
+  // space; PagedKv keeps sequences in them. Returns none without an agent, without a pool for this
+  // space that the host reaches, or without room. Errors also: kInvalidArgument, `slots` is 0.
   absl::StatusOr<GrantedSlots> TakeSlots(SpaceHandle space, uint32_t slots);
   // Starts bringing blocks to host memory; returns how many are there or on their way.
   absl::StatusOr<size_t> Prefetch(SpaceHandle space, std::span<const EngineKey> keys,
@@ -209,23 +211,23 @@ class Client {
   absl::StatusOr<size_t> Prefetch(std::span<const KeySequence> sequences,
                                   const MatchOptions& options = {});
 
-  // Tells this node what the engine knows now about the next use of blocks that it has: each
-  // sequence's hint, of all of its keys. That is no use of them. Returns how many are in the node's
-  // memory; 0 where no agent answered, which costs hits at worst.
+  // Tells this node what the engine knows now about the next use of blocks that the node has: each
+  // sequence's hint, for all of its keys. This does not count as a use of them. Returns how many
+  // are in the node's memory; 0 if no agent answered, which costs hits at worst.
   absl::StatusOr<size_t> Advise(std::span<const KeySequence> sequences,
                                 const std::optional<absl::Duration>& timeout = {});
-  // Drops blocks of the tenant's own from every tier of this node, for good: they are not found
-  // after the next restart either. Other nodes keep theirs.
+  // Drops blocks of the tenant from every tier of this node for ever: they are not found after the
+  // next restart either. Other nodes keep theirs.
   absl::StatusOr<DeletedBlocks> Delete(std::span<const KeySequence> sequences,
                                        const std::optional<absl::Duration>& timeout = {});
-  // The same with all that descends from the named blocks: whatever continues them on this node.
+  // Drops the named blocks and all blocks of this node that continue them.
   absl::StatusOr<DeletedBlocks> DropPrefix(std::span<const KeySequence> sequences,
                                            const std::optional<absl::Duration>& timeout = {});
 
-  // Most of the calls above without waiting. `done` is called exactly once, by the client's own
-  // thread or before the function returns; it must not block and must not destroy the client.
-  // Errors, and then `done` is not called: kInvalidArgument; kResourceExhausted,
-  // kMaxSubmitted are under way (retry when one is done).
+  // The Submit functions make a call above without waiting. `done` is called exactly once, by the
+  // client's own thread or before the function returns; it must not block and must not destroy the
+  // client. Errors, after which `done` is not called: kInvalidArgument; kResourceExhausted,
+  // kMaxSubmitted calls are under way (retry when one is done).
   absl::Status SubmitOnboard(SpaceHandle space, std::span<const EngineKey> keys,
                              const OnboardOptions& options,
                              absl::AnyInvocable<void(OnboardedBlocks)> done);
@@ -239,9 +241,9 @@ class Client {
                               const MatchOptions& options, absl::AnyInvocable<void(size_t)> done);
   absl::Status SubmitOnboard(std::span<const KeySequence> sequences, const OnboardOptions& options,
                              absl::AnyInvocable<void(std::vector<OnboardedBlocks>)> done);
-  // The same in parts: what is in host memory comes at once, while the rest is on its way.
-  // `on_part` is called as blocks become ready, by the client's own thread, and must not block;
-  // then `done` once, with what came of each sequence. A part extends the prefix of its run, or has
+  // Onboards in parts: blocks that are in host memory come at once, while the rest is on its way.
+  // The client's own thread calls `on_part` as blocks become ready, and it must not block; then
+  // `done` once, with the outcome of each sequence. A part extends the prefix of its run, or has
   // blocks of a set in any order, and has leases of its own. Errors also: kInvalidArgument, the
   // target is not host memory.
   absl::Status SubmitOnboardParts(std::span<const KeySequence> sequences,
@@ -266,27 +268,27 @@ class Client {
   absl::Status SubmitRedeem(const TicketId& id, uint32_t rank, std::span<const SpaceHandle> spaces,
                             const std::optional<absl::Duration>& timeout,
                             absl::AnyInvocable<void(std::vector<OnboardedBlocks>)> done);
-  // Takes `blocks` only when it returns OK.
+  // Commits without waiting. Takes `blocks` only if it returns OK.
   absl::Status SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<void(size_t)> done,
                             const CommitOptions& options = {});
 
-  // Steps of a worker that computes in the GPU pool's slots. Between the two it may read
-  // what is leased and write what is reserved; what is let go of meanwhile is used again
-  // only after EndStep(). 0: the agent keeps no steps of ours.
+  // Begins a step of a worker that computes in the GPU pool's slots and returns its number; 0: the
+  // agent keeps no steps of this worker. Until EndStep() the worker may read leased slots and write
+  // reserved ones; slots that it releases meanwhile are used again only after EndStep().
   uint64_t BeginStep();
-  // `step` and all before it have ended.
+  // Tells the agent that `step` and all steps before it have ended.
   void EndStep(uint64_t step);
-  // Host memory as the session of now was handed it, for a worker that pins it for a
-  // device. No agent: both are null.
+  // Returns the host memory of the current session, for a worker that pins it for a device. Without
+  // an agent both mappings are null.
   HostMemory host_memory() const;
-  // The pool as the session of now was handed it, for a worker that maps it on a GPU. Null: no
+  // Returns the GPU pool of the current session, for a worker that maps it on a GPU. Null: no
   // agent, or no pool for this tenant.
   std::shared_ptr<const GpuMemory> gpu_memory() const;
 
-  // One empty call, to measure the way to the agent. Errors: kUnavailable, no agent or
-  // the breaker is open; kDeadlineExceeded; kInvalidArgument, `timeout` is not positive.
+  // Makes one empty call, to measure the time to the agent and back. Errors: kUnavailable, no agent
+  // or the breaker is open; kDeadlineExceeded; kInvalidArgument, `timeout` is not positive.
   absl::Status Ping(absl::Duration timeout);
-  bool connected() const;  // The agent's socket stands at this moment.
+  bool connected() const;  // Whether the client is connected to an agent at this moment.
   ClientStats Stats() const;
 
  private:

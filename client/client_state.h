@@ -1,4 +1,4 @@
-// Client::State is what a client holds, and what its calls check before anything is sent.
+// Client::State holds a client's parts and checks the arguments of calls before anything is sent.
 #ifndef KVTIER_CLIENT_CLIENT_STATE_H_
 #define KVTIER_CLIENT_CLIENT_STATE_H_
 
@@ -18,7 +18,7 @@
 
 namespace kvtier {
 
-// Errors: kInvalidArgument, it is negative.
+// Checks a timeout. Errors: kInvalidArgument, it is negative.
 absl::Status CheckTimeout(const std::optional<absl::Duration>& timeout);
 
 struct Client::State {
@@ -28,16 +28,16 @@ struct Client::State {
   absl::StatusOr<absl::Duration> Timeout(const std::optional<absl::Duration>& asked) const;
   // Returns the error of a handle that no space has.
   static absl::Status NoSuchSpace(SpaceHandle space);
-  // Errors: kInvalidArgument, naming what cannot be.
+  // Check the arguments of a call. Errors: kInvalidArgument, naming the argument.
   absl::Status Check(SpaceHandle space, std::span<const EngineKey> keys) const;
   absl::Status Check(std::span<const SpaceHandle> spaces) const;
   absl::Status Check(std::span<const KeySequence> sequences) const;
-  // The same of calls that take blocks: returns the sequences, each cut to its max_tokens.
+  // Checks the sequences of a call that takes blocks, and returns them, each cut to its max_tokens.
   absl::StatusOr<std::vector<KeySequence>> Taken(std::span<const KeySequence> sequences) const;
   absl::Status CheckReserve(std::span<const KeySequence> sequences,
                             const ReserveOptions& options) const;
-  // Errors: kInvalidArgument, naming the length that no block of the sequence's space may have, or
-  // the target that is not for blocks of any length.
+  // Checks lengths and target. Errors: kInvalidArgument, naming a length that no block of the
+  // sequence's space may have, or a target that is not for blocks of any length.
   absl::Status CheckLengths(const KeySequence& sequence, OnboardTarget target) const;
   static absl::Status CheckTicket(const TicketOptions& options);
 

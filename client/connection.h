@@ -1,6 +1,6 @@
-// Connection is one session together with the gRPC channel that its calls take, what
-// the agent calls our spaces in it, and what is to be given back to it. A reconnection
-// makes a new one.
+// Connection is one session together with the gRPC channel of its calls, the agent's ids of our
+// spaces in it, and the queue of leases and reservations to give back. A reconnection makes a new
+// one.
 #ifndef KVTIER_CLIENT_CONNECTION_H_
 #define KVTIER_CLIENT_CONNECTION_H_
 
@@ -37,37 +37,38 @@ class Connection {
   v1::Worker::StubInterface& stub() const { return *stub_; }
   ReleaseQueue& releases() { return releases_; }
 
-  // Asks whether the agent answers calls at all.
+  // Makes an empty call, to see whether the agent answers at all.
   absl::Status Ping(absl::Duration timeout) const;
 
-  // Sends what releases() has due; what could not be sent is queued again. Spaces that the agent
-  // refused are not registered yet once others are released.
+  // Sends the ids that releases() has due, and queues them again if that fails. After it has
+  // released spaces, those that the agent refused count as not registered yet.
   absl::Status FlushReleases(absl::Duration timeout, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
 
   // A space that the agent knows in this session.
   struct Space {
     uint32_t id = 0;       // The agent's; 0: it refused the space.
-    BlockLengths lengths;  // That its blocks may have.
+    BlockLengths lengths;  // Lengths that its blocks may have.
     SpaceLimits limits{};
   };
   // Tells the agent of space number `index` (of SpaceTable). Idempotent.
   absl::Status RegisterSpace(size_t index, const SpaceSpec& spec, absl::Duration timeout)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // The agent will not have it: ask no more until another is released.
+  // Notes that the agent refused the space: it is not asked again until another is released.
   void RefuseSpace(size_t index, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mu_);
-  // nullopt: not registered here yet.
+  // Returns the space as the agent knows it; nullopt: not registered here yet.
   std::optional<Space> FindSpace(size_t index) const ABSL_LOCKS_EXCLUDED(mu_);
-  // Finds it no more, and has releases() tell the agent. True: something is due sooner there.
+  // Forgets the space and has releases() tell the agent. Returns true if releases() is due sooner
+  // now.
   bool ForgetSpace(size_t index, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
-  // The same of all that `spaces` has no more, as where they were removed while they were being
-  // registered.
+  // Forgets all spaces that `spaces` does not have any more, for example because they were removed
+  // while they were being registered.
   void ForgetRemoved(const SpaceTable& spaces, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   void SetSpace(size_t index, const Space& space) ABSL_LOCKS_EXCLUDED(mu_);
   void ForgetRefused() ABSL_LOCKS_EXCLUDED(mu_);
 
-  const ClientUse use_;  // First here, so gone behind the channel.
+  const ClientUse use_;  // Declared first, so that it outlives the channel.
   const std::shared_ptr<const Session> session_;
   const std::unique_ptr<v1::Worker::StubInterface> stub_;
   ReleaseQueue releases_;

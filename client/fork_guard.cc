@@ -22,7 +22,7 @@ namespace {
 // Relaxed: it is written where a process has one thread only.
 constinit std::atomic<bool> in_forked_child{false};
 
-// What this process must not share with its children.
+// Descriptors and memory that this process must not share with its children.
 struct Kept {
   absl::Mutex mu;
   size_t uses ABSL_GUARDED_BY(mu) = 0;

@@ -1,7 +1,7 @@
-// What fork() does to a client. The child has a copy of the client's memory, none of its
-// threads, its locks as some thread held them, and its descriptors and mappings in common with
-// the parent: one call of the child's through the parent's gRPC channel garbles that channel
-// for good, and one hangup of the child's ends the parent's session.
+// The fork guard makes clients inert in forked children. A child has a copy of the client's memory,
+// none of its threads, its locks as some thread held them, and shares its descriptors and mappings
+// with the parent: one call by the child through the parent's gRPC channel garbles that channel
+// for ever, and one hangup by the child ends the parent's session.
 //
 // So the client works in the parent alone. In the child, from its first instruction on:
 //   * each descriptor of the client is an inert one of the same number, and each mapping is
@@ -22,11 +22,12 @@ namespace kvtier {
 // True in a process that was forked while its parent had a ClientUse, and in all its children.
 // One load.
 bool InForkedChild();
-// What a client says of itself there.
+// Error text of a client in a forked child.
 inline constexpr char kForkedText[] =
     "this process was forked from one with an open client; open clients after the fork";
 
-// Held by whatever has a thread, or an object of gRPC's, that no fork survives.
+// ClientUse is held by each object that has a thread, or an object of gRPC's, that does not survive
+// a fork.
 class ClientUse {
  public:
   ClientUse();
@@ -35,8 +36,8 @@ class ClientUse {
   ClientUse& operator=(const ClientUse&) = delete;
 };
 
-// Deletes what a shared_ptr held, but in a forked child: there it is left alone, since its
-// destructor would wait for threads that do not exist or speak for the parent.
+// Deletes the object of a shared_ptr, except in a forked child: there its destructor would wait for
+// threads that do not exist, or speak for the parent.
 struct DeleteUnlessForked {
   template <typename T>
   void operator()(T* object) const {
@@ -44,8 +45,8 @@ struct DeleteUnlessForked {
   }
 };
 
-// What `delete` does to an object of a class that has this as its
-// `operator delete(T*, std::destroying_delete_t)`: the same as above.
+// Destroys and frees the object, except in a forked child; for a class that calls this from its
+// `operator delete(T*, std::destroying_delete_t)`.
 template <typename T>
 void DestroyUnlessForked(T* object) {
   if (InForkedChild()) return;
@@ -53,14 +54,15 @@ void DestroyUnlessForked(T* object) {
   ::operator delete(object);
 }
 
-// An open descriptor is from now on an inert one in every child that is forked. Idempotent.
+// Makes an open descriptor inert in every child that is forked from now on. Idempotent.
 void KeepDescriptorFromChildren(int fd);
-// Closes it, which ends that: one step, so that no fork sees the number of somebody else.
+// Closes the descriptor and forgets it in one step, so that no fork makes another file with the
+// same number inert.
 void CloseKeptDescriptor(int fd);
 
-// Mapped memory is from now on private zeros in every child that is forked.
+// Makes mapped memory private zeros in every child that is forked from now on.
 void KeepMemoryFromChildren(std::span<std::byte> memory);
-// Ends that; before the memory is unmapped.
+// Ends that. Called before the memory is unmapped.
 void ForgetKeptMemory(std::span<std::byte> memory);
 
 }  // namespace kvtier

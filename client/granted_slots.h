@@ -1,9 +1,9 @@
-// GrantedSlots are slots of the node's GPU pool that this worker uses as its own KV
-// memory, for as long as it likes: not leased, not cached, written in place by the host. Of a
-// pool that the host does not reach there are none.
+// GrantedSlots holds slots of the node's GPU pool that this worker uses as its own KV memory for as
+// long as it likes. They are not leased and not cached; the host writes them in place. A pool that
+// the host does not reach grants none.
 //
-// They are gone with the session: then another worker may get them, so whoever computes
-// on them looks at valid() after a step and before it believes what came out.
+// They end with the session, and another worker may get them then. So a worker that computes in
+// them checks valid() after a step, before it uses the result.
 #ifndef KVTIER_CLIENT_GRANTED_SLOTS_H_
 #define KVTIER_CLIENT_GRANTED_SLOTS_H_
 
@@ -32,20 +32,22 @@ class GrantedSlots {
   ~GrantedSlots() { Release(); }
 
   size_t size() const { return numbers_.size(); }
-  // Of the pool, ascending, or of what was swapped in, in the order of the blocks: slot n lies at
-  // n * slot_bytes() of memory().
+  // Returns the slots' numbers in the pool: ascending, or after a swap-in in the order of the
+  // blocks. Slot n lies at n * slot_bytes() of memory().
   const std::vector<uint32_t>& numbers() const { return numbers_; }
   uint64_t slot_bytes() const { return slot_bytes_; }
-  uint64_t block_bytes() const { return block_bytes_; }  // Of the space they are for.
-  // The whole pool; only the granted slots of it may be touched. Empty if size() is 0.
+  // Returns block_bytes of the space that the slots are for.
+  uint64_t block_bytes() const { return block_bytes_; }
+  // Returns the whole pool, of which only the granted slots may be touched. Empty if size() is 0.
   std::span<std::byte> memory() const;
-  // Block of slot `number`. REQUIRES: it was granted.
+  // Returns the block in slot `number`. REQUIRES: it was granted.
   std::span<std::byte> slot(uint32_t number) const {
     return memory().subspan(number * slot_bytes_, block_bytes_);
   }
-  // The session that granted them stands. Asks the kernel; about 1 us.
+  // Returns whether the session that granted them still stands. Asks the kernel; about 1 us.
   bool valid() const;
-  // Where the worker says how it uses them. Null: nobody asks, or there are none.
+  // Returns the page in which the worker tells the agent how it uses the slots; null: the agent
+  // does not ask, or there are no slots.
   std::shared_ptr<const StepPage> steps() const;
   // Copies the blocks of a sequence out of these slots into the agent's host memory, all or none,
   // and gives the slots back unless they are kept. Errors, after which all is as before:
@@ -54,7 +56,8 @@ class GrantedSlots {
   // which ends the session.
   absl::StatusOr<SwappedSequence> SwapOut(std::span<const uint32_t> numbers,
                                           const SwapOutOptions& options = {});
-  // Idempotent, never blocks. The memory stays mapped while keep_mapped() lives.
+  // Gives the slots back. Idempotent, never blocks. The memory stays mapped while the result of
+  // keep_mapped() lives.
   void Release();
   std::shared_ptr<const void> keep_mapped() const { return memory_.keep(); }
 
@@ -67,7 +70,7 @@ class GrantedSlots {
   std::shared_ptr<Connection> connection_;
   BlockMemory memory_;
   std::vector<uint32_t> numbers_;
-  size_t space_ = 0;  // Of the blocks that they are for.
+  size_t space_ = 0;  // Number of the space that they are for.
   uint64_t slot_bytes_ = 0;
   uint64_t block_bytes_ = 0;
 };

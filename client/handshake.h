@@ -1,5 +1,5 @@
-// The beginning of a conversation on the descriptor socket: the agent challenges, we prove our
-// tenant, it welcomes us or says why not.
+// The handshake begins a conversation on the descriptor socket: the agent sends a challenge, the
+// worker proves its tenant, and the agent welcomes it or says why not.
 #ifndef KVTIER_CLIENT_HANDSHAKE_H_
 #define KVTIER_CLIENT_HANDSHAKE_H_
 

@@ -1,6 +1,6 @@
-// HostMemory is the host memory that one session was handed. In the agent's direct mode both are
-// the tenant's arena, the same bytes at the same offsets, mapped twice; in its staged mode a region
-// of the session's own is written, and the arena is read.
+// HostMemory is the host memory that the agent handed to one session. In the agent's direct mode
+// `read` and `write` are the tenant's arena, the same bytes at the same offsets, mapped twice. In
+// its staged mode `write` is a region of the session's own, and `read` is the arena.
 #ifndef KVTIER_CLIENT_HOST_MEMORY_H_
 #define KVTIER_CLIENT_HOST_MEMORY_H_
 
@@ -11,9 +11,9 @@
 namespace kvtier {
 
 struct HostMemory {
-  // Leased blocks are read here: what OnboardedBlocks::bytes() points into.
+  // Memory in which leased blocks are read; OnboardedBlocks::bytes() points into it.
   std::shared_ptr<const Mapping> read;
-  // Reserved slots are written here. Null: the agent hands out none.
+  // Memory in which reserved slots are written. Null: the agent hands out none.
   std::shared_ptr<const Mapping> write;
   // True: `write` is a region of the session's own, whose offsets are none of `read`.
   bool is_staged = false;

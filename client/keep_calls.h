@@ -1,4 +1,5 @@
-// KeepCall, ListKeptCall and EndKeptCall: blocks that stay in host memory for a time to live.
+// KeepCall keeps blocks in host memory for a time to live; ListKeptCall and EndKeptCall list and
+// end such kept prefixes.
 #ifndef KVTIER_CLIENT_KEEP_CALLS_H_
 #define KVTIER_CLIENT_KEEP_CALLS_H_
 

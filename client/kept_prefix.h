@@ -1,6 +1,6 @@
-// KeptPrefix is what a node keeps for a tenant: blocks that stay in its host memory for a time to
-// live, whatever else it has to make room for. It is no lease: who only keeps blocks reads nothing.
-// docs/design/kept_prefixes.md.
+// KeptPrefix names blocks that a node keeps in its host memory for a tenant, for a time to live,
+// whatever else it has to make room for. It is no lease: blocks must still be onboarded to be read.
+// See docs/design/kept_prefixes.md.
 #ifndef KVTIER_CLIENT_KEPT_PREFIX_H_
 #define KVTIER_CLIENT_KEPT_PREFIX_H_
 
@@ -25,12 +25,13 @@ struct KeepOptions {
 
 struct KeptPrefix {
   struct Sequence {
-    std::vector<size_t> key_indices;  // Of the keys whose blocks are kept; of a run 0, 1, ...
+    std::vector<size_t> key_indices;  // Places of the keys whose blocks are kept; a run: 0, 1, ...
     // Why the first block that the node does not have did not come.
     MissReason missed = MissReason::kUnreachable;
   };
   bool answered = false;  // False: no agent, or not in time; nothing is known.
-  uint64_t id = 0;        // Of the tenant's on the node while its agent runs; 0: nothing is kept.
+  // Id among the tenant's kept prefixes on the node, while its agent runs; 0: nothing is kept.
+  uint64_t id = 0;
   std::vector<Sequence> sequences;     // As asked.
   KeepLimit limit = KeepLimit::kNone;  // Why blocks that the node has are not kept.
   absl::Duration ttl_left;
@@ -39,15 +40,15 @@ struct KeptPrefix {
 // Amounts that a tenant keeps on the node, or may keep.
 struct KeptUse {
   uint64_t prefixes = 0;
-  uint64_t blocks = 0;  // A block counts once for each prefix that it is of.
-  uint64_t bytes = 0;   // Of host memory; once for all.
+  uint64_t blocks = 0;  // A block counts once for each prefix that it belongs to.
+  uint64_t bytes = 0;   // Bytes of host memory; each block counts once.
 };
 
 struct KeptList {
   struct Prefix {
     uint64_t id = 0;
-    uint64_t blocks = 0;  // That are there.
-    uint64_t bytes = 0;   // Of host memory that they take.
+    uint64_t blocks = 0;  // Blocks of it that are in host memory.
+    uint64_t bytes = 0;   // Bytes of host memory that they take.
     absl::Duration ttl_left;
   };
   bool answered = false;         // False: no agent, or not in time; nothing is known.

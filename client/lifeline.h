@@ -1,5 +1,5 @@
-// Lifeline tells the agent when nothing of this process writes any more what a session had
-// reserved: its destructor says so. If the process dies instead, the kernel closes it.
+// Lifeline tells the agent, by its destructor, that this process writes no more to slots that a
+// session had reserved. If the process dies instead, the kernel closes the descriptor.
 #ifndef KVTIER_CLIENT_LIFELINE_H_
 #define KVTIER_CLIENT_LIFELINE_H_
 
@@ -12,11 +12,11 @@
 
 namespace kvtier {
 
-// Thread-compatible. A forked child's copy says nothing: its parent may still write. (Its
-// descriptor is inert; the process is for children that no handler saw, fork_guard.h.)
+// Thread-compatible. A forked child's copy says nothing, since its parent may still write: its
+// descriptor is inert (fork_guard.h). `process_` is for children of a fork that ran no handler.
 class Lifeline {
  public:
-  // `fd`: what the agent hands out as DescriptorKind::kLifeline.
+  // `fd`: the descriptor that the agent hands out as DescriptorKind::kLifeline.
   explicit Lifeline(FileDescriptor fd) : fd_(std::move(fd)) {}
   ~Lifeline();
   Lifeline(const Lifeline&) = delete;

@@ -1,8 +1,8 @@
-// Mapping is shared memory of the agent in this process: an arena to read, an arena
-// to write, or the GPU pool. It stays mapped until its last user is gone, also when
-// the agent that made it is long dead, so that no reader ever faults. A pool's handles
-// come and go at fixed addresses; what is read where one went is zeros. In a forked child all
-// of it is private zeros (fork_guard.h).
+// Mapping is shared memory of the agent, mapped into this process: an arena to read, an arena
+// to write, or the GPU pool. It stays mapped until its last user is gone, also if the agent
+// that made it is long dead, so that no reader ever faults. A pool's handles come and go at
+// fixed addresses; where one is gone, reads give zeros. In a forked child all of it is private
+// zeros (fork_guard.h).
 #ifndef KVTIER_CLIENT_MAPPING_H_
 #define KVTIER_CLIENT_MAPPING_H_
 
@@ -29,7 +29,7 @@ class Mapping {
   // shrinking (a truncation would kill us by SIGBUS); kUnavailable with errno's text.
   static absl::StatusOr<std::shared_ptr<const Mapping>> Map(int fd, uint64_t bytes, Access access);
   // Maps handle i, all `handle_bytes` of it, at i * handle_bytes of a range that has
-  // addresses for `max_handles`; what is not there yet does not count to size().
+  // addresses for `max_handles`; handles that are not there yet do not count in size().
   // REQUIRES: handles.size() <= max_handles. Errors: as Map().
   static absl::StatusOr<std::shared_ptr<Mapping>> MapHandles(std::span<const int> handles,
                                                              uint64_t handle_bytes,
@@ -38,22 +38,21 @@ class Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  // Of MapHandles() only; one thread at a time changes handles.
-  // Handle `index` is other memory from now on, or one more behind the last. REQUIRES: the
-  // ones before it are mapped, and there are addresses for it. Errors: as Map(); then
-  // nothing has changed.
+  // Maps other memory as handle `index`, or one more handle after the last. For mappings of
+  // MapHandles() only; one thread at a time changes handles. REQUIRES: the handles before it are
+  // mapped, and there are addresses for it. Errors: as Map(); then nothing has changed.
   absl::Status PutHandle(size_t index, int fd, uint64_t handle_bytes);
-  // The handles from `count` on are gone. REQUIRES: no more than are mapped.
+  // Unmaps the handles from number `count` on. REQUIRES: no more than are mapped.
   void CutHandles(size_t count, uint64_t handle_bytes);
 
   size_t size() const { return size_.load(std::memory_order_acquire); }
-  // nullopt: [offset, offset + length) is not inside the mapping.
+  // Returns the bytes; nullopt: [offset, offset + length) is not inside the mapping.
   std::optional<std::span<const std::byte>> Read(uint64_t offset, uint64_t length) const;
   // REQUIRES: mapped kReadWrite.
   std::optional<std::span<std::byte>> Write(uint64_t offset, uint64_t length) const;
 
  private:
-  // `range`: all addresses, what is unmapped at the end.
+  // `range`: all addresses, to be unmapped by the destructor.
   Mapping(std::span<std::byte> range, size_t size, Access access)
       : range_(range), access_(access), size_(size) {
     KeepMemoryFromChildren(range_);
@@ -65,8 +64,8 @@ class Mapping {
 
   const std::span<std::byte> range_;
   const Access access_;
-  // Of what is mapped; a release pairs with the acquire in size(): who sees the size sees
-  // the handles.
+  // Mapped bytes. A release store pairs with the acquire in size(): a thread that sees the size
+  // sees the handles.
   std::atomic<size_t> size_;
 };
 

@@ -1,5 +1,5 @@
-// OnboardAnswer turns what an agent leased into OnboardedBlocks: of an onboard, of a part of one,
-// or of a ticket that was redeemed.
+// OnboardAnswer turns the leases in an agent's answer into OnboardedBlocks: the answer to an
+// onboard, a part of one, or a ticket that was redeemed.
 #ifndef KVTIER_CLIENT_ONBOARD_ANSWER_H_
 #define KVTIER_CLIENT_ONBOARD_ANSWER_H_
 
@@ -19,19 +19,19 @@
 namespace kvtier {
 
 MissReason MissReasonFrom(v1::MissReason reason);
-// Returns why all is missing where the agent said nothing.
+// Returns why all blocks are missing if the agent did not answer.
 MissReason MissReasonOf(CallOutcome outcome);
 
-// The keys of one sequence whose blocks have come.
+// ArrivedKeys notes the keys of one sequence whose blocks have come.
 class ArrivedKeys {
  public:
-  // Notes key `index`. False: it is none of `asked`, has come before, or does not follow what came
-  // of its run.
+  // Notes key `index`. Returns false if it is none of `asked`, has come before, or is of a run and
+  // does not follow the key that came last.
   bool Note(const AskedSequence& asked, size_t index);
 
  private:
-  size_t next_ = 0;         // Of a run: the key that follows.
-  std::vector<bool> came_;  // Of a set, by key.
+  size_t next_ = 0;         // For a run: the key that comes next.
+  std::vector<bool> came_;  // For a set: whether each key has come.
 };
 
 class OnboardAnswer {
@@ -40,15 +40,15 @@ class OnboardAnswer {
   OnboardAnswer(std::shared_ptr<Connection> connection, BlockMemory memory)
       : connection_(std::move(connection)), memory_(std::move(memory)) {}
 
-  // One result for each sequence that was asked about; gives back what is no use to us. `timeout`
-  // is what the call was given.
+  // Returns one result for each sequence that was asked about; gives back leases that are of no use
+  // to us. `timeout` is the timeout of the call.
   std::vector<OnboardedBlocks> Read(const std::shared_ptr<AgentLink>& link,
                                     const std::vector<AskedSequence>& asked,
                                     const v1::OnboardResponse& response, CallOutcome outcome,
                                     absl::Duration timeout);
   // Returns the blocks of one part of an answer, for each sequence that has some, and notes them in
-  // `arrived`, which has an entry for each sequence that was asked about. Gives back what is no use
-  // to us.
+  // `arrived`, which has an entry for each sequence that was asked about. Gives back leases that
+  // are of no use to us.
   std::vector<OnboardedPart> ReadPart(const std::shared_ptr<AgentLink>& link,
                                       const std::vector<AskedSequence>& asked,
                                       const v1::OnboardPart& part,
@@ -57,7 +57,8 @@ class OnboardAnswer {
   static void CountMissed(size_t blocks, MissReason because, ClientStats* stats);
 
  private:
-  // What is no use to us goes to `unusable`. `usable`: the memory can be read.
+  // Reads the answer for one sequence. Leases that are of no use to us go to `unusable`. `usable`:
+  // the memory can be read.
   OnboardedBlocks ReadOne(const v1::LeasedBlocks& wire, const AskedSequence& asked, bool usable,
                           ArrivedKeys* arrived, std::vector<uint64_t>* unusable) const;
   // Makes the blocks leases of ours, until `deadline_ns`.

@@ -1,4 +1,4 @@
-// OnboardQuestion is what an onboard asks the agent, and the reader of what the agent answers.
+// OnboardQuestion writes the request of an onboard, and holds the reader of its answer.
 #ifndef KVTIER_CLIENT_ONBOARD_QUESTION_H_
 #define KVTIER_CLIENT_ONBOARD_QUESTION_H_
 

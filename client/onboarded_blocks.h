@@ -1,5 +1,5 @@
-// OnboardedBlocks is a hit in a worker's hands: blocks that the agent leased to it, readable in
-// place. Of a run they are the leading ones; of a set any, each with the key it is of.
+// OnboardedBlocks is a hit: blocks that the agent leased to the worker, readable in place. For a
+// run they are its leading blocks; for a set any, each with the index of its key.
 //
 //   1. copy bytes(0), bytes(1), ... to where attention reads them;
 //   2. wait until the copy is done;
@@ -8,8 +8,8 @@
 // CopyOut() does all three, and proves the bytes by the lease's sum.
 //
 // Step 3 is not optional: a lease has a deadline, and an agent that died and came back
-// has other blocks there. Reading late is safe (the memory stays mapped while this or
-// keep_mapped() lives); believing what was read late is not.
+// has other blocks there. Reading late is safe (the memory stays mapped while this or the
+// result of keep_mapped() lives); using bytes that were read late is not.
 #ifndef KVTIER_CLIENT_ONBOARDED_BLOCKS_H_
 #define KVTIER_CLIENT_ONBOARDED_BLOCKS_H_
 
@@ -42,14 +42,16 @@ class OnboardedBlocks {
 
   size_t size() const { return blocks_.size(); }
   bool empty() const { return blocks_.empty(); }
-  // The whole payload of block `i`, as long as it was put; empty where only a device of the
-  // worker's reaches it (ClientOptions::gpu_by_device). REQUIRES of all four: i < size().
+  // Returns the whole payload of block `i`, with the length that it was put with; empty if only a
+  // device of the worker reaches it (ClientOptions::gpu_by_device). REQUIRES of all four: i <
+  // size().
   std::span<const std::byte> bytes(size_t i) const;
   uint64_t offset(size_t i) const;  // From the start of the pool or arena.
   BlockSource source(size_t i) const;
-  // Of its key in the sequence; of a run it is `i`, but in a part of one (onboarded_part.h).
+  // Returns the place of the block's key in its sequence. For a run that is `i`, except in a part
+  // of one (onboarded_part.h).
   size_t key_index(size_t i) const;
-  // Why the first block that is missing did not come.
+  // Returns why the first block that is missing did not come.
   MissReason missed() const { return missed_; }
 
   // Copies block `i` into the pieces, one after the other, in one pass that also takes the sum of
@@ -61,15 +63,16 @@ class OnboardedBlocks {
   // the whole hit as a miss. REQUIRES: i < size().
   absl::Status CopyOut(size_t i, std::span<const Piece> pieces) const;
   // Takes the sum of block `i` where it lies and compares it with the lease's. It is for readers
-  // that copy the bytes by other means, as a device does: called behind the copy it proves what was
-  // copied, since a stray write stays. OK: they are the block's bytes. Errors: as CopyOut().
+  // that copy the bytes by other means, as a device does: called after the copy it proves the
+  // copied bytes, since a stray write would still be there. OK: they are the block's bytes. Errors:
+  // as CopyOut().
   // REQUIRES: i < size().
   absl::Status Prove(size_t i) const;
   // Compares `sum`, which a device took of block `i` as it copied it, with the lease's. OK: the
   // bytes that it copied are the block's. Errors: as CopyOut(). REQUIRES: i < size().
   absl::Status Believe(size_t i, const PayloadSum& sum) const;
-  // Whether everything read so far was what it was said to be: the leases have not
-  // ended and the session that granted them stands. Asks the kernel; about 1 us.
+  // Returns whether all bytes read so far were those of the blocks: the leases have not ended and
+  // the session that granted them stands. Asks the kernel; about 1 us.
   bool valid() const;
   // Ends the leases early; size() is 0 afterwards. Idempotent, never blocks.
   void Release();
@@ -80,7 +83,7 @@ class OnboardedBlocks {
   friend class OnboardAnswer;
   struct Block {
     std::span<const std::byte> bytes;
-    uint64_t length = 0;  // Of the payload, also where it has no bytes here.
+    uint64_t length = 0;  // Length of the payload, also if it has no bytes here.
     uint64_t offset = 0;
     BlockSource source;
     PayloadSum sum;

@@ -1,4 +1,5 @@
-// What an onboard in parts tells its caller: blocks as they become ready, and how it ended.
+// OnboardedPart and OnboardedInParts are the results of an onboard in parts: blocks as they become
+// ready, and the outcome at the end.
 #ifndef KVTIER_CLIENT_ONBOARDED_PART_H_
 #define KVTIER_CLIENT_ONBOARDED_PART_H_
 
@@ -9,16 +10,16 @@
 
 namespace kvtier {
 
-// Blocks of one sequence that became ready since its part before. Of a run they follow those of the
-// part before; of a set they are any. blocks.missed() is kNone.
+// Blocks of one sequence that became ready since its previous part. Those of a run follow those of
+// the previous part; those of a set come in any order. blocks.missed() is kNone.
 struct OnboardedPart {
   size_t sequence = 0;  // Place of the sequence in the call.
   OnboardedBlocks blocks;
 };
 
-// What came of one sequence in all of its parts.
+// Outcome of one sequence, over all of its parts.
 struct OnboardedInParts {
-  size_t blocks = 0;  // That came; of a run the leading ones.
+  size_t blocks = 0;  // Blocks that came; of a run the leading ones.
   // Why the first block that is missing did not come.
   MissReason missed = MissReason::kUnreachable;
 };

@@ -1,5 +1,6 @@
-// PacketSocket is the worker's end of the descriptor socket: whole packets with a
-// deadline, and at most one descriptor beside each that comes. It does not know what they say.
+// PacketSocket is the worker's end of the descriptor socket. It sends and receives whole packets
+// with a deadline, and at most one descriptor with each that it receives. It does not know what
+// packets mean.
 #ifndef KVTIER_CLIENT_PACKET_SOCKET_H_
 #define KVTIER_CLIENT_PACKET_SOCKET_H_
 
@@ -15,7 +16,7 @@
 
 namespace kvtier {
 
-// Owns a file descriptor. Move-only. In a forked child it is an inert one (fork_guard.h).
+// FileDescriptor owns a file descriptor. Move-only. In a forked child it is inert (fork_guard.h).
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -48,15 +49,15 @@ class PacketSocket {
   static absl::StatusOr<PacketSocket> Connect(const std::string& path);
 
   absl::Status Send(std::span<const std::byte> packet, absl::Time deadline);
-  // One packet of exactly packet.size() bytes, and the descriptor that came with it,
-  // if any. Errors also: kFailedPrecondition, another size.
+  // Receives one packet of exactly packet.size() bytes and returns the descriptor that came with
+  // it, if any. Errors also: kFailedPrecondition, another size.
   absl::StatusOr<FileDescriptor> Receive(std::span<std::byte> packet, absl::Time deadline);
 
-  // True once the other side is gone or HangUp() was called. Asks the kernel: exact, and
-  // about a microsecond.
+  // Returns whether the other side is gone or HangUp() was called. Asks the kernel: exact, and
+  // takes about a microsecond.
   bool HungUp() const;
-  // Ends the conversation for both sides. The descriptor stays, so that no other file
-  // takes its number while someone still asks.
+  // Ends the conversation for both sides. The descriptor stays open, so that no other file
+  // gets its number while a thread still uses it.
   void HangUp() const;
   int fd() const { return fd_.get(); }
 

@@ -1,12 +1,12 @@
 // PagedKv keeps a worker's sequences in slots of the node's GPU pool: block tables that
 // grow on demand, forks that share blocks and copy before they write, whole sequences
-// swapped out to the agent's host memory, and back. The slots of what is out stay granted, for the
-// other sequences.
+// swapped out to the agent's host memory, and back. The slots of a sequence that is out stay
+// granted, for the other sequences.
 //
-// For pools that the host can touch (the emulated device): the copies of Append() are made here, at
-// once, and whatever read a slot must have ended when the call that gives it up is made.
-// A worker on a GPU uses BlockTable itself, and makes the copies that it asks for. SwapOut() and
-// SwapIn() call the agent; nothing else does.
+// It is for pools that the host can touch (the emulated device): Append() copies at once, in the
+// caller's thread, and all reads of a slot must have ended before the call that gives it up. A
+// worker on a GPU uses BlockTable itself and makes the copies that it asks for. Only SwapOut() and
+// SwapIn() call the agent.
 //
 // It tells the agent how much of the slots holds no token, for its statistics.
 //
@@ -35,7 +35,7 @@ namespace kvtier {
 class PagedKv {
  public:
   struct Options {
-    uint32_t block_tokens = 16;  // As the space has it; positive.
+    uint32_t block_tokens = 16;  // The space's tokens_per_block; positive.
   };
   // Errors: kInvalidArgument, no slots were granted, the host does not reach them, or
   // block_tokens is 0.
@@ -43,44 +43,46 @@ class PagedKv {
                                                          const Options& options);
   ~PagedKv();
 
-  // An empty sequence. The higher the priority, the farther ahead it is in line, and of the
-  // same priority the earlier it was opened or forked: the last in line is swapped out first,
+  // Opens an empty sequence. All sequences stand in one line: a higher priority comes first, and
+  // among equals the one that was opened or forked earlier. The last in line is swapped out first,
   // the first comes back first.
   SequenceId Open(int32_t priority) { return tables_.Create(kSelf, priority); }
-  // Moves it in line; a fork begins with its parent's priority. Errors: kNotFound.
+  // Changes a sequence's priority; a fork begins with its parent's. Errors: kNotFound.
   absl::Status SetPriority(SequenceId sequence, int32_t priority) {
     return tables_.SetPriority(sequence, priority);
   }
-  // Room for `tokens` more; a block that is shared is copied before it is written. New
+  // Makes room for `tokens` more; a block that is shared is copied before it is written. New
   // slots are zeroed. Errors: BlockTable::Append()'s; kResourceExhausted, too few slots:
   // swap out Victims(), then retry.
   absl::Status Append(SequenceId sequence, uint32_t tokens);
-  // The other changes of a sequence, as BlockTable has them.
+  // Change a sequence as the functions of BlockTable do.
   absl::StatusOr<SequenceId> Fork(SequenceId sequence);
   absl::Status Truncate(SequenceId sequence, uint64_t tokens);
   absl::Status Free(SequenceId sequence);
-  // Out of the pool, together. Errors: kNotFound; kResourceExhausted, the tenant's host memory has
-  // no room for them; kUnavailable, as GrantedSlots::SwapOut().
+  // Moves sequences out of the pool, all together. Errors: kNotFound; kResourceExhausted, the
+  // tenant's host memory has no room for them; kUnavailable, as GrantedSlots::SwapOut().
   absl::Status SwapOut(std::span<const SequenceId> sequences);
-  // Back, with all its blocks or none. Errors: kNotFound; kFailedPrecondition, it is not out,
-  // or another that is out is ahead of it: were that one passed over for want of slots, it
-  // could wait for ever; kResourceExhausted, too few slots: those ahead have to end first;
-  // kUnavailable, as SwappedSequence::SwapInto(); kDataLoss, for good: blocks of it are lost, so
-  // free it and compute it again.
+  // Moves a sequence back, with all its blocks or none. Errors: kNotFound; kFailedPrecondition, it
+  // is not out, or another that is out is ahead of it, which might wait for ever if others passed
+  // it; kResourceExhausted, too few slots: sequences ahead have to end first; kUnavailable, as
+  // SwappedSequence::SwapInto(); kDataLoss, blocks of it are lost for ever: free it and compute it
+  // again.
   absl::Status SwapIn(SequenceId sequence);
-  // The one that may come back; nullopt, none is out.
+  // Returns the sequence that may come back first; nullopt: none is out.
   std::optional<SequenceId> NextReturn() const;
-  // Whom to swap out for `slots` more for the beneficiary. Errors: PickVictims()'s.
+  // Returns the sequences to swap out so that the beneficiary gets `slots` more. Errors:
+  // PickVictims()'s.
   absl::StatusOr<std::vector<SequenceId>> Victims(SequenceId beneficiary, size_t slots) const;
 
-  // The pool's slot numbers by block, for attention. Errors: kNotFound;
+  // Returns the pool's slot number of each block, for attention. Errors: kNotFound;
   // kFailedPrecondition, the sequence is out of the pool.
   absl::StatusOr<std::vector<uint32_t>> slots(SequenceId sequence) const;
   absl::StatusOr<SequenceFacts> Facts(SequenceId sequence) const { return tables_.Facts(sequence); }
   const GrantedSlots& memory() const { return granted_; }
   size_t free_slots() const { return slots_.free_slots(); }
   uint64_t swapped_bytes() const;
-  uint64_t copied_blocks() const { return copied_blocks_; }  // Before a write.
+  // Returns how many shared blocks were copied before a write.
+  uint64_t copied_blocks() const { return copied_blocks_; }
   Fragmentation Measure() const { return tables_.Measure(); }
 
  private:
@@ -92,13 +94,13 @@ class PagedKv {
   };
 
   PagedKv(GrantedSlots slots, const Options& options);
-  // Copies are made, and end, inside a step of their own.
+  // A step around copies, which begin and end inside it.
   class Step;
-  // That nobody who is out is ahead of it. Errors: SwapIn()'s.
+  // Checks that no sequence that is out is ahead of it. Errors: SwapIn()'s.
   absl::Status CheckReturn(SequenceId sequence) const;
   // Has the agent bring the blocks into the slots that the copies name. Errors: SwapIn()'s.
   absl::Status BringIn(SequenceId sequence, std::span<const SwapCopy> copies);
-  // Tells the agent what of the slots holds no token, when enough may have changed.
+  // Tells the agent how many bytes of the slots hold no token, when enough may have changed.
   void TellUnused();
   uint64_t UnusedBytes() const;
   std::span<std::byte> slot(uint32_t index) const {
@@ -109,9 +111,9 @@ class PagedKv {
   GrantedSlots granted_;
   SlotTable slots_;  // Counts the granted slots from 0.
   BlockTable tables_;
-  std::map<SequenceId, std::vector<Swapped>> swapped_;  // Without what is lost.
+  std::map<SequenceId, std::vector<Swapped>> swapped_;  // Without blocks that are lost.
   uint64_t copied_blocks_ = 0;
-  const std::shared_ptr<const StepPage> page_;  // Null: nobody is to be told.
+  const std::shared_ptr<const StepPage> page_;  // Null: the agent does not ask.
   uint64_t told_unused_ = 0;
   size_t untold_changes_ = 0;
 };

@@ -1,5 +1,5 @@
 // PutAll stores a run of any length: it reserves, fills and commits as many blocks at a time as fit
-// the tenant's memory well, so that nothing is tried that cannot be.
+// the tenant's memory well.
 #ifndef KVTIER_CLIENT_PUT_ALL_H_
 #define KVTIER_CLIENT_PUT_ALL_H_
 
@@ -18,25 +18,25 @@
 namespace kvtier {
 
 struct PutAllOptions {
-  std::optional<EngineKey> parent{};  // Of keys[0]; absent: a root.
-  // How long it waits each time that there is no room, while what is held goes to a disk, and of
-  // each call.
+  std::optional<EngineKey> parent{};  // Key before keys[0]; absent: keys[0] is a root.
+  // Timeout of each call, and of each wait for room, while blocks go to a disk.
   absl::Duration timeout = absl::Seconds(2);
 };
 
-// Of the keys, by what became of their blocks.
+// Numbers of keys, by what became of their blocks.
 struct PutCounts {
   size_t stored = 0;   // Published by this call.
   size_t present = 0;  // Cached already, or being put by another worker.
   size_t missed = 0;   // No slot for them, or no agent: they are not cached.
 };
 
-// Stores the blocks of `keys`, a run of any length in prefix order, the leading ones first. Where
-// the bytes of block `i` are says `pieces_of(i)`, which is called for blocks that are to be copied;
-// its span is read before the next call of it. In a space with any_length a block is as long as its
-// pieces, and pieces_of(i) is called once more, before that, for each block. At most a quarter of
-// the tenant's slots are reserved at a time. Errors: kInvalidArgument, the pieces of a block do not
-// add up to a length that it may have, or as Client::Reserve(); what was stored stays.
+// Stores the blocks of `keys`, a run of any length in prefix order, the leading ones first.
+// `pieces_of(i)` returns where the bytes of block `i` are; it is called for blocks that are to be
+// copied, and its span is read before its next call. In a space with any_length a block is as long
+// as its pieces, and pieces_of(i) is called once more, before that, for each block. At most a
+// quarter of the tenant's slots are reserved at a time. Errors: kInvalidArgument, the pieces of a
+// block do not add up to a length that it may have, or as Client::Reserve(); blocks that were
+// stored stay.
 absl::StatusOr<PutCounts> PutAll(Client* client, SpaceHandle space, std::span<const EngineKey> keys,
                                  absl::FunctionRef<std::span<const ConstPiece>(size_t i)> pieces_of,
                                  const PutAllOptions& options = {});

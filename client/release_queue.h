@@ -1,6 +1,6 @@
-// ReleaseQueue gathers what workers give back, so that a destructor costs a push and
-// one RPC carries many. It sends nothing itself, and says when that is due: leases wait a moment
-// for a call that takes them along, and everything else is due at once.
+// ReleaseQueue gathers the ids of leases and reservations that a worker gives back, so that a
+// destructor costs a push and one RPC carries many. It sends nothing itself, and says when to send:
+// leases wait a moment for a call that takes them along, and all else is due at once.
 #ifndef KVTIER_CLIENT_RELEASE_QUEUE_H_
 #define KVTIER_CLIENT_RELEASE_QUEUE_H_
 
@@ -20,9 +20,9 @@ namespace kvtier {
 // an old id sent to it would end somebody's live lease.
 class ReleaseQueue {
  public:
-  // As many as a session can hold; beyond it leases run to their deadline.
+  // Most ids that wait, as many as a session can hold; further leases run to their deadline.
   static constexpr size_t kMaxQueued = size_t{1} << 17;
-  static constexpr size_t kMaxBatch = 8192;  // Ids of one RPC.
+  static constexpr size_t kMaxBatch = 8192;  // Most ids of a kind in one RPC.
   // How long leases wait for the next call: engines load and let go in turn, and one call for both
   // is half the work.
   static constexpr absl::Duration kLinger = absl::Milliseconds(1);
@@ -45,8 +45,8 @@ class ReleaseQueue {
   };
 
   struct Added {
-    size_t dropped = 0;   // Found no room.
-    bool sooner = false;  // Something is due before what NextLook() has said last.
+    size_t dropped = 0;   // Ids that found no room.
+    bool sooner = false;  // Something is due before the time that NextLook() last returned.
   };
   Added Add(Kind kind, std::span<const uint64_t> ids, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
   Added AddTicket(const TicketId& ticket, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
@@ -54,7 +54,7 @@ class ReleaseQueue {
   bool IsDue(absl::Time now) const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns when to look at the queue again; InfiniteFuture: not before Add() says so. Where calls
   // take leases along, the queue is often empty, but more leases come soon: a look once in each
-  // kLinger costs less than a word about each of them.
+  // kLinger costs less than a wake-up for each of them.
   absl::Time NextLook(absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
   // Takes the newest ids, kMaxBatch of each kind at most. What is left is due still.
   Batch Take() ABSL_LOCKS_EXCLUDED(mu_);

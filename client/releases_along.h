@@ -1,5 +1,5 @@
-// Leases that a worker lets go of travel with its next onboard or reserve, which has room for what
-// they held and costs no call of its own.
+// These functions let released leases travel with the worker's next onboard or reserve, which may
+// need the room that they held, and which saves a call of their own.
 #ifndef KVTIER_CLIENT_RELEASES_ALONG_H_
 #define KVTIER_CLIENT_RELEASES_ALONG_H_
 

@@ -8,8 +8,8 @@
 namespace kvtier {
 namespace {
 
-// What it is as long as it has no slot that we can write. One that a later agent may know is
-// no promise that the block is there.
+// Returns the state of a block for which there is no slot that we can write. A state that only a
+// later agent knows does not promise that the block is there.
 ReservedBlocks::State WithoutSlot(v1::ReservedBlock::State state) {
   switch (state) {
     case v1::ReservedBlock::PRESENT:
@@ -54,7 +54,7 @@ bool ReserveCall::FillLengths() {
 ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome) {
   ReturnReleases(link.get(), connection_.get(), messages.request, outcome);
   ReservedBlocks reserved;
-  int place = 0;  // Of the sequence in the request.
+  int place = 0;  // Place of the sequence in the request.
   for (const AskedSequence& sequence : asked_) {
     const v1::Sequence* wire = nullptr;
     if (!sequence.left_out && place < messages.request.sequences_size()) {

@@ -23,7 +23,7 @@ class ReserveCall {
   using Result = ReservedBlocks;
   static constexpr char kName[] = "reserve";
 
-  // `commit_timeout` is for what the result's Commit() will do.
+  // `commit_timeout` is the timeout of the result's Commit().
   ReserveCall(std::span<const KeySequence> sequences, const ReserveOptions& options,
               absl::Duration timeout, absl::Duration commit_timeout)
       : sequences_(sequences),
@@ -57,10 +57,10 @@ class ReserveCall {
   const absl::Duration commit_timeout_;
   std::shared_ptr<Connection> connection_;
   BlockMemory memory_;
-  // When it is answered, of each key that the agent was asked about.
+  // A key that the agent was asked about.
   struct AskedKey {
-    size_t place;     // In the result.
-    uint64_t length;  // Of its block.
+    size_t place;     // Place in the result.
+    uint64_t length;  // Length of its block.
   };
   std::vector<AskedKey> keys_;
 };
@@ -78,12 +78,12 @@ class CommitCall {
       const absl::Duration disk_timeout =
           std::clamp(*options.timeout, absl::ZeroDuration(), Client::kMaxTimeout);
       disk_timeout_ms_ = AgentTimeoutMs(disk_timeout);
-      // Publishing is not what a caller without time for the disk gives up.
+      // A caller without time for the disk still wants the blocks published.
       if (disk_timeout > absl::ZeroDuration()) messages.timeout = disk_timeout;
     }
   }
 
-  // False: the session that made the reservations is over.
+  // Writes the request. Returns false if the session that made the reservations is over.
   bool Fill(const std::shared_ptr<Connection>& connection);
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->Commit(&messages.context, messages.request, &messages.response);
@@ -93,17 +93,17 @@ class CommitCall {
   }
   size_t Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome);
   ReservedBlocks TakeBlocks() { return std::move(blocks_); }
-  // The link that the blocks came through.
+  // Returns the link that the blocks came through.
   static std::shared_ptr<AgentLink> LinkOf(const ReservedBlocks& blocks) { return blocks.link_; }
 
   Messages<v1::CommitRequest, v1::CommitResponse> messages;
 
  private:
   ReservedBlocks blocks_;
-  uint64_t bytes_ = 0;  // Of the blocks that were written.
+  uint64_t bytes_ = 0;  // Bytes of the blocks that were written.
   const uint64_t step_;
   const bool durable_;
-  uint32_t disk_timeout_ms_ = 0;  // Of a durable one: how long the agent waits for the disk.
+  uint32_t disk_timeout_ms_ = 0;  // How long the agent waits for the disk, if durable_.
 };
 
 }  // namespace kvtier

@@ -1,10 +1,10 @@
-// ReservedBlocks is room for new blocks: one entry for each key of a Reserve, some of
-// them slots to write. Fill a slot by CopyIn(), or take it by slot() or offset() and write it, then
-// Commit() once: the slots that were taken are published, and all others are given back. A caller
-// that took one and cannot fill it gives it back by GiveBack().
+// ReservedBlocks holds one entry for each key of a Reserve; some entries have a slot to write. Fill
+// a slot by CopyIn(), or take it by slot() or offset() and write it, then Commit() once: the slots
+// that were taken are published, and all others are given back. A caller that took a slot and
+// cannot fill it gives it back by GiveBack().
 //
-// After Commit() or Release() the slots are no longer ours: nothing may be written to
-// them, though the memory stays mapped while keep_mapped() lives.
+// After Commit() or Release() the slots are no longer ours: nothing may be written to them, though
+// the memory stays mapped while the result of keep_mapped() lives.
 #ifndef KVTIER_CLIENT_RESERVED_BLOCKS_H_
 #define KVTIER_CLIENT_RESERVED_BLOCKS_H_
 
@@ -26,12 +26,12 @@ class AgentLink;
 class Connection;
 
 struct CommitOptions {
-  // The bytes are complete when this step of ours has ended (Client::BeginStep()): the
-  // agent waits for its end. 0: they are complete now.
+  // Step of this worker (Client::BeginStep()) at whose end the bytes are complete: the agent waits
+  // for it. 0: they are complete now.
   uint64_t step = 0;
-  // Wait until it is known of each block whether it is on disk, and return how many are.
+  // True: the commit waits until each block is on disk or will not be, and returns how many are.
   bool durable = false;
-  // Of a durable one: how long it waits for the disk. 0: it publishes and does not wait. Absent:
+  // How long a durable commit waits for the disk. 0: it publishes and does not wait. Absent:
   // default_timeout. Client::SubmitCommit() refuses a negative one; Commit() takes it as 0.
   std::optional<absl::Duration> timeout{};
 };
@@ -43,11 +43,11 @@ class ReservedBlocks {
   enum class State : uint8_t {
     kReserved = 0,  // Write the slot, then commit.
     kPresent = 1,   // Cached already: nothing to do.
-    kNoRoom = 2,    // Nothing could be evicted for it; or nobody answered().
-    // A worker is putting it. Nobody stores it if that one gives up: who wants to be sure
-    // reserves it again a little later.
+    kNoRoom = 2,    // Nothing could be evicted for it; or the agent did not answer.
+    // A worker is putting it. If that worker gives up, nobody stores the block: a caller that wants
+    // to be sure reserves it again a little later.
     kPending = 3,
-    kNoStore = 4,  // Its request is not to be kept (KeySequence::no_store).
+    kNoStore = 4,  // Its request is not to be stored (KeySequence::no_store).
   };
 
   ReservedBlocks() = default;
@@ -56,14 +56,15 @@ class ReservedBlocks {
   ~ReservedBlocks() { Release(); }
 
   size_t size() const { return blocks_.size(); }  // The number of keys asked for.
-  // The agent said what is so of each key that it was asked about. False: there is none, or it did
-  // not in time.
+  // Returns whether the agent answered in time; otherwise nothing is known of the keys.
   bool answered() const { return answered_; }
   State state(size_t i) const;  // REQUIRES: i < size().
-  // The slot of block `i`, of the block's length; empty unless kReserved and not committed, or
-  // where only a device of the worker's reaches it (ClientOptions::gpu_by_device). Takes it.
+  // Takes the slot of block `i` and returns its bytes, as many as the block's length; empty unless
+  // kReserved and not committed, or if only a device of the worker reaches it
+  // (ClientOptions::gpu_by_device).
   std::span<std::byte> slot(size_t i) const;
-  // Of a slot: from the start of the pool or arena. Takes it. REQUIRES: i < size().
+  // Takes the slot of block `i` and returns its offset from the start of the pool or arena.
+  // REQUIRES: i < size().
   uint64_t offset(size_t i) const;
   // Takes the slot of block `i` and fills it with the pieces, one after the other, in one pass
   // that also takes the block's sum, which Commit() sends: the agent need not read the bytes.
@@ -72,17 +73,17 @@ class ReservedBlocks {
   // fill different slots at the same time. Errors: kInvalidArgument, the block has no slot, or the
   // pieces' sizes do not add up to the block's length; nothing was taken. REQUIRES: i < size().
   absl::Status CopyIn(size_t i, std::span<const ConstPiece> pieces);
-  // Says that the slot of block `i`, which was taken and filled, has this sum, as a device that
-  // copied the bytes took it: Commit() sends it, as CopyIn()'s. REQUIRES: i < size(), and the block
-  // has a slot with bytes here.
+  // Notes the sum of the slot of block `i`, which was taken and filled by a device that also took
+  // the sum: Commit() sends it, as it sends CopyIn()'s. REQUIRES: i < size(), and the block has a
+  // slot with bytes here.
   void NoteSum(size_t i, const PayloadSum& sum);
   size_t reserved() const { return reservation_ids_.size(); }  // Slots in our hands.
 
-  // Publishes the slots that were taken and gives all up. Returns how many blocks were
-  // published: 0 when the session ended since Reserve, fewer than were taken when some
-  // reservation had. Waits for the agent, Client's default_timeout at most. A
-  // durable one returns how many of them are on disk, within its timeout: not those that the
-  // write policy refused, or that a disk lost. All that were published stay so.
+  // Publishes the slots that were taken and gives the others back. Returns how many blocks were
+  // published: 0 if the session ended since Reserve, fewer than were taken if some reservations
+  // ended. Waits for the agent, Client's default_timeout at most. A durable commit returns how many
+  // blocks are on disk within its timeout, without those that the write policy refused or that a
+  // disk lost; these stay published.
   size_t Commit(const CommitOptions& options = {});
   // Gives back the slot of block `i` alone, which becomes kNoRoom, so that Commit() leaves
   // it out: for a block that BlockCodec could not encode. No slot: does nothing. Never
@@ -95,16 +96,16 @@ class ReservedBlocks {
  private:
   friend class ReserveCall;
   friend class CommitCall;
-  // How a slot was asked for, to be written.
+  // How a slot was taken to be written.
   enum class Taken : uint8_t { kNo, kByWorker, kSummed };
   struct Block {
     State state = State::kNoRoom;
     std::span<std::byte> slot{};
-    uint64_t length = 0;  // Of the payload, also where it has no bytes here.
+    uint64_t length = 0;  // Length of the payload, also if it has no bytes here.
     uint64_t offset = 0;
     std::optional<uint64_t> reservation_id{};  // Absent: there is no slot.
     mutable Taken taken = Taken::kNo;
-    PayloadSum copied{};  // Of a slot that is taken kSummed.
+    PayloadSum copied{};  // Sum of a slot that is taken kSummed.
 
     // Returns the sum of a slot that the worker knows; absent: it wrote the slot by itself.
     std::optional<PayloadSum> sum() const {
@@ -113,7 +114,7 @@ class ReservedBlocks {
     }
   };
   static void Take(const Block& block, Taken how);
-  // No slot is ours any more.
+  // Forgets all slots, which are no longer ours.
   static void Forget(std::vector<Block>* blocks);
   void ForgetSlots();
 

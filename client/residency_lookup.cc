@@ -9,7 +9,7 @@ namespace {
 // Keys that are named before the first of them is looked at: enough fetches under way to hide
 // what each takes, and names that stay in the processor's nearest cache.
 constexpr size_t kKeysAtOnce = 64;
-// Of a run, where the first key may be the first that is absent.
+// Keys of a run that are looked up first, since already the first may be absent.
 constexpr size_t kFirstKeysAtOnce = 4;
 
 // REQUIRES: kKeysAtOnce keys at most.

@@ -1,5 +1,5 @@
-// What the node's table says of engine keys: names them, and looks. No call, no wait, no
-// allocation.
+// These functions name engine keys and look them up in the node's residency table, without a call,
+// a wait or an allocation.
 #ifndef KVTIER_CLIENT_RESIDENCY_LOOKUP_H_
 #define KVTIER_CLIENT_RESIDENCY_LOOKUP_H_
 
@@ -12,16 +12,16 @@
 
 namespace kvtier {
 
-// Writes what the table says of each key. False: the table is retired; nothing is known, and
-// `residences` says kPerhaps of all. REQUIRES: `residences` has a place for each key.
+// Writes the table's answer for each key. Returns false if the table is retired: nothing is known,
+// and all `residences` are kPerhaps. REQUIRES: `residences` has a place for each key.
 bool LookUpAll(const ResidencyView& view, const BlockNamer& namer, std::span<const EngineKey> keys,
                std::span<Residence> residences);
 
 struct ResidentKeys {
   size_t count = 0;      // Leading keys that are not kAbsent.
-  bool retired = false;  // The table is; `count` is the number of keys then.
+  bool retired = false;  // The table is retired; `count` is then the number of keys.
 };
-// Counts leading keys, and looks at few behind the last of them.
+// Counts leading keys; it looks at only a few keys after the last of them.
 ResidentKeys LookUpRun(const ResidencyView& view, const BlockNamer& namer,
                        std::span<const EngineKey> keys);
 

@@ -1,6 +1,6 @@
 // ResidencyView reads the residency table of one isolation domain while the agent writes it
 // (proto/residency_words.h). A look costs one or two cache lines, waits for nothing and never
-// repeats itself, whatever became of the agent.
+// retries, whatever happened to the agent.
 #ifndef KVTIER_CLIENT_RESIDENCY_VIEW_H_
 #define KVTIER_CLIENT_RESIDENCY_VIEW_H_
 
@@ -17,8 +17,8 @@
 
 namespace kvtier {
 
-// Thread-safe. What it says of a block that the agent neither gained nor lost during the look is
-// so: such a block is never kAbsent while it is there. Of a retired table nothing is known; see
+// Thread-safe. The answer is true for a block that the agent neither gained nor lost during the
+// look: such a block is never kAbsent while it is there. A retired table says nothing; see
 // retired().
 class ResidencyView {
  public:
@@ -26,11 +26,11 @@ class ResidencyView {
   static absl::StatusOr<std::shared_ptr<const ResidencyView>> Open(
       std::shared_ptr<const Mapping> mapping);
 
-  // Begins to fetch what Look() will read.
+  // Begins to fetch the cache lines that Look() will read.
   void Prefetch(const BlockKey& key) const;
   Residence Look(const BlockKey& key) const;
-  // Another table has taken this one's place. Asked after the looks: if it is false, all of them
-  // were answered by a table that was kept up to date.
+  // Returns whether another table has replaced this one. Call it after the looks: if it is false,
+  // the table was up to date during all of them.
   bool retired() const;
 
  private:

@@ -25,7 +25,7 @@ struct Conversation {
   size_t* unanswered;  // Requests of before whose replies are still to come.
 };
 
-// What the agent hands out, when it does.
+// A descriptor that the agent handed out, and its description.
 struct Handed {
   FileDescriptor fd;
   wire::DescriptorReply about;
@@ -55,7 +55,7 @@ absl::StatusOr<wire::DescriptorReply> CheckReply(const wire::DescriptorRequest& 
 absl::StatusOr<std::optional<Handed>> Request(const Conversation& with,
                                               const wire::DescriptorRequest& request,
                                               absl::Time deadline) {
-  // What came too late for who asked is of no use to us.
+  // Replies that came too late for an earlier request are of no use to us.
   for (; *with.unanswered > 0; --*with.unanswered) {
     KVT_RETURN_IF_ERROR(ReceivePacket<wire::DescriptorReply>(with.socket, deadline).status());
   }

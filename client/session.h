@@ -1,7 +1,6 @@
-// Session is this worker's connection as the agent sees it: the handshake on the
-// descriptor socket, the token that its calls carry, and the shared memory it was
-// handed. It ends when either side hangs up; whatever was leased or reserved under it
-// ends with it. It speaks no gRPC.
+// Session is this worker's connection as the agent sees it: the handshake on the descriptor socket,
+// the token that its calls carry, and the shared memory that the agent handed to it. It ends when
+// either side hangs up, and its leases and reservations end with it. It speaks no gRPC.
 #ifndef KVTIER_CLIENT_SESSION_H_
 #define KVTIER_CLIENT_SESSION_H_
 
@@ -27,7 +26,7 @@
 
 namespace kvtier {
 
-// Who connects, and where.
+// Identity of the worker, and the agent that it connects to.
 struct SessionOptions {
   std::string socket_dir;  // The agent's --socket_dir.
   std::string tenant;
@@ -62,43 +61,44 @@ class Session {
   bool may_write() const { return may_write_; }
   // Returns ", to read share group prompts", for the log; empty: it works in none.
   std::string GroupText() const;
-  // Leased blocks are read here. Never null.
+  // Returns the memory in which leased blocks are read. Never null.
   const std::shared_ptr<const Mapping>& arena_read() const { return arena_read_; }
-  // Reserved slots are written here: the arena, or a staging region of the session's own, from
-  // which the agent copies at commit. Null: the agent hands out none. Whoever holds it keeps what
-  // the session had reserved in the arena from other use after the session's end.
+  // Returns the memory in which reserved slots are written: the arena, or a staging region of the
+  // session's own, from which the agent copies at commit. Null: the agent hands out none. While it
+  // is held, slots that the session had reserved in the arena are not reused, even after the
+  // session's end.
   const std::shared_ptr<const Mapping>& write_memory() const { return write_memory_; }
-  // write_memory() is the session's own region.
+  // Returns whether write_memory() is the session's own region.
   bool is_staged() const { return staged_; }
-  // Parts of the arena's memory come and go.
+  // Returns whether parts of the arena's memory come and go.
   bool arena_moves() const { return arena_moves_; }
-  // Null: the node has no pool for this tenant, or this is a forked child. As it was when it was
-  // last looked at.
+  // Returns the pool as it was at the last look; null: the node has no pool for this tenant, or
+  // this is a forked child.
   std::shared_ptr<const GpuMemory> gpu() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The pool may grow and shrink, and the agent tells of it.
+  // Returns whether the pool may grow and shrink, and the agent says so.
   bool pool_changes() const ABSL_LOCKS_EXCLUDED(mu_);
   // Looks whether the pool has changed, and maps it as it is now.
   // Errors: kUnavailable, the agent hung up, hands out no pool any more, or a handle cannot be
-  // mapped; kDeadlineExceeded; kFailedPrecondition, it breaks the protocol. What was mapped
-  // stays usable for what was granted before.
+  // mapped; kDeadlineExceeded; kFailedPrecondition, it breaks the protocol. The old mapping stays
+  // usable for slots that were granted before.
   absl::Status LookAtPool(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
-  // The pool is mapped as of `version` or later, which an answer named: its slots may be
-  // used. Looks if it is not. Errors: LookAtPool()'s; kUnavailable also, the agent tells of
-  // an older one only.
+  // Makes sure that the pool is mapped at `version`, which an answer named, or later, so that the
+  // answer's slots may be used. Errors: LookAtPool()'s; kUnavailable also, the agent has an older
+  // version only.
   absl::Status FollowPool(uint64_t version, absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // What is on the node, as the agent keeps it up to date; a retired table until it is renewed.
-  // Null: the agent hands out none, or this is a forked child.
+  // Returns the table of the node's blocks, which the agent keeps up to date; once it is retired it
+  // stays so until RenewResidency(). Null: the agent hands out none, or this is a forked child.
   std::shared_ptr<const ResidencyView> residency() const ABSL_LOCKS_EXCLUDED(mu_);
   // Maps the table that the agent has now. Errors: kUnavailable, the agent hung up, hands out none
   // any more, or it cannot be mapped; kDeadlineExceeded; kFailedPrecondition, it breaks the
   // protocol.
   absl::Status RenewResidency(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // True once the agent is gone or End() was called: what it granted is void. So it is in a
-  // forked child.
+  // Returns whether the agent is gone or End() was called, so that its grants are void. Always true
+  // in a forked child.
   bool HasEnded() const { return InForkedChild() || socket_.HungUp(); }
-  // Hangs up; the mappings stay as long as someone holds them.
+  // Hangs up; the mappings stay while an object holds them.
   void End() const { socket_.HangUp(); }
   int fd() const { return socket_.fd(); }  // To poll for POLLRDHUP.
 
@@ -112,18 +112,18 @@ class Session {
   absl::Status MapWriteMemory(absl::Time deadline);
   absl::Status MapGpu(absl::Time deadline);
   void MapHandles(const GpuMemory& pool);
-  // Takes the turn to look. False: another thread had it until `deadline`.
+  // Takes the turn to look. Returns false if another thread had it until `deadline`.
   bool BeginLook(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
   // Ends the turn.
   void EndLook() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The pool after a look.
+  // Looks, and returns the pool as it is now.
   absl::StatusOr<std::shared_ptr<const GpuMemory>> Look(const GpuMemory& known,
                                                         absl::Time deadline) const;
 
   const std::string group_;
   const bool gpu_by_device_;
   const DeviceUuid gpu_device_;
-  mutable PacketSocket socket_;    // Spoken to by Open(), then by who has the turn to look.
+  mutable PacketSocket socket_;    // Used by Open(), then by the thread with the turn to look.
   mutable size_t unanswered_ = 0;  // Requests whose replies came too late; as socket_.
   std::string token_;
   std::optional<TenantKey> group_key_;
@@ -132,7 +132,7 @@ class Session {
   std::shared_ptr<const Mapping> write_memory_;
   bool staged_ = false;
   bool arena_moves_ = false;
-  std::shared_ptr<Mapping> pool_mapping_;  // Its handles are changed by who has the turn.
+  std::shared_ptr<Mapping> pool_mapping_;  // The thread with the turn changes its handles.
   mutable absl::Mutex mu_;
   mutable bool looking_ ABSL_GUARDED_BY(mu_) = false;
   mutable std::shared_ptr<const GpuMemory> gpu_ ABSL_GUARDED_BY(mu_);

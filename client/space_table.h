@@ -1,5 +1,5 @@
-// SpaceTable remembers the spaces a worker named, so that every new session can be
-// told of them again, and names their blocks as the agent does.
+// SpaceTable remembers the spaces that a worker registered, so that they can be registered again in
+// every new session, and names their blocks as the agent does.
 #ifndef KVTIER_CLIENT_SPACE_TABLE_H_
 #define KVTIER_CLIENT_SPACE_TABLE_H_
 
@@ -29,19 +29,19 @@ class SpaceTable {
   // Names blocks with the key of another tenant from now on: that of a share group.
   void NameFor(const TenantKey& tenant) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // The number of `spec`, new or as before. Errors: kInvalidArgument, naming field
-  // and value; kResourceExhausted at kMaxSpaces.
+  // Returns the number of `spec`, a new one or the one it has. Errors: kInvalidArgument, naming
+  // field and value; kResourceExhausted at kMaxSpaces.
   absl::StatusOr<size_t> Add(const SpaceSpec& spec) ABSL_LOCKS_EXCLUDED(mu_);
-  // False: there is no such space, or no more.
+  // Removes a space. Returns false if there is no such space, or not any more.
   bool Remove(size_t number) ABSL_LOCKS_EXCLUDED(mu_);
   bool Has(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the spaces by their numbers.
   std::map<size_t, SpaceSpec> All() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Null: there is no such space any more.
+  // Returns the namer of the space's blocks; null: there is no such space any more.
   std::shared_ptr<const BlockNamer> NamerOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
-  // 0: there is no such space any more.
+  // Returns tokens_per_block; 0: there is no such space any more.
   uint64_t TokensPerBlockOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
-  // nullopt: the same.
+  // Return nullopt if there is no such space any more.
   std::optional<SpaceSpec> SpecOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
   std::optional<BlockLengths> LengthsOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
 

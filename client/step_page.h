@@ -1,4 +1,4 @@
-// StepPage is this session's page of words in which a worker tells the agent which of
+// StepPage is the session's signal page: shared memory in which a worker tells the agent which of
 // its steps began and which have ended. Steps are numbered from 1 and only go up.
 #ifndef KVTIER_CLIENT_STEP_PAGE_H_
 #define KVTIER_CLIENT_STEP_PAGE_H_
@@ -21,12 +21,12 @@ class StepPage {
   // `fd` may be closed afterwards. Errors: Mapping::Map()'s.
   static absl::StatusOr<std::shared_ptr<const StepPage>> Map(int fd);
 
-  // Before anything of the step touches a slot.
+  // Tells the agent that the step begins; called before the step touches a slot.
   void Begin(uint64_t step) const { Store(begun_, step); }
-  // Everything of the step, and of those before it, has ended.
+  // Tells the agent that the step, and all before it, have ended.
   void Retire(uint64_t step) const { Store(retired_, step); }
-  // Of the session's granted slots, so many bytes more or less hold no token. What several
-  // say adds up.
+  // Changes by `bytes` how many bytes of the session's granted slots hold no token. The changes of
+  // several callers add up.
   void AddUnusedBytes(int64_t bytes) const {
     WordAt(wire::kUnusedBytesWord)
         ->fetch_add(static_cast<uint64_t>(bytes), std::memory_order_relaxed);
@@ -36,7 +36,7 @@ class StepPage {
   using Word = std::atomic<uint64_t>;
   static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
   explicit StepPage(std::shared_ptr<const Mapping> memory);
-  // Pairs with the agent's acquire: who sees the step sees what was written before.
+  // The release pairs with the agent's acquire: when it sees the step, it sees all earlier writes.
   static void Store(Word* word, uint64_t step) { word->store(step, std::memory_order_release); }
   Word* WordAt(size_t index) const;
 

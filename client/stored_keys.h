@@ -10,7 +10,7 @@
 
 namespace kvtier {
 
-// The fate of the blocks that were reserved.
+// Whether the blocks that were reserved were published.
 enum class ReservedFate : uint8_t { kNotPublished, kPublished };
 
 // Returns which blocks are in host memory: those that were there before, and the reserved ones as

@@ -10,8 +10,8 @@
 
 namespace kvtier {
 
-// `CallType` is as call.h says, but that its Start() prepares an RPC with a stream of answers, of
-// which TakePart() takes each from messages.response, and returns true for the last.
+// StreamFlight carries one call. Its `CallType` is as call.h says, but Start() prepares an RPC with
+// a stream of answers; TakePart() takes each from messages.response, and returns true for the last.
 template <typename CallType>
 class StreamFlight final : public CallFlight<CallType> {
  public:
@@ -31,7 +31,7 @@ class StreamFlight final : public CallFlight<CallType> {
       case Awaited::kStart:
         break;
     }
-    // Behind the last message nothing is read that could only fail.
+    // After the last message nothing more is read, since a read could only fail.
     awaited_ = ok && !is_whole_ ? Awaited::kMessage : Awaited::kEnd;
     if (awaited_ == Awaited::kMessage) {
       reader_->Read(&this->call().messages.response, this->tag());
@@ -45,7 +45,7 @@ class StreamFlight final : public CallFlight<CallType> {
   enum class Awaited { kStart, kMessage, kEnd };
 
   absl::Status Outcome() const override {
-    // Once all is said, nothing that befalls the call takes it back.
+    // After the last message the call has succeeded, however the stream then ends.
     if (is_whole_) return absl::OkStatus();
     if (!status_.ok()) return convert::FromGrpc(status_);
     return absl::DataLossError("the answer has no end");

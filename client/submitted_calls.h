@@ -1,12 +1,13 @@
-// SubmittedCalls runs the asynchronous calls of one client: how many may be under way,
-// the threads that send and end them, and how to end them all.
+// SubmittedCalls runs the asynchronous calls of one client. It bounds how many are under way, has
+// the threads that send and end them, and can end them all.
 //
-// Sending through gRPC takes 40 us, which an engine's step does not have: who submits only wakes
-// the thread that sends. The thread that ends calls does not send, because it runs callbacks.
+// Sending through gRPC takes 40 us, which an engine's step does not have, so a thread that submits
+// only wakes the thread that sends. The thread that ends calls does not send, because it runs
+// callbacks.
 //
-// It has a completion queue of its own. gRPC's callback threads go when the last
-// channel that used them does; dropped by a callback, as the end of a call may do, that
-// channel would make the thread join itself, and gRPC 1.51 aborts the process.
+// It has a completion queue of its own. gRPC's callback threads end with the last channel that used
+// them. If a callback dropped that channel, as the end of a call may do, the thread would join
+// itself, and gRPC 1.51 would abort the process.
 #ifndef KVTIER_CLIENT_SUBMITTED_CALLS_H_
 #define KVTIER_CLIENT_SUBMITTED_CALLS_H_
 
@@ -26,16 +27,16 @@ namespace kvtier {
 // Thread-safe.
 class SubmittedCalls {
  public:
-  // One call and all that it needs until it has ended.
+  // A Flight is one call with all objects that it needs until it has ended.
   class Flight {
    public:
     virtual ~Flight() = default;
     // Sends the request, in the sending thread: the queue answers `this`, once at a time, and may
     // have destroyed it before this returns.
     virtual void Start(grpc::CompletionQueue* queue) = 0;
-    // Takes what the queue has answered, in the queue's thread. True: it was the last, the end of
-    // the call or the error. False: something else was begun that the queue answers. `ok` is what
-    // the queue said.
+    // Takes an answer of the queue, in the queue's thread. Returns true if it was the last: the end
+    // of the call, or an error. Returns false if the flight has begun another operation that the
+    // queue will answer. `ok` is the queue's.
     virtual bool Advance(bool ok) = 0;
     // Called once, from the queue's thread, when Advance() has returned true.
     virtual void Land() = 0;
@@ -47,29 +48,29 @@ class SubmittedCalls {
   // REQUIRES: nothing is under way.
   ~SubmittedCalls();
 
-  // Books a place for one call. False: `limit` have one.
+  // Books a place for one call. Returns false if `limit` calls have one.
   bool Book() ABSL_LOCKS_EXCLUDED(mu_);
-  // The booked call ends without being sent.
+  // Frees the place of a booked call that is not sent.
   void Unbook() ABSL_LOCKS_EXCLUDED(mu_);
   // Hands the booked call to the thread that sends it. Never waits for gRPC.
   void Launch(std::unique_ptr<Flight> flight) ABSL_LOCKS_EXCLUDED(mu_);
-  // Cancels all and returns when they have landed and are destroyed. REQUIRES: no
-  // Book() any more, nor is this the queue's thread.
+  // Cancels all calls and returns when they have landed and are destroyed. REQUIRES: Book() is not
+  // called any more, and this is not the queue's thread.
   void CancelAndWait() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // Run in the threads that send and end calls.
+  // Bodies of the threads that send and end calls.
   void SendAll(grpc::CompletionQueue* queue);
   void EndAll(grpc::CompletionQueue* queue);
 
   const size_t limit_;
   absl::Mutex mu_;
   size_t booked_ ABSL_GUARDED_BY(mu_) = 0;
-  bool landing_ ABSL_GUARDED_BY(mu_) = false;  // A call has its place no more, and lands.
+  bool landing_ ABSL_GUARDED_BY(mu_) = false;  // A call that has freed its place is landing.
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   absl::flat_hash_set<Flight*> flying_ ABSL_GUARDED_BY(mu_);  // Launched and not landed.
-  std::deque<Flight*> unsent_ ABSL_GUARDED_BY(mu_);           // Of them, in the order of Launch().
-  // All since the first call: a client that submits none uses no gRPC here.
+  std::deque<Flight*> unsent_ ABSL_GUARDED_BY(mu_);           // Those not sent, by Launch().
+  // These three exist from the first call on: a client that submits none uses no gRPC here.
   std::optional<grpc::CompletionQueue> queue_ ABSL_GUARDED_BY(mu_);
   std::thread sender_ ABSL_GUARDED_BY(mu_);
   std::thread ender_ ABSL_GUARDED_BY(mu_);

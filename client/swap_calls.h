@@ -1,4 +1,4 @@
-// SwapOutCall and SwapInCall: blocks between granted slots of the GPU pool and the agent's host
+// SwapOutCall and SwapInCall move blocks between granted slots of the GPU pool and the agent's host
 // memory.
 #ifndef KVTIER_CLIENT_SWAP_CALLS_H_
 #define KVTIER_CLIENT_SWAP_CALLS_H_
@@ -47,7 +47,7 @@ class SwapInCall {
   using Result = absl::StatusOr<GrantedSlots>;
   static constexpr char kName[] = "swap_in";
 
-  // Brings the blocks back into the slots `own`, none: into others, which it returns. REQUIRES:
+  // Brings the blocks back into the slots `own`; empty: into new slots, which it returns. REQUIRES:
   // `sequence` outlives the call.
   SwapInCall(const SwappedSequence& sequence, std::span<const uint32_t> own,
              absl::Duration timeout);

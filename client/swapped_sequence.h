@@ -26,10 +26,10 @@ inline constexpr absl::Duration kMaxSwapInTimeout = absl::Seconds(60);
 
 struct SwapOutOptions {
   int32_t priority = 0;  // The higher, the earlier it comes back where several wait.
-  // Number of Client::BeginStep() of the step that writes or reads the slots last; 0: none does any
-  // more.
+  // Number, from Client::BeginStep(), of the last step that writes or reads the slots; 0: no step
+  // uses them any more.
   uint64_t step = 0;
-  bool keep_slots = false;  // They stay granted, for other sequences of the caller's.
+  bool keep_slots = false;  // The slots stay granted, for other sequences of the caller.
 };
 
 // Move-only; the destructor drops the blocks and never blocks. Thread-compatible.
@@ -42,14 +42,16 @@ class SwappedSequence {
   explicit operator bool() const { return link_ != nullptr; }
 
   size_t blocks() const { return blocks_; }
-  // Brings the blocks back in slots of their own, which wait up to `timeout` for their turn: the
-  // higher priority first, then who swapped out first. Then this is none. The slots' numbers() are
-  // in the order of the blocks. Errors: kInvalidArgument, the timeout; kResourceExhausted, its turn
-  // did not come, and it is out still; kDataLoss, the agent has it no more; kUnavailable, the
-  // copy failed, and it is out still, or there is no answer, which ends the session.
+  // Brings the blocks back in new slots and returns these; numbers() is in the order of the blocks.
+  // Waits up to `timeout` for the sequence's turn: a higher priority first, then the one that was
+  // swapped out earlier. Afterwards this is empty. Errors: kInvalidArgument, the timeout;
+  // kResourceExhausted, its turn did not come, and it is still out; kDataLoss, the agent does not
+  // have it any more; kUnavailable, the copy failed, and it is still out, or there is no answer,
+  // which ends the session.
   absl::StatusOr<GrantedSlots> SwapIn(absl::Duration timeout);
-  // Does the same into slots of the caller's own that nobody uses, one for each block: nothing
-  // waits. Errors also: kInvalidArgument, not so many, or not granted by the same session.
+  // Does the same into slots that the caller has and does not use, one for each block, so that it
+  // waits for no turn. Errors also: kInvalidArgument, another number of slots, or slots that the
+  // same session did not grant.
   absl::Status SwapInto(const GrantedSlots& slots, std::span<const uint32_t> numbers);
   // Drops the blocks. Idempotent, never blocks.
   void Release();
@@ -58,10 +60,10 @@ class SwappedSequence {
   friend class SwapOutCall;
   friend class SwapInCall;
   std::shared_ptr<AgentLink> link_;
-  std::shared_ptr<Connection> connection_;  // It ends with it.
+  std::shared_ptr<Connection> connection_;  // The sequence ends with it.
   uint64_t id_ = 0;                         // The agent's name for it.
   size_t blocks_ = 0;
-  size_t space_ = 0;  // Of their blocks.
+  size_t space_ = 0;  // Number of the blocks' space.
   uint64_t block_bytes_ = 0;
 };
 

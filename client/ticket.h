@@ -1,6 +1,6 @@
 // PinTicket holds blocks for other processes of the tenant: a scheduler brings a prefix to host
 // memory and takes a ticket, and each worker redeems it by its 16 bytes for leases of its own. It
-// is no lease: who only has a ticket reads nothing. docs/design/tickets.md.
+// is no lease: a ticket must be redeemed before blocks are read. See docs/design/tickets.md.
 #ifndef KVTIER_CLIENT_TICKET_H_
 #define KVTIER_CLIENT_TICKET_H_
 
@@ -15,11 +15,11 @@
 
 namespace kvtier {
 
-// 128 random bits, to be handed to the workers in whatever way.
+// 128 random bits. The scheduler hands them to the workers by any means.
 using TicketId = std::array<uint8_t, 16>;
 
 struct TicketOptions {
-  // Of the wait for the blocks; no longer than recomputing would take. Absent: default_timeout.
+  // How long to wait for the blocks; no longer than recomputing takes. Absent: default_timeout.
   std::optional<absl::Duration> timeout{};
   bool local_only = false;   // Never ask another node.
   uint32_t redemptions = 1;  // Ranks that redeem it, 1 to 64: each once.
@@ -29,7 +29,7 @@ struct TicketOptions {
 
 struct PinTicket {
   struct Sequence {
-    std::vector<size_t> key_indices;  // Of the keys whose blocks are held; of a run 0, 1, ...
+    std::vector<size_t> key_indices;  // Places of the keys whose blocks are held; a run: 0, 1, ...
     // Why the first block that is missing did not come.
     MissReason missed = MissReason::kUnreachable;
   };

@@ -97,7 +97,7 @@ absl::StatusOr<std::vector<EngineKey>> KeysOf(std::span<const TokenHash> hashes,
   std::vector<EngineKey> keys;
   keys.reserve(blocks);
   Sha256 sha;
-  std::string hashed;  // Of the block under way.
+  std::string hashed;  // Bytes to hash for the current block.
   for (size_t block = 0; block < blocks; ++block) {
     const TokenHash& hash = hashes.size() == 1 ? hashes.front() : hashes[block];
     const uint64_t max_token = MaxTokenOf(hash.form());

@@ -85,7 +85,7 @@ class TokenHash {
   Form form() const { return form_; }
   // The parent of the first block.
   const Sha256Digest& root() const { return root_; }
-  // What is hashed behind a block's tokens.
+  // Values that are hashed after a block's tokens.
   const std::string& after() const { return after_; }
 
  private:

@@ -27,7 +27,7 @@ void KeepFreedMemory();
 // Thread-safe.
 class MemoryWatch {
  public:
-  // `growth`: bytes that may be taken beyond those of now.
+  // `growth`: bytes that may be taken beyond those that are taken at the construction.
   explicit MemoryWatch(uint64_t growth) : limit_(PrivateBytes() + growth) {}
   // Whether more is taken than that and `extra` bytes. Before it says so, it gives back what the
   // allocator holds and nobody uses; that takes its time, so it does it once a second at most.

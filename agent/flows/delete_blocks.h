@@ -58,9 +58,9 @@ class BlockDeleter {
   };
   explicit BlockDeleter(const Parts& parts) : parts_(parts) {}
 
-  // Ends when the disks have forgotten the blocks for good, with kDescendants by kDropTimeout. No
-  // prefix keeps the blocks any more, and one of which nothing is left ends. REQUIRES: the runs are
-  // of one domain.
+  // Ends when the disks have forgotten the blocks for ever, with kDescendants by kDropTimeout. No
+  // kept prefix has the blocks any more, and a kept prefix without blocks ends. REQUIRES: the runs
+  // are of one domain.
   Task<Deleted> Delete(std::vector<BlockRun> runs, DeleteScope scope);
 
  private:

@@ -78,7 +78,8 @@ class SequenceSwapper {
   // Brings a sequence back, and returns the slots of its blocks in their order. Errors, after which
   // it is out as before: kInvalidArgument; kResourceExhausted, its turn for slots did not come by
   // the deadline; kAborted, the copy failed. Errors after which it is gone: kNotFound, there is
-  // none; kDataLoss, its bytes are damaged; kFailedPrecondition, the session ended.
+  // none; kDataLoss, its bytes are damaged; kFailedPrecondition, the session ended; kUnavailable,
+  // this agent stops.
   Task<absl::StatusOr<std::vector<uint32_t>>> SwapIn(SwapInRequest request);
 
   // Returns how many bytes of host memory the domain's swapped sequences may take.

@@ -1,7 +1,7 @@
 // GpuWorkers knows which sessions work on one GPU pool: each has a number in the slot table, and a
-// page of words where it says which of its steps began and ended. What a worker was leased or given
-// to write it holds in the table under its number, so that a slot is used again only behind the
-// steps that may read or write it.
+// signal page in which it says which of its steps began and ended. Slots that a worker was leased
+// or given to write it holds in the table under its number, so that a slot is used again only
+// behind the steps that may read or write it.
 //
 // A session that hangs up may be a process that is still dying, with work of its own on the device.
 // Its number, and what it holds, go back when the process is gone, or when its words say that

@@ -58,7 +58,7 @@ class GpuBlocks final : public PinHome {
   const GpuBlock* Find(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const { return blocks_.contains(key); }
   std::optional<Pin> PinOf(const BlockKey& key) override;
-  // Moves the clock of the order; Touch() and Publish() are as of then.
+  // Moves the clock of the order; Touch() and Publish() use that time.
   void AdvanceTo(absl::Time now) { order_.AdvanceTo(now); }
   // Marks the block as just used. Ignores what is not here.
   void Touch(const BlockKey& key, const ReuseHint& hint);

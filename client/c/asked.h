@@ -19,16 +19,16 @@
 
 namespace kvtier::c {
 
-// The arguments of a call as they come.
+// Arguments of a call as the C program passed them, not validated yet.
 struct CallArguments {
   std::span<const kvtier_sequence> sequences;
-  int target = KVTIER_HOST;  // Of an onboard or a reserve.
+  int target = KVTIER_HOST;  // Tier that an onboard or a reserve asks for.
   uint32_t flags = 0;
   int32_t timeout_ms = 0;
 };
 
-// Returns the hint; NULL says nothing. Errors: kInvalidArgument, naming the field of `owner`'s
-// hint: "sequences[2].hint.turn".
+// Returns the hint; NULL gives an empty one. Errors: kInvalidArgument, naming the field of
+// `owner`'s hint: "sequences[2].hint.turn".
 absl::StatusOr<ReuseHint> HintFrom(const kvtier_reuse_hint* theirs, const std::string& owner);
 // Returns the one sequence of a call of kvtier.h.
 inline kvtier_sequence RunOf(kvtier_space space, const kvtier_bytes* keys, size_t count) {
@@ -42,7 +42,7 @@ inline kvtier_sequence RunOf(kvtier_space space, const kvtier_bytes* keys, size_
           .lengths = nullptr,
           .hint = nullptr};
 }
-// Returns the same behind a parent, which may be NULL.
+// Returns `run` with the parent `parent`, which may be NULL.
 inline kvtier_sequence RunBehind(const kvtier_bytes* parent, kvtier_sequence run) {
   if (parent != nullptr) run.parent = *parent;
   return run;
@@ -51,7 +51,7 @@ inline std::span<const kvtier_sequence> Only(const kvtier_sequence& sequence) {
   return {&sequence, 1};
 }
 
-// Owns the keys of its sequences. Move-only.
+// Asked owns the keys of its sequences. Move-only.
 class Asked {
  public:
   // Errors: kInvalidArgument, naming the argument; of several sequences as "sequences[2].keys[0]".
@@ -71,7 +71,7 @@ class Asked {
   absl::Status Add(const kvtier_sequence& sequence, const std::string& owner);
 
   std::vector<std::vector<EngineKey>> keys_;
-  std::vector<KeySequence> sequences_;  // Of spans of `keys_`, whose arrays a move leaves in place.
+  std::vector<KeySequence> sequences_;  // Their spans are of `keys_`; a move leaves these in place.
   OnboardTarget target_ = OnboardTarget::kHost;
   bool local_only_ = false;
   std::optional<absl::Duration> timeout_;

@@ -1,6 +1,6 @@
-// CompletionQueue hands the ends of submitted calls to whoever polls: an eventfd that
-// is readable while completions wait, and a bounded count of what may be outstanding. The C
-// library has one for each client.
+// CompletionQueue hands the completions of submitted calls to the thread that polls. It has an
+// eventfd that is readable while completions wait, and it bounds how many calls are outstanding.
+// The C library has one for each client.
 #ifndef KVTIER_CLIENT_C_COMPLETION_QUEUE_H_
 #define KVTIER_CLIENT_C_COMPLETION_QUEUE_H_
 
@@ -20,32 +20,34 @@
 
 namespace kvtier {
 
-// Makes the completion of a call that has ended, when it is polled. It holds the result until then,
-// and gives it back if nobody polls.
+// CompletedCall makes the completion of a call that has ended, when it is polled. It holds the
+// result until then, and gives it back if nobody polls.
 using CompletedCall = absl::AnyInvocable<kvtier_completion()>;
 
-// Thread-safe. Outlives every call submitted with it. A forked child has one of its own in its
-// place, with an eventfd of another number.
+// Thread-safe. It outlives every call submitted with it. A forked child uses a queue of its own in
+// its place, with an eventfd of another number.
 class CompletionQueue {
  public:
-  // Submitted and not yet polled: what is waiting is bounded too, but for the parts of calls.
+  // Calls that are submitted and not yet polled, at most. This bounds the waiting completions, too,
+  // except the parts of calls.
   static constexpr size_t kMaxOutstanding = Client::kMaxSubmitted;
 
   CompletionQueue();
   ~CompletionQueue();
 
-  // Books a place for one call. False: kMaxOutstanding are taken; poll first.
+  // Books a place for one call. Returns false if all kMaxOutstanding places are taken: poll first.
   bool Book();
-  // The booked call was not submitted after all.
+  // Frees the place of a booked call that was not submitted after all.
   void Unbook();
-  // The booked call has ended.
+  // Queues the completion of a booked call that has ended.
   void Push(CompletedCall completion);
-  // The booked call has something to tell and goes on: its place is taken until its end is polled.
-  // REQUIRES: the call bounds how often.
+  // Queues a part of a booked call that goes on; its place stays taken until its end is polled.
+  // REQUIRES: the call bounds how many parts it pushes.
   void PushPart(CompletedCall part);
-  // Takes up to `limit`, oldest first, and never waits.
+  // Returns up to `limit` completions, oldest first. Never waits.
   std::vector<CompletedCall> Poll(size_t limit);
-  // Readable while completions wait. Owned by the queue; not to be read or written.
+  // Returns the eventfd, which is readable while completions wait. The queue owns it; the caller
+  // neither reads nor writes it.
   int event_fd() { return Here()->event.get(); }
 
  private:
@@ -60,12 +62,13 @@ class CompletionQueue {
     std::deque<Waiting> waiting ABSL_GUARDED_BY(mu);
     size_t outstanding ABSL_GUARDED_BY(mu) = 0;
   };
-  // This process's.
+  // Returns the queue of this process: of a forked child its own.
   Ends* Here();
   void Add(CompletedCall completion, bool ends_call);
 
   const std::unique_ptr<Ends> ends_;
-  std::atomic<Ends*> childs_ = nullptr;  // Owned. Null: this is no forked child, or none was used.
+  // Queue of a forked child; owned. Null: this process is no forked child, or has not used it yet.
+  std::atomic<Ends*> childs_ = nullptr;
 };
 
 }  // namespace kvtier

@@ -9,7 +9,7 @@
 namespace kvtier::c {
 namespace {
 
-// Of fixed size: keeping an error must not fail.
+// The text has a fixed size, because keeping an error must not fail.
 thread_local char last_error[512] = "";
 
 }  // namespace

@@ -1,5 +1,6 @@
-// What the opaque handles of kvtier.h are, and how a C function of ours begins and
-// ends: nothing thrown leaves it, and what failed is kept for kvtier_last_error().
+// Handles are the structs behind the opaque handles of kvtier.h. The functions here begin and end a
+// C function of the library: no exception leaves it, and an error's text is kept for
+// kvtier_last_error().
 #ifndef KVTIER_CLIENT_C_HANDLES_H_
 #define KVTIER_CLIENT_C_HANDLES_H_
 
@@ -27,10 +28,10 @@ class LaneDevices;
 }
 
 struct kvtier_client {
-  // Before the client, whose callbacks push into it until it is destroyed.
+  // Declared before the client, whose callbacks push into it until the client is destroyed.
   kvtier::CompletionQueue completions;
   std::unique_ptr<kvtier::Client> client;
-  std::shared_ptr<kvtier::LaneDevices> devices;  // That its lanes have open. Never null.
+  std::shared_ptr<kvtier::LaneDevices> devices;  // Devices that its lanes have open. Never null.
 };
 
 struct kvtier_hit {
@@ -49,10 +50,10 @@ namespace kvtier::c {
 
 // Keeps `text` for kvtier_last_error() and returns `code`.
 int Fail(int code, std::string text) noexcept;
-// Never KVTIER_OK.
+// Keeps the message for kvtier_last_error() and returns the code of `status`, never KVTIER_OK.
 int Fail(const absl::Status& status) noexcept;
 
-// `body()` with what it throws (std::bad_alloc) turned into KVTIER_INTERNAL.
+// Returns `body()`, or KVTIER_INTERNAL if it throws (std::bad_alloc).
 template <typename Body>
 auto Guarded(Body body) noexcept -> decltype(body()) {
   try {
@@ -62,14 +63,14 @@ auto Guarded(Body body) noexcept -> decltype(body()) {
   }
 }
 
-// Copies what `text()` returns, as kvtier_agent_error() does, and returns its length. Out of memory
-// it is empty.
+// Copies the result of `text()`, as kvtier_agent_error() does, and returns its length. The text is
+// empty if memory runs out.
 size_t CopyText(absl::FunctionRef<std::string()> text, char* to, size_t size) noexcept;
 
-// Returns one key, of the argument `name`.
+// Returns the key of the argument that `name()` names.
 absl::StatusOr<EngineKey> KeyFrom(const kvtier_bytes& key, absl::FunctionRef<std::string()> name);
-// Returns the keys of a call. Errors: kInvalidArgument, naming the index behind `owner`: "keys[3]",
-// or "a.keys[3]".
+// Returns the keys of a call. Errors: kInvalidArgument, naming `owner` and the index: "keys[3]", or
+// "a.keys[3]".
 absl::StatusOr<std::vector<EngineKey>> KeysFrom(const kvtier_bytes* keys, size_t count,
                                                 const std::string& owner = "");
 

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* Memory that the caller owns, to be written. */
+/* Memory that the caller owns and the library writes. */
 typedef struct {
   void* data;
   size_t size;
@@ -33,9 +33,9 @@ int kvtier_copy_in(kvtier_put* put, size_t index, const kvtier_bytes* pieces, si
  * add up to the block's. */
 int kvtier_copy_out(const kvtier_hit* hit, size_t index, const kvtier_room* pieces, size_t count);
 
-/* Takes the sum of block `index` of the hit where it lies and compares it with the lease's, for who
- * reads or copies the bytes by other means: behind the last read it proves what was read. As
- * kvtier_copy_out() answers. */
+/* Takes the sum of block `index` of the hit where it lies and compares it with the lease's, for
+ * callers that read or copy the bytes by other means: called after the last read, it proves the
+ * bytes that were read. Returns what kvtier_copy_out() returns. */
 int kvtier_prove(const kvtier_hit* hit, size_t index);
 
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-/* kvtier_log.h: what the clients of this process say, for the application's own log. */
+/* kvtier_log.h: hands the log lines of this process's clients to the application's own log. */
 #ifndef KVTIER_LOG_H_
 #define KVTIER_LOG_H_
 
@@ -12,11 +12,10 @@ enum { KVTIER_LOG_INFO = 0, KVTIER_LOG_WARNING = 1, KVTIER_LOG_ERROR = 2 };
 /* `line` ends in NUL, has no line end, and is the library's: it is read during the call only. */
 typedef void (*kvtier_logger)(void* context, int level, const char* line);
 
-/* From now on each line goes to `logger` with `context`, in order, on a thread of the library's
- * that holds nothing: the logger may wait and call the library, but not this function. 1024 lines
- * wait for it; beyond them lines are dropped, and a line says how many. NULL: lines go to stderr,
- * as at start. Returns when the logger before is called no more. In a child that is forked lines go
- * to stderr. */
+/* Has each line go to `logger` with `context`, in order, on a thread of the library's that holds no
+ * lock: the logger may wait and call the library, but not this function. Up to 1024 lines wait for
+ * it; further lines are dropped, and a line says how many. NULL: lines go to stderr, as at start.
+ * Returns when the previous logger is called no more. In a forked child lines go to stderr. */
 void kvtier_set_logger(kvtier_logger logger, void* context);
 
 #pragma GCC visibility pop

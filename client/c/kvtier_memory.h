@@ -1,5 +1,5 @@
-/* kvtier_memory.h: host memory as the session of now was handed it, for a worker that pins it for a
- * device. The conventions are those of kvtier.h. */
+/* kvtier_memory.h: the host memory that the agent handed to the current session, for a worker that
+ * pins it for a device. The conventions are those of kvtier.h. */
 #ifndef KVTIER_MEMORY_H_
 #define KVTIER_MEMORY_H_
 
@@ -26,11 +26,11 @@ typedef struct {
   size_t write_bytes;
 } kvtier_host_memory;
 
-/* Fills `*memory`; `*mapping` keeps it mapped, also when the agent is gone, until it is given back
- * by kvtier_release_mapping(). KVTIER_ABSENT: no agent; *mapping is NULL then. */
+/* Fills `*memory`. `*mapping` keeps the memory mapped, also if the agent is gone, until the caller
+ * gives it back by kvtier_release_mapping(). KVTIER_ABSENT: no agent; *mapping is NULL then. */
 int kvtier_get_host_memory(kvtier_client* client, kvtier_host_memory* memory,
                            kvtier_mapping** mapping);
-/* NULL is ignored. */
+/* Gives the mapping back. NULL is ignored. */
 void kvtier_release_mapping(kvtier_mapping* mapping);
 
 #pragma GCC visibility pop

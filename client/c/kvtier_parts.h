@@ -16,9 +16,9 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* What came of one sequence in all of its parts. */
+/* Outcome of one sequence, over all of its parts. */
 typedef struct {
-  uint64_t blocks; /* That came; of a run the leading ones. */
+  uint64_t blocks; /* Blocks that came; of a run the leading ones. */
   int32_t missed;  /* Why the first block that is missing did not come: KVTIER_MISSED_*. */
   uint32_t reserved;
 } kvtier_in_parts;
@@ -29,9 +29,9 @@ enum { KVTIER_OP_ONBOARD_PART = 9, KVTIER_OP_ONBOARD_PARTS = 10 };
  * completions with the `tag`.
  *
  * Each part is one of op KVTIER_OP_ONBOARD_PART: `hit` is yours now, with `blocks` blocks of
- * sequence `sequence` under leases of their own; kvtier_hit_key_index() says of which keys, and
- * kvtier_hit_missed() nothing yet. Of a run they follow those of the part before; of a set they are
- * any.
+ * sequence `sequence` under leases of their own. kvtier_hit_key_index() says which keys they have;
+ * kvtier_hit_missed() says nothing yet. The blocks of a run follow those of the part before; those
+ * of a set come in any order.
  *
  * The last is of op KVTIER_OP_ONBOARD_PARTS: `blocks` are those of all parts together, and `hit` is
  * NULL. The kvtier_poll() that returns it fills ends[i] for sequence i, which must stay until then.

@@ -1,5 +1,5 @@
-/* kvtier_put_all.h: storing a run of any length, and what of a space fits the agent. The
- * conventions are those of kvtier.h. */
+/* kvtier_put_all.h: stores a run of any length, and says how many blocks of a space the agent has
+ * room for. The conventions are those of kvtier.h. */
 #ifndef KVTIER_PUT_ALL_H_
 #define KVTIER_PUT_ALL_H_
 
@@ -18,22 +18,22 @@ typedef struct {
   uint32_t usable;     /* 1: the agent takes the space's blocks now. 0: all below is 0. */
   uint32_t reserved;   /* 0. */
   uint64_t slab_bytes; /* Largest block of this agent. */
-  uint64_t slot_bytes; /* That a block of the space takes, the longest one. */
-  uint64_t host_slots; /* Of the tenant's host memory, if all of it had such blocks. */
+  uint64_t slot_bytes; /* Bytes that the longest block of the space takes. */
+  uint64_t host_slots; /* Slots in the tenant's host memory, if all of it had such blocks. */
   /* Blocks of the space that can be reserved and not yet committed, where workers write to a region
    * of their own; 0: the tenant's memory is the limit. */
   uint64_t staging_slots;
 } kvtier_limits;
 
 /* Fills `*limits`, and writes why the space is not usable to `why_not` (may be NULL), which has
- * room for `size` bytes with its NUL. Never waits. KVTIER_INVALID names what cannot be. */
+ * room for `size` bytes with its NUL. Never waits. KVTIER_INVALID names the argument. */
 int kvtier_get_limits(kvtier_client* client, kvtier_space space, kvtier_limits* limits,
                       char* why_not, size_t size);
 
-/* Returns the pieces of block `index`, one after the other in `*count` entries, which are read
- * before the next call. Called in the caller's thread, for blocks that are to be copied; in a
- * space with any_length, whose blocks are as long as their pieces, for each block before that, too.
- */
+/* Returns the pieces of block `index`, one after the other in `*count` entries, which the library
+ * reads before the next call. It is called in the caller's thread, for each block that is to be
+ * copied. In a space with any_length, where a block is as long as its pieces, it is called once
+ * more before that, for each block. */
 typedef const kvtier_bytes* (*kvtier_pieces_of)(void* user, size_t index, size_t* count);
 
 /* Numbers of keys, by what became of their blocks. */
@@ -44,10 +44,10 @@ typedef struct {
 } kvtier_put_counts;
 
 /* Stores the blocks of `keys`, a run of any length in prefix order behind `parent` (NULL: a root),
- * as many at a time as fit the tenant's memory well, the leading ones first. Waits `timeout_ms`
- * each time that there is no room, while what is held goes to a disk. Fills `*counts`.
- * KVTIER_INVALID, the pieces of a block do not add up to a length that it may have, or as
- * kvtier_reserve(): what was stored stays. */
+ * a quarter of the tenant's slots at a time, the leading blocks first. Each time that there is no
+ * room it waits up to `timeout_ms` for blocks to go to a disk. Fills `*counts`. KVTIER_INVALID: the
+ * pieces of a block do not add up to a length that it may have, or as kvtier_reserve(); blocks that
+ * were stored stay. */
 int kvtier_put_all(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
                    const kvtier_bytes* keys, size_t count, kvtier_pieces_of pieces_of, void* user,
                    int32_t timeout_ms, kvtier_put_counts* counts);

@@ -14,7 +14,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define KVTIER_MAX_SEQUENCES 256 /* Of one call; with KVTIER_MAX_KEYS keys together. */
+#define KVTIER_MAX_SEQUENCES 256 /* Sequences in one call; together KVTIER_MAX_KEYS keys. */
 
 #define KVTIER_MAX_CONVERSATION_BYTES 256
 #define KVTIER_DEFAULT_PRIORITY 50
@@ -44,54 +44,55 @@ typedef struct {
 } kvtier_reuse_hint;
 
 /* The blocks that one request of an engine asks about. A run is a prefix: keys are in prefix order,
- * and behind a hole nothing is of use. A set has no order and no parents, and may have holes. */
+ * and blocks after a hole are of no use. A set has no order and no parents, and may have holes. */
 typedef struct {
-  kvtier_space space;       /* Of the client that is asked; a call may mix spaces. */
+  kvtier_space space;       /* A space of the client that is asked; a call may mix spaces. */
   uint32_t is_set;          /* 0: a run. 1: a set. */
-  const kvtier_bytes* keys; /* Of 8..64 bytes each. */
-  size_t count;             /* Of the keys. */
+  const kvtier_bytes* keys; /* Engine keys, 8..64 bytes each. */
+  size_t count;             /* Number of the keys. */
   kvtier_bytes parent;      /* Key of the block before a run that is reserved; size 0: a root. */
-  /* At most so many tokens are looked up or brought: of the keys, as many leading ones as hold no
-   * more. What reserves or deletes takes no notice. 0: all of them. */
+  /* Most tokens to look up or bring: only as many leading keys are used as hold no more than this.
+   * Calls that reserve or delete ignore it. 0: no limit. */
   uint64_t max_tokens;
-  /* 1: nothing of this request is to be kept; what reserves has KVTIER_NO_STORE for its keys. */
+  /* 1: no block of this request is to be stored; a reserve gives KVTIER_NO_STORE for its keys. */
   uint32_t no_store;
   /* Bytes of the block of each key, 1 to the space's block_bytes, where they are reserved in a
    * space with any_length, which is for codec "raw" and target KVTIER_HOST. NULL in other spaces,
-   * where all blocks have block_bytes; calls that reserve nothing take no notice. kvtier_reserve()
-   * and its like are told no lengths, and are for other spaces. */
+   * where all blocks have block_bytes; calls that reserve nothing ignore it. kvtier_reserve() and
+   * kvtier_reserve_entries() take no lengths, and are for other spaces. */
   const uint64_t* lengths;
   /* Hint about the next use of the blocks, for calls that onboard, prefetch, reserve or advise; the
-   * others take no notice. NULL: nothing is known. */
+   * others ignore it. NULL: nothing is known. */
   const kvtier_reuse_hint* hint;
 } kvtier_sequence;
 
 /* Where the blocks of one sequence are: a guess, which onboarding turns into a promise. */
 typedef struct {
-  uint64_t blocks;       /* That are known, other nodes' too; of a run the leading ones. */
-  uint64_t local_blocks; /* The same, on this node. */
-  /* NULL; or set by the caller to room for an entry for each key of the sequence, which get the
-   * best tier, KVTIER_GPU, KVTIER_HOST or KVTIER_DISK, or KVTIER_NOT_HERE where nobody has it. Of
-   * a run all keys behind the leading blocks are KVTIER_NOT_HERE. */
+  uint64_t blocks;       /* Blocks known on this node or others; of a run the leading ones. */
+  uint64_t local_blocks; /* Those of them that are on this node. */
+  /* Array of the caller's with an entry for each key of the sequence, or NULL. An entry gets the
+   * best tier that has the block, KVTIER_GPU, KVTIER_HOST or KVTIER_DISK, or KVTIER_NOT_HERE where
+   * no node has it. Keys of a run after the leading blocks get KVTIER_NOT_HERE. */
   uint8_t* tiers;
 } kvtier_matched;
 
 /* ---- Calls that wait ---- */
 
-/* Fills matched[i] for sequence i. Returns KVTIER_OK. KVTIER_INVALID names what cannot be, as
+/* Fills matched[i] for sequence i. Returns KVTIER_OK. KVTIER_INVALID names the argument, such as
  * sequences[i].keys[n] where there are several sequences. */
 int kvtier_match_sequences(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
                            uint32_t flags, int32_t timeout_ms, kvtier_matched* matched);
 
-/* Fills *matched with what every rank of a group has of the run `keys`, each block in its worst
- * tier. Each rank has a space of its own; spaces x keys is KVTIER_MAX_KEYS at most. */
+/* Fills *matched with the leading blocks of the run `keys` that every rank of a group has, and for
+ * each block the farthest tier that a rank has it in. Each rank has a space of its own;
+ * space_count x count is KVTIER_MAX_KEYS at most. */
 int kvtier_match_group(kvtier_client* client, const kvtier_space* spaces, size_t space_count,
                        const kvtier_bytes* keys, size_t count, uint32_t flags, int32_t timeout_ms,
                        kvtier_matched* matched);
 
-/* Brings what it can of each sequence to `target` in time and leases it: of a run the leading
- * blocks, of a set any. hits[i] gets a hit for sequence i, also where it has no block, so that
- * kvtier_hit_missed() can say why; give all back by kvtier_release_hits(). All leases begin
+/* Brings the blocks of each sequence that it can within the timeout to `target` and leases them: of
+ * a run the leading blocks, of a set any. hits[i] gets a hit for sequence i, also with no block, so
+ * that kvtier_hit_missed() can say why; give all back by kvtier_release_hits(). All leases begin
  * together. Returns how many blocks came. On an error each hits[i] is NULL. */
 int64_t kvtier_onboard_sequences(kvtier_client* client, const kvtier_sequence* sequences,
                                  size_t count, int target, uint32_t flags, int32_t timeout_ms,
@@ -107,32 +108,31 @@ int64_t kvtier_reserve_sequences(kvtier_client* client, const kvtier_sequence* s
 int64_t kvtier_prefetch_sequences(kvtier_client* client, const kvtier_sequence* sequences,
                                   size_t count, uint32_t flags, int32_t timeout_ms);
 
-/* Tells the node what is known now, by each sequence's hint, about the next use of blocks that it
- * has, for example at the end of a request. That is no use of them. Returns how many are in the
- * node's memory; 0, too, where no agent answered in time, which costs hits at worst. */
+/* Tells the node, by each sequence's hint, what is known now about the next use of blocks that it
+ * has, for example at the end of a request. This does not count as a use of them. Returns how many
+ * are in the node's memory; also 0 if no agent answered in time, which costs hits at worst. */
 int64_t kvtier_advise(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
                       int32_t timeout_ms);
 
-/* Drops blocks of the tenant's own from every tier of this node, for good. Returns how many are in
- * no tier any more; *held (may be NULL) gets how many stay because they are leased or being copied.
- * KVTIER_ABSENT: no agent answered in time. */
+/* Drops blocks of the tenant from every tier of this node for ever, a restart included. Returns how
+ * many were dropped; *held (may be NULL) gets how many stay because they are leased or being
+ * copied. KVTIER_ABSENT: no agent answered in time. */
 int64_t kvtier_delete(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
                       int32_t timeout_ms, uint64_t* held);
 
 /* ---- Hits ---- */
 
-/* Returns the place of block `index`'s key among its sequence's keys; of a run that is `index`, but
- * in a part of one (kvtier_parts.h).
- * KVTIER_INVALID: index >= kvtier_hit_count(). */
+/* Returns the place of block `index`'s key among its sequence's keys. For a run that is `index`,
+ * except in a part of one (kvtier_parts.h). KVTIER_INVALID: index >= kvtier_hit_count(). */
 int64_t kvtier_hit_key_index(const kvtier_hit* hit, size_t index);
 
 enum {
   KVTIER_MISSED_NONE = 0,         /* No block is missing. */
   KVTIER_MISSED_ABSENT = 1,       /* No tier that was asked has it. */
-  KVTIER_MISSED_EVICTED = 2,      /* So it is, and it left this node's memory to make room. */
+  KVTIER_MISSED_EVICTED = 2,      /* Absent, because it left this node's memory to make room. */
   KVTIER_MISSED_DEADLINE = 3,     /* It did not come in time. */
   KVTIER_MISSED_NO_ROOM = 4,      /* There was no room for it, or no lease left. */
-  KVTIER_MISSED_DAMAGED = 5,      /* Its bytes were not what they must be. */
+  KVTIER_MISSED_DAMAGED = 5,      /* Its bytes did not match its sum. */
   KVTIER_MISSED_UNREACHABLE = 6,  /* The agent is away, or the breaker is open. */
   KVTIER_MISSED_SPACE_REFUSED = 7 /* The agent does not take the space. */
 };
@@ -140,10 +140,10 @@ enum {
 int kvtier_hit_missed(const kvtier_hit* hit);
 
 /* ---- Calls that do not wait ----
- * As above, with a completion as of kvtier.h: its op is that of the call for one run, its `blocks`
- * and `local_blocks` are of all sequences together, and its `hit` is NULL. What the waiting call
- * fills is filled by the kvtier_poll() that returns the completion: `matched` with its tiers, and
- * `hits`, are left alone until then and must stay, while `sequences` may go at once.
+ * These do as their namesakes above, with a completion as of kvtier.h: its op is that of the call
+ * for one run, its `blocks` and `local_blocks` count all sequences together, and its `hit` is NULL.
+ * The kvtier_poll() that returns the completion fills what the waiting call would fill: `matched`
+ * with its tiers, and `hits`, must live until then, while `sequences` need not outlive the call.
  * kvtier_close() fills nothing. */
 
 int kvtier_submit_match_sequences(kvtier_client* client, const kvtier_sequence* sequences,
@@ -152,11 +152,12 @@ int kvtier_submit_match_sequences(kvtier_client* client, const kvtier_sequence* 
 int kvtier_submit_onboard_sequences(kvtier_client* client, const kvtier_sequence* sequences,
                                     size_t count, int target, uint32_t flags, int32_t timeout_ms,
                                     kvtier_hit** hits, uint64_t tag);
-/* Its op is KVTIER_OP_RESERVE_ENTRIES, and its `put` that of kvtier_reserve_sequences(). */
+/* The completion's op is KVTIER_OP_RESERVE_ENTRIES, and its `put` that of
+ * kvtier_reserve_sequences(). */
 int kvtier_submit_reserve_sequences(kvtier_client* client, const kvtier_sequence* sequences,
                                     size_t count, int target, int32_t timeout_ms, uint64_t tag);
 enum { KVTIER_OP_DELETE = 6 };
-/* Its `blocks` are KVTIER_ABSENT where no agent answered in time. `held` may be NULL. */
+/* The completion's `blocks` is KVTIER_ABSENT if no agent answered in time. `held` may be NULL. */
 int kvtier_submit_delete(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
                          int32_t timeout_ms, uint64_t* held, uint64_t tag);
 int kvtier_submit_prefetch_sequences(kvtier_client* client, const kvtier_sequence* sequences,

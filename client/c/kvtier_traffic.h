@@ -1,5 +1,5 @@
-/* kvtier_traffic.h: what one client moved, from where, what it missed and why, and how long its
- * calls took: for a worker's own metrics, beside the counters of kvtier_get_stats(). */
+/* kvtier_traffic.h: counts what one client moved and from where, what it missed and why, and how
+ * long its calls took: for a worker's own metrics, beside the counters of kvtier_get_stats(). */
 #ifndef KVTIER_TRAFFIC_H_
 #define KVTIER_TRAFFIC_H_
 
@@ -27,7 +27,7 @@ enum {
 };
 #define KVTIER_CALLS 6
 
-/* Of calls that were answered, as the client saw them. Times are too long by 19 % at most. */
+/* Times of calls that were answered, as the client measured them; too long by 19 % at most. */
 typedef struct {
   uint64_t calls;
   uint64_t p50_us;
@@ -38,14 +38,14 @@ typedef struct {
   size_t struct_size;
   uint64_t onboarded_bytes;
   uint64_t committed_bytes;
-  uint64_t onboarded_from[KVTIER_SOURCES]; /* Blocks, by what had them. */
-  /* Blocks, by why the first that was missing of their sequence did not come. */
+  uint64_t onboarded_from[KVTIER_SOURCES]; /* Onboarded blocks, by source. */
+  /* Missed blocks, by the reason of the first that was missing of their sequence. */
   uint64_t missed_because[KVTIER_MISS_REASONS];
   kvtier_latency latencies[KVTIER_CALLS]; /* By KVTIER_CALL_*. */
 } kvtier_traffic;
 
-/* Fills `*traffic`, as far as its struct_size goes. KVTIER_INVALID, naming what: client or traffic
- * is NULL, or struct_size is less than this header's. */
+/* Fills `*traffic`, as far as its struct_size goes. KVTIER_INVALID, naming the argument: client or
+ * traffic is NULL, or struct_size is less than this header's. */
 int kvtier_get_traffic(kvtier_client* client, kvtier_traffic* traffic);
 
 #pragma GCC visibility pop

@@ -111,7 +111,7 @@ absl::StatusOr<std::span<const uint32_t>> BlocksFrom(const uint32_t* blocks, siz
   return std::span(blocks, count);
 }
 
-// What both directions are given.
+// Arguments that jobs of both directions have.
 struct JobArguments {
   kvtier_lanes* lanes;
   const kvtier_bytes* keys;

@@ -1,4 +1,4 @@
-// PiecesFrom() takes the pieces of a block as C programs name them.
+// PiecesFrom() converts the pieces of a block that a C program passed.
 #ifndef KVTIER_CLIENT_C_PIECES_H_
 #define KVTIER_CLIENT_C_PIECES_H_
 
@@ -12,7 +12,8 @@
 
 namespace kvtier::c {
 
-// Returns the pieces of a call as spans. Errors: kInvalidArgument, naming what is NULL.
+// Returns the pieces of a call as spans. Errors: kInvalidArgument, naming the argument that is
+// NULL.
 template <typename Span, typename Theirs>
 absl::StatusOr<std::vector<Span>> PiecesFrom(const Theirs* pieces, size_t count) {
   if (pieces == nullptr && count > 0) return absl::InvalidArgumentError("pieces is NULL");

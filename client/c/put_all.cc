@@ -53,7 +53,7 @@ absl::Status PutAll(kvtier_client* client, kvtier_space space, const kvtier_byte
   if (parent != nullptr) {
     KVT_ASSIGN_OR_RETURN(options.parent, KeyFrom(*parent, [] { return std::string("parent"); }));
   }
-  absl::Status named;  // Of the first block whose pieces cannot be.
+  absl::Status named;  // Error of the first block whose pieces are not valid.
   std::vector<ConstPiece> pieces;
   const absl::StatusOr<PutCounts> put = kvtier::PutAll(
       client->client.get(), SpaceHandle{space}, keys,

@@ -1,4 +1,4 @@
-// Results of calls as C programs get them.
+// These functions turn results of the C++ client into those of the C library.
 #ifndef KVTIER_CLIENT_C_RESULTS_H_
 #define KVTIER_CLIENT_C_RESULTS_H_
 
@@ -12,16 +12,17 @@
 
 namespace kvtier::c {
 
-// Writes what was matched of a sequence of `keys` keys, its tiers where the caller has room.
+// Writes to `*to` what was matched of a sequence of `keys` keys, with the tiers if to->tiers is not
+// NULL.
 void FillMatched(const MatchedSequence& from, size_t keys, kvtier_matched* to);
-// Makes a hit of each sequence's blocks, also of none. Returns how many blocks there are.
+// Makes a hit of each sequence's blocks, also if there are none. Returns how many blocks all have.
 int64_t FillHits(std::vector<OnboardedBlocks> from, kvtier_hit** to);
 
-// Returns null for a miss.
+// Returns a new hit; null for a miss.
 kvtier_hit* NewHit(OnboardedBlocks blocks);
-// Returns null where no slot was reserved.
+// Returns a new put; null if no slot was reserved.
 kvtier_put* NewPut(ReservedBlocks blocks);
-// Returns null where nobody answered.
+// Returns a new put; null if no agent answered.
 kvtier_put* NewPutOfEntries(ReservedBlocks blocks);
 
 }  // namespace kvtier::c

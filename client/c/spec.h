@@ -1,4 +1,5 @@
-// kvtier_space_spec as our SpaceSpec, and the caller's structs as ours.
+// SpecFrom() turns a kvtier_space_spec into a SpaceSpec; CopyIn() reads a struct of the caller's,
+// whose header may be older.
 #ifndef KVTIER_CLIENT_C_SPEC_H_
 #define KVTIER_CLIENT_C_SPEC_H_
 
@@ -18,8 +19,9 @@ inline const char* TextOr(const char* text, const char* otherwise) {
   return text != nullptr ? text : otherwise;
 }
 
-// A caller's struct as ours: what an older caller did not have is zero. `min_size` is
-// the size in the first version that had the struct.
+// Returns a copy of a caller's struct; fields that an older caller does not have are zero.
+// `min_size` is the size in the first version that had the struct. Errors: kInvalidArgument, it is
+// NULL or smaller.
 template <typename Struct>
 absl::StatusOr<Struct> CopyIn(const Struct* theirs, size_t min_size, const char* name) {
   if (theirs == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, " is NULL"));
@@ -32,7 +34,7 @@ absl::StatusOr<Struct> CopyIn(const Struct* theirs, size_t min_size, const char*
   return ours;
 }
 
-// Not validated. Errors: kInvalidArgument, NULL or too small.
+// Returns the spec, not validated. Errors: kInvalidArgument, `theirs` is NULL or too small.
 absl::StatusOr<SpaceSpec> SpecFrom(const kvtier_space_spec* theirs);
 
 }  // namespace kvtier::c

@@ -1,4 +1,4 @@
-// Submitted() begins a call of the C library that does not wait.
+// Submitted() starts a call of the C library that does not wait.
 #ifndef KVTIER_CLIENT_C_SUBMISSION_H_
 #define KVTIER_CLIENT_C_SUBMISSION_H_
 
@@ -18,8 +18,8 @@ struct Submission {
   int op;
 };
 
-// Submits by `submit(done)` with a place booked for the completion. `read(result, completion)`
-// writes what is in the result, when it is polled.
+// Calls `submit(done)` with a place booked for the completion, and returns KVTIER_OK or an error.
+// `read(result, completion)` writes the result into the completion when it is polled.
 template <typename Result, typename Submit, typename Read>
 int Submitted(const Submission& by, Submit submit, Read read) {
   CompletionQueue* const completions = &by.client->completions;

@@ -22,7 +22,7 @@ int SubmitMatch(const Submission& by, const CallArguments& arguments, kvtier_mat
     if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
     const auto asked = Asked::From(arguments);
     if (!asked.ok()) return Fail(asked.status());
-    std::vector<size_t> keys;  // Of each sequence.
+    std::vector<size_t> keys;  // Number of keys of each sequence.
     for (const KeySequence& sequence : asked->sequences()) keys.push_back(sequence.keys.size());
     using Result = std::vector<MatchedSequence>;
     return Submitted<Result>(

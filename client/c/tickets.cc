@@ -25,7 +25,7 @@ TicketId IdOf(const kvtier_ticket& ticket) {
 // Memory of the caller's that a taken ticket fills.
 struct TicketRoom {
   kvtier_ticket* ticket;
-  uint64_t* blocks;  // Of each sequence; may be null.
+  uint64_t* blocks;  // Number of blocks of each sequence; may be null.
 };
 
 // Returns how many blocks are held.

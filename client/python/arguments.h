@@ -65,7 +65,7 @@ class Sequences {
  private:
   std::vector<std::vector<EngineKey>> keys_;
   std::vector<std::vector<uint64_t>> lengths_;
-  std::vector<KeySequence> sequences_;  // Of spans of `keys_` and `lengths_`.
+  std::vector<KeySequence> sequences_;  // Spans of `keys_` and `lengths_`.
 };
 
 }  // namespace kvtier::python

@@ -15,7 +15,7 @@ namespace py = pybind11;
 namespace kvtier::python {
 namespace {
 
-thread_local const OpenClient* calling = nullptr;  // Whose callback runs in this thread.
+thread_local const OpenClient* calling = nullptr;  // Client whose callback runs here.
 
 // The threads that end clients for callbacks. Each is counted until it has nothing more to do,
 // which Await() waits for as a join would; threads themselves would have to be kept to be joined.

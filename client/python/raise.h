@@ -13,8 +13,8 @@
 
 namespace kvtier::python {
 
-// ValueError for what cannot be; BlockingIOError for what is full, for now or for good,
-// as a full queue raises elsewhere; RuntimeError for the rest. REQUIRES: the GIL.
+// Raises ValueError for arguments that are not valid; BlockingIOError if something is full, for now
+// or for ever, as a full queue raises elsewhere; RuntimeError for the rest. REQUIRES: the GIL.
 [[noreturn]] inline void Raise(const absl::Status& status) {
   const std::string text(status.message());
   if (status.code() == absl::StatusCode::kInvalidArgument) throw pybind11::value_error(text);

@@ -1,4 +1,4 @@
-// What a client did, as Client.stats() returns it.
+// The dictionary of counters that Client.stats() returns.
 #ifndef KVTIER_CLIENT_PYTHON_STATS_DICT_H_
 #define KVTIER_CLIENT_PYTHON_STATS_DICT_H_
 

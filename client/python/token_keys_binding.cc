@@ -55,7 +55,7 @@ class Tokens {
   // False: it holds something else.
   bool FromBuffer() {
     const char* format = view_.format != nullptr ? view_.format : "B";
-    if (*format == '@' || *format == '=' || *format == '<') ++format;  // Of this machine's order.
+    if (*format == '@' || *format == '=' || *format == '<') ++format;  // Native order.
     if (view_.ndim != 1 || std::strlen(format) != 1) return false;
     const bool is_signed = std::strchr("ilq", *format) != nullptr;
     if (!is_signed && std::strchr("ILQ", *format) == nullptr) return false;

@@ -76,6 +76,8 @@ void ShareWatch::LookAtPages(absl::Time now) {
     oracle_->Expect(held >= slots.capacity_bytes(),
                     absl::StrCat(name_, ": tenant ", i, " has ", slots.capacity_bytes(),
                                  " bytes of slabs, and ", held, " of pages"));
+    // Pages of an arena that workers may not write stay: the kernel punches no hole there.
+    if (agent_->options().staging_bytes > 0) continue;
     const uint64_t most =
         slots.capacity_bytes() + agent_->mover().SlabsBetween(domain) * slots.slab_bytes();
     if (held <= most) {

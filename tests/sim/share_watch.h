@@ -20,7 +20,10 @@ class ShareWatch {
  public:
   // `name` is the node's, for what the oracle is told. Owns neither.
   ShareWatch(const Agent* agent, Oracle* oracle, std::string name)
-      : agent_(agent), oracle_(oracle), name_(std::move(name)) {}
+      : agent_(agent),
+        oracle_(oracle),
+        name_(std::move(name)),
+        last_slabs_(agent->host_shares().slabs()) {}
 
   // Looks at the agent as it is at `now`.
   void Look(absl::Time now);

@@ -112,8 +112,8 @@ class BlockTable {
   // swapped out may move them. Errors: kNotFound; kFailedPrecondition, one of their workers has no
   // step in flight.
   absl::StatusOr<std::vector<SwapCopy>> SwapOut(std::span<const SequenceId> sequences);
-  // Returns the copies that SwapOut() would, and changes nothing: for a caller whose copies may fail
-  // and come first. Errors: kNotFound.
+  // Returns the copies that SwapOut() would, and changes nothing: for a caller whose copies may
+  // fail and come first. Errors: kNotFound.
   absl::StatusOr<std::vector<SwapCopy>> PlanSwapOut(std::span<const SequenceId> sequences) const;
   // Allocates slots for every block that is swapped out, or for none. The slots belong to this
   // sequence alone, and blocks that were sealed no longer are. Errors: kNotFound;

@@ -41,7 +41,7 @@ class Call(Generic[Result]):
         return self._ended
 
     def result(self, timeout_s: float | None = None) -> Result:
-        """What the waiting call would have returned, as soon as it is there.
+        """Returns the result that the waiting call would have returned, as soon as it is there.
 
         Waits `timeout_s` seconds at most; 0: not at all; None: until the call ends. Raises
         TimeoutError when it has not ended by then, ValueError for a timeout that is negative,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _open_clients: weakref.WeakSet[Client] = weakref.WeakSet()
 
 
-# The ends of submitted calls need an interpreter.
+# Clients are closed before the interpreter ends, since the ends of submitted calls need it.
 @atexit.register
 def _close_all() -> None:
     for client in list(_open_clients):
@@ -45,12 +45,13 @@ class Client:
     """One worker's client of its node's agent. Thread-safe; the GIL is released in every wait.
 
     `keys` are engine keys, 8..64 bytes each, in prefix order, 8192 at most. `sequences` are 1 to 256
-    runs and sets, with 8192 keys together, in one call; ValueError names what cannot be.
+    runs and sets, with 8192 keys together, in one call. A ValueError names the argument that is not
+    valid.
 
-    A `timeout_s` of None means the client's own; a call never takes longer, 60 s are the most, and
-    without an agent it returns at once. 0: the call waits for no block, disk or node, and says what
-    is here now, for which the agent has 20 ms to answer. One that is negative, infinite or no
-    number is a ValueError.
+    A `timeout_s` of None means the client's own. A call never takes longer than its timeout, 60 s at
+    most, and returns at once without an agent. With 0 the call waits for no block, disk or node: it
+    returns what is here now, and the agent has 20 ms to answer. A timeout that is negative, infinite
+    or no number is a ValueError.
     """
 
     def __init__(self, socket_dir: str = "/run/kvtier", tenant: str = "default",
@@ -58,64 +59,66 @@ class Client:
                  connect_timeout_s: float = 1.0, group: str = "") -> None:
         """Waits for the first try to connect, and never raises because there is no agent.
 
-        Raises ValueError for an option that cannot be. An empty secret is the open tenant's. With a
+        Raises ValueError for an option that is not valid. An empty secret is the open tenant's. With a
         `group` the client works on the blocks of that share group, of which the tenant is a member:
-        it reads them, and where it may only read, what it puts is not taken.
+        it reads them, and stores blocks there if it may write; otherwise its puts store nothing.
         """
         self._native = _kvtier.Client(socket_dir, tenant, tenant_secret, timeout_s,
                                       connect_timeout_s, group)
         _open_clients.add(self)
 
     def register_space(self, spec: SpaceSpec, timeout_s: float | None = None) -> Space:
-        """Names a space; works without an agent. Raises ValueError naming field and value.
+        """Registers a space; works without an agent. Raises ValueError naming field and value.
 
-        Waits for the agent to take it; 0: never waits, the agent is told in the background, and
-        calls that come before it knows the space are misses.
+        Waits for the agent to take it. With a timeout of 0 it never waits: the agent is told in the
+        background, and calls made before it knows the space are misses.
         """
         return Space(spec, self._native.register_space(spec._native(), timeout_s))
 
     def unregister_space(self, space: Space) -> None:
-        """Makes room for another space. Never waits.
+        """Forgets a space, which makes room for another. Never waits.
 
-        Also for other parts of the program that registered the same spec. Its hits and puts stay the
-        caller's, and its blocks stay cached.
+        Other parts of the program that registered the same spec lose it, too. Hits and puts of the
+        space stay with the caller, and its blocks stay cached.
         """
         self._native.unregister_space(space._handle)
 
     def residences(self, space: Space, keys: SequenceOf[bytes]) -> list[str]:
-        """What this node has of each key, in any order, by its table and without a call.
+        """Looks keys, in any order, up in the node's shared table, without a call.
 
-        The nearest tier ("gpu", "host" or "disk"), "absent", or "perhaps" where only the agent
-        knows. A guess, which onboard() turns into a promise; without an agent all are "absent".
+        Returns for each key the nearest tier of this node that has its block ("gpu", "host" or
+        "disk"), "absent", or "perhaps" if only the agent knows. The answer is a guess, since blocks
+        may leave; only onboard() makes sure. Without an agent all are "absent".
         """
         return self._native.residences(space._handle, list(keys))
 
     def resident_run(self, space: Space, keys: SequenceOf[bytes]) -> int:
-        """How many leading keys are not "absent", as residences() says it."""
+        """Returns how many leading keys are not "absent" in the table of residences()."""
         return self._native.resident_run(space._handle, list(keys))
 
     def match(self, space: Space, keys: SequenceOf[bytes], timeout_s: float | None = None,
               local_only: bool = False) -> Match:
-        """Where the longest prefix of `keys` is."""
+        """Returns where the longest known prefix of `keys` is."""
         return self.match_sequences([Sequence(space, keys)], timeout_s, local_only)[0]
 
     def match_sequences(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                         local_only: bool = False) -> list[Match]:
-        """Where the blocks of each sequence are, with one Match for each."""
+        """Returns where the blocks of each sequence are, as one Match for each."""
         return _matches(self._native.match(_natives(sequences), timeout_s, local_only))
 
     def match_group(self, spaces: Iterable[Space], keys: SequenceOf[bytes],
                     timeout_s: float | None = None, local_only: bool = False) -> Match:
-        """What every rank of a group has of the run `keys`, each block in its worst tier.
+        """Returns the leading blocks of the run `keys` that every rank of a group has.
 
-        Each rank has a space of its own; spaces times keys is 8192 at most.
+        A block's tier is the farthest in which a rank has it. Each rank has a space of its own;
+        spaces times keys is 8192 at most.
         """
         handles = [space._handle for space in spaces]
         return Match(*self._native.match_group(handles, list(keys), timeout_s, local_only))
 
     def onboard(self, space: Space, keys: SequenceOf[bytes], timeout_s: float | None = None,
                 target: str = "host", local_only: bool = False) -> Hit:
-        """The leading run of `keys` that is in host memory (or the GPU pool) in time, leased.
+        """Returns the leading blocks of `keys` that are in host memory (or the GPU pool) in time, leased.
 
         `timeout_s` should be no longer than recomputing would take.
         """
@@ -123,9 +126,9 @@ class Client:
 
     def onboard_sequences(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                           target: str = "host", local_only: bool = False) -> list[Hit]:
-        """The same of each sequence, with one Hit for each; of a set all blocks that came.
+        """Onboards each sequence and returns one Hit for each; of a set all blocks that came.
 
-        Hit.index(i) says of which key of its sequence block i is. All leases begin together, when
+        Hit.index(i) is the place of block i's key in its sequence. All leases begin together, when
         the last sequence is ready or the time is up.
         """
         return _hits(self._native.onboard(_natives(sequences), target, timeout_s, local_only))
@@ -133,7 +136,7 @@ class Client:
     def reserve(self, space: Space, keys: SequenceOf[bytes], parent: bytes | None = None,
                 target: str = "host", timeout_s: float | None = None,
                 lengths: SequenceOf[int] | None = None) -> Put:
-        """Room for the blocks of `keys`; `parent` is the key before them, None for a root.
+        """Reserves slots for the blocks of `keys`; `parent` is the key before them, None for a root.
 
         `lengths` are the bytes of each block, in a space with any_length only.
         """
@@ -142,49 +145,51 @@ class Client:
 
     def reserve_sequences(self, sequences: Iterable[Sequence], target: str = "host",
                           timeout_s: float | None = None) -> Put:
-        """Room for the blocks of all sequences in one Put, whose entries go sequence by sequence."""
+        """Reserves slots for the blocks of all sequences in one Put, with entries sequence by sequence."""
         return Put(self._native.reserve(_natives(sequences), target, timeout_s))
 
     def advise(self, sequences: Iterable[Sequence], timeout_s: float | None = None) -> int:
         """Tells the node what is known now about the next use of blocks, by each sequence's hint.
 
-        For example at the end of a request, with `finish`. It is no use of the blocks. Returns how
-        many of them are in the node's memory; 0 where no agent answered, which costs hits at worst.
+        Call it for example at the end of a request, with `finish`. It does not count as a use of the
+        blocks. Returns how many of them are in the node's memory; 0 if no agent answered, which costs
+        hits at worst.
         """
         return self._native.advise(_natives(sequences), timeout_s)
 
     def delete(self, sequences: Iterable[Sequence],
                timeout_s: float | None = None) -> tuple[int, int] | None:
-        """Drops blocks of the tenant's own from every tier of this node, for good.
+        """Drops blocks of the tenant from every tier of this node for ever, a restart included.
 
-        Returns how many are in no tier any more, and how many stay because they are leased or being
-        copied; None: no agent answered in time. Other nodes keep theirs.
+        Returns how many were dropped, and how many stay because they are leased or being copied;
+        None: no agent answered in time. Other nodes keep theirs.
         """
         return self._native.delete(_natives(sequences), timeout_s)
 
     def drop_prefix(self, sequences: Iterable[Sequence],
                     timeout_s: float | None = None) -> Dropped | None:
-        """The same with all that descends from the named blocks: whatever continues them here.
+        """Drops the named blocks and all blocks of this node that continue them.
 
-        None: no agent answered in time.
+        Returns None if no agent answered in time.
         """
         native = self._native.kept().drop(_natives(sequences), timeout_s)
         return None if native is None else Dropped(*native)
 
     def keep(self, sequences: Iterable[Sequence], ttl_s: float = 300.0,
              timeout_s: float | None = None) -> Kept | None:
-        """Keeps what the node has of the sequences in its host memory: a prompt cache for `ttl_s`.
+        """Keeps the sequences' blocks that the node has in its host memory for `ttl_s`: a prompt cache.
 
-        A second to an hour. What only a disk of the node has is loaded within `timeout_s`. As much
-        is kept as fits into the tenant's quota, leading blocks first. It is the tenant's, not this
-        client's, and the same sequences again renew it; a shorter time takes nothing away. None: no
-        agent answered in time. Raises ValueError, naming the argument.
+        `ttl_s` is a second to an hour. Blocks that only a disk of the node has are loaded within
+        `timeout_s`. As many blocks are kept as fit into the tenant's quota, leading ones first. The
+        kept prefix belongs to the tenant, not to this client. Another call with the same sequences
+        renews it; a shorter time takes nothing away. Returns None if no agent answered in time.
+        Raises ValueError, naming the argument.
         """
         native = self._native.kept().keep(_natives(sequences), ttl_s, timeout_s)
         return None if native is None else Kept(*native)
 
     def list_kept(self, timeout_s: float | None = None) -> KeptList | None:
-        """What the tenant keeps on this node; None: no agent answered in time."""
+        """Returns the prefixes that the tenant keeps on this node; None: no agent answered in time."""
         native = self._native.kept().list_kept(timeout_s)
         if native is None:
             return None
@@ -193,7 +198,7 @@ class Client:
                         KeptUse(*quota))
 
     def end_kept(self, kept_id: int, timeout_s: float | None = None) -> int | None:
-        """Ends the kept prefix of that id before its time, 0: all of the tenant's on this node.
+        """Ends the kept prefix of that id before its time; 0 ends all of the tenant on this node.
 
         Its blocks stay until room is needed. Returns how many prefixes ended; None: no agent
         answered in time.
@@ -201,7 +206,7 @@ class Client:
         return self._native.kept().end(kept_id, timeout_s)
 
     def limits(self, space: Space) -> Limits:
-        """What of the space fits the agent of now, or why it is not usable. Never waits."""
+        """Returns how many blocks of the space the current agent has room for, or why it is not usable. Never waits."""
         return Limits(**self._native.limits(space._handle))
 
     def put_all(self, space: Space, keys: SequenceOf[bytes],
@@ -210,9 +215,9 @@ class Client:
         """Stores a run of any length, as many blocks at a time as fit the tenant's memory well.
 
         blocks[i] are the bytes of the block of keys[i]: a contiguous buffer, or a list of buffers
-        that follow each other; in a space with any_length a block is as long as they are. It waits
-        `timeout_s` each time that there is no room, while what is held goes to a disk. Raises
-        ValueError, naming the argument; what was stored stays.
+        that follow each other; in a space with any_length a block is as long as they are. Each time
+        that there is no room it waits up to `timeout_s` for blocks to go to a disk. Raises
+        ValueError, naming the argument; blocks that were stored stay.
         """
         lists: list[Any] = [block if isinstance(block, (list, tuple)) else [block]
                             for block in blocks]
@@ -231,9 +236,9 @@ class Client:
 
     def redeem(self, ticket: bytes, rank: int, spaces: Iterable[Space],
                timeout_s: float | None = None) -> list[Hit]:
-        """Leases what the ticket of these 16 bytes holds: a Hit for each of its sequences.
+        """Leases the blocks that the ticket of these 16 bytes holds and returns a Hit for each of its sequences.
 
-        `spaces` are the sequences' spaces, of this client. Without a block where the ticket is
+        `spaces` are the sequences' spaces, of this client. The hits are empty if the ticket is
         unknown, over, another tenant's, or redeemed by this rank already.
         """
         return _hits(self._native.redeem(ticket, rank, [space._handle for space in spaces],
@@ -244,20 +249,20 @@ class Client:
         self._native.release_ticket(ticket)
 
     def paged_kv(self, space: Space, slots: int) -> PagedKv:
-        """KV memory for blocks of `space` in the GPU pool: `slots` slots, or fewer.
+        """Returns KV memory for blocks of `space` in the GPU pool: `slots` slots, or fewer.
 
-        Raises ValueError when none can be had: no agent, or no pool for blocks of this size.
+        Raises ValueError if there is none: no agent, or no pool for blocks of this size.
         """
         return PagedKv(self._native.paged_kv(space._handle, slots, space.spec.tokens_per_block))
 
     def prefetch(self, space: Space, keys: SequenceOf[bytes], timeout_s: float | None = None,
                  local_only: bool = False) -> int:
-        """Asks for blocks to be brought to host memory; how many are there or coming."""
+        """Asks for blocks to be brought to host memory and returns how many are there or coming."""
         return self.prefetch_sequences([Sequence(space, keys)], timeout_s, local_only)
 
     def prefetch_sequences(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                            local_only: bool = False) -> int:
-        """The same of all sequences together."""
+        """Asks for the blocks of all sequences and returns how many are there or coming."""
         return self._native.prefetch(_natives(sequences), timeout_s, local_only)
 
     # The submit_* calls do not wait. They raise ValueError as the waiting ones, and BlockingIOError
@@ -265,7 +270,7 @@ class Client:
 
     def submit_match(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                      local_only: bool = False) -> Call[list[Match]]:
-        """match_sequences() without waiting."""
+        """Starts match_sequences() without waiting."""
         call: Call[list[Match]] = Call()
         self._native.submit_match(_natives(sequences), timeout_s, local_only,
                                   lambda natives: call._end(_matches(natives)))
@@ -273,7 +278,7 @@ class Client:
 
     def submit_onboard(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                        target: str = "host", local_only: bool = False) -> Call[list[Hit]]:
-        """onboard_sequences() without waiting. Hits that nobody asks for end with the Call."""
+        """Starts onboard_sequences() without waiting. Hits that are not fetched end with the Call."""
         call: Call[list[Hit]] = Call()
         self._native.submit_onboard(_natives(sequences), target, timeout_s, local_only,
                                     lambda natives: call._end(_hits(natives)))
@@ -284,9 +289,9 @@ class Client:
                              on_part: Callable[[Part], object] | None = None) -> PartsCall:
         """Brings blocks to host memory and hands them over as they become ready.
 
-        What is in host memory comes at once, while the rest is on its way from a disk or another
-        node. The parts are taken from the PartsCall; or `on_part(part)` is called with each, in the
-        client's own thread, as the callbacks of a Call are.
+        Blocks in host memory come at once, while the rest is on its way from a disk or another
+        node. The caller takes the parts from the PartsCall; or `on_part(part)` is called with each, in
+        the client's own thread, as the callbacks of a Call are.
         """
         call = PartsCall(on_part)
         self._native.submit_onboard_parts(
@@ -296,7 +301,7 @@ class Client:
 
     def submit_reserve(self, sequences: Iterable[Sequence], target: str = "host",
                        timeout_s: float | None = None) -> Call[Put]:
-        """reserve_sequences() without waiting."""
+        """Starts reserve_sequences() without waiting."""
         call: Call[Put] = Call()
         self._native.submit_reserve(_natives(sequences), target, timeout_s,
                                     lambda native: call._end(Put(native)))
@@ -304,21 +309,21 @@ class Client:
 
     def submit_prefetch(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                         local_only: bool = False) -> Call[int]:
-        """prefetch_sequences() without waiting."""
+        """Starts prefetch_sequences() without waiting."""
         call: Call[int] = Call()
         self._native.submit_prefetch(_natives(sequences), timeout_s, local_only, call._end)
         return call
 
     def submit_advise(self, sequences: Iterable[Sequence],
                       timeout_s: float | None = None) -> Call[int]:
-        """advise() without waiting. Nobody needs to ask for its result."""
+        """Starts advise() without waiting. Its result need not be fetched."""
         call: Call[int] = Call()
         self._native.submit_advise(_natives(sequences), timeout_s, call._end)
         return call
 
     def submit_delete(self, sequences: Iterable[Sequence],
                       timeout_s: float | None = None) -> Call[tuple[int, int] | None]:
-        """delete() without waiting."""
+        """Starts delete() without waiting."""
         call: Call[tuple[int, int] | None] = Call()
         self._native.submit_delete(_natives(sequences), timeout_s, call._end)
         return call
@@ -326,7 +331,7 @@ class Client:
     def submit_take_ticket(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                            redemptions: int = 1, lifetime_s: float = 10.0,
                            local_only: bool = False) -> Call[Ticket]:
-        """take_ticket() without waiting."""
+        """Starts take_ticket() without waiting."""
         call: Call[Ticket] = Call()
         self._native.submit_take_ticket(_natives(sequences), timeout_s, local_only, redemptions,
                                         lifetime_s, lambda native: call._end(Ticket(*native)))
@@ -334,7 +339,7 @@ class Client:
 
     def submit_redeem(self, ticket: bytes, rank: int, spaces: Iterable[Space],
                       timeout_s: float | None = None) -> Call[list[Hit]]:
-        """redeem() without waiting. Hits that nobody asks for end with the Call."""
+        """Starts redeem() without waiting. Hits that are not fetched end with the Call."""
         call: Call[list[Hit]] = Call()
         self._native.submit_redeem(ticket, rank, [space._handle for space in spaces], timeout_s,
                                    lambda natives: call._end(_hits(natives)))
@@ -342,7 +347,7 @@ class Client:
 
     def submit_commit(self, put: Put, step: int = 0, durable: bool = False,
                       timeout_s: float | None = None) -> Call[int]:
-        """put.commit() without waiting, of a put that this client reserved.
+        """Starts put.commit() without waiting, for a put that this client reserved.
 
         Ends `put` as commit() does, unless it raises.
         """
@@ -351,26 +356,26 @@ class Client:
         return call
 
     def begin_step(self) -> int:
-        """Before own threads touch slots of the GPU pool; the number is for end_step().
+        """Begins a step, before the worker's threads touch slots of the GPU pool; returns its number.
 
-        What is released meanwhile is used again only when the step has ended. 0: the agent keeps
-        no steps of ours, and nothing waits.
+        Slots that are released during the step are used again only after end_step(). Returns 0 if the
+        agent keeps no steps of this worker; then nothing waits for end_step().
         """
         return self._native.begin_step()
 
     def end_step(self, step: int) -> None:
-        """`step` and all before it have ended."""
+        """Tells the agent that `step` and all steps before it have ended."""
         self._native.end_step(step)
 
     def ping(self, timeout_s: float = 2.0) -> bool:
-        """One empty call; whether the agent answered. `timeout_s` is above 0, or a ValueError."""
+        """Makes one empty call; returns whether the agent answered. Raises ValueError if `timeout_s` is 0."""
         return self._native.ping(timeout_s)
 
     def host_memory(self) -> HostMemory | None:
-        """The memory that the session of now was handed, to be pinned for a device.
+        """Returns the host memory of the current session, to be pinned for a device.
 
-        None: no agent. Hits lie in `read` and slots in `write`, at the same offsets unless
-        `is_staged`. The views stay mapped as long as anything holds them.
+        Returns None without an agent. Hits lie in `read` and slots in `write`, at the same offsets
+        unless `is_staged`. The views stay mapped as long as an object holds them.
         """
         native = self._native.host_memory()
         if native is None:
@@ -380,23 +385,23 @@ class Client:
 
     @property
     def connected(self) -> bool:
-        """Whether the agent's socket stands at this moment."""
+        """Whether the client is connected to an agent at this moment."""
         return self._native.connected()
 
     def stats(self) -> dict[str, Any]:
-        """What this client did, and `last_error`, the latest thing that went wrong.
+        """Returns counts of what this client did, and `last_error`, the text of its latest error.
 
-        Counts by name; `onboarded_from`: blocks by the tier that had them; `missed_because`: blocks
-        by the reason that Hit.missed gives for their sequence; `latencies`: for each call that was
-        answered its `calls`, `p50_s` and `p99_s`, as the client saw them.
+        Counts are by name. `onboarded_from` has blocks by the tier that had them; `missed_because`
+        blocks by the reason that Hit.missed gives for their sequence; `latencies` for each kind of
+        call that was answered its `calls`, `p50_s` and `p99_s`, as the client measured them.
         """
         return self._native.stats()
 
     def close(self) -> None:
-        """Hangs up, and ends submitted calls as misses. Idempotent.
+        """Ends the session, and ends submitted calls as misses. Idempotent.
 
-        Hits and puts may outlive it; valid() is False then. Waits for the callbacks of submitted
-        calls, unless one of them is what closes it.
+        Hits and puts may outlive the client; valid() is False then. Waits for the callbacks of
+        submitted calls, unless one of them closes the client.
         """
         self._native.close()
 

@@ -1,19 +1,19 @@
-"""What a node keeps for its tenant: prompt caches with a time to live."""
+"""Kept prefixes: prompt caches that a node keeps for a tenant for a time to live."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What became of one Client.keep()."""
+    """The result of one Client.keep()."""
 
-    id: int | None  # Of the tenant's on this node while the agent runs; None: nothing is kept.
-    # Of each sequence, the places of the keys whose blocks are kept; of a run 0, 1, ...
+    id: int | None  # Id among the tenant's kept prefixes on this node; None: nothing is kept.
+    # Places of the keys whose blocks are kept, for each sequence; for a run 0, 1, ...
     blocks: list[list[int]]
     # Why blocks that the node has are not kept: "tenant_bytes", "tenant_blocks", "tenant_prefixes",
     # "node_blocks" or "node_prefixes"; None: nothing was refused.
     limit: str | None
-    ttl_s: float  # What is left; more than was asked for where it was kept for longer already.
+    ttl_s: float  # Time left, in seconds; more than asked for if it was kept for longer already.
 
 
 @dataclass(frozen=True)
@@ -21,23 +21,23 @@ class KeptPrefix:
     """One prefix that the node keeps."""
 
     id: int
-    blocks: int  # That are there.
-    bytes: int  # Of host memory that they take.
-    ttl_s: float  # What is left of its time to live.
+    blocks: int  # Blocks of it that are in host memory.
+    bytes: int  # Bytes of host memory that they take.
+    ttl_s: float  # Time left, in seconds.
 
 
 @dataclass(frozen=True)
 class KeptUse:
-    """What the tenant keeps on the node, or may keep."""
+    """Amounts that the tenant keeps on the node, or may keep."""
 
     prefixes: int
-    blocks: int  # A block counts once for each prefix that it is of.
-    bytes: int  # Of host memory; once for all.
+    blocks: int  # A block counts once for each prefix that it belongs to.
+    bytes: int  # Bytes of host memory; each block counts once.
 
 
 @dataclass(frozen=True)
 class KeptList:
-    """What the tenant keeps on the node, whoever of it asked for it."""
+    """All prefixes that the tenant keeps on the node, whichever worker asked for them."""
 
     prefixes: list[KeptPrefix]  # By id.
     used: KeptUse
@@ -46,8 +46,8 @@ class KeptList:
 
 @dataclass(frozen=True)
 class Dropped:
-    """What became of the blocks of a Client.drop_prefix()."""
+    """The result of a Client.drop_prefix()."""
 
-    blocks: int  # In no tier of the node any more.
-    held: int  # Leased or being copied: they stay.
-    more: bool  # Not all that descends was looked at in time: ask again.
+    blocks: int  # Blocks that are in no tier of the node any more.
+    held: int  # Blocks that stay, because they are leased or being copied.
+    more: bool  # Time ran out before all descendants were looked at: call again.

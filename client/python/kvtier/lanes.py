@@ -76,7 +76,7 @@ class KvMemory:
     axes: str
     order: str  # "token_head" (NHD) or "head_token" (HND), inside a run. Latent rows have no heads.
     blocks: int  # That the tensors hold.
-    run_bytes: int  # Of one layer and axis of one block.
+    run_bytes: int  # Bytes of one layer and axis of one block.
     block_stride: int  # Bytes from a block's run to the next block's.
     bases: Sequence[tuple[int, int]]  # (tensor, offset in it) of block 0's run, by layer, then axis.
 
@@ -103,12 +103,12 @@ class LaneJob:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended. Never waits."""
+        """Whether the job has ended. Never waits."""
         return self._native.done()
 
     @property
     def copied(self) -> bool:
-        """Whether the lanes have left its blocks alone for good: True ahead of `done` for an offload.
+        """Whether the lanes will not touch its blocks any more: for an offload True before `done`.
 
         The blocks of an offload may be overwritten then: they were copied, or given up.
         """
@@ -252,11 +252,11 @@ class Lanes:
         return self._native.await_copied(list(blocks), timeout_s)
 
     def stats(self) -> dict[str, int | float]:
-        """What was copied since the start, by direction.
+        """Returns counts of what was copied since the start, by direction.
 
-        offload_blocks, offload_bytes (of the engine's memory), offload_failed_blocks (copied for
-        nothing), offload_copy_s (seconds in copies, of all threads or jobs together), and the same
-        with onboard_; offload_given_up_blocks (asked back by await_copied() before they were copied).
+        The keys are offload_blocks, offload_bytes (of the engine's memory), offload_failed_blocks
+        (copied in vain), offload_copy_s (seconds in copies, all threads or jobs together), the same
+        with onboard_, and offload_given_up_blocks (asked back by await_copied() before they were copied).
         """
         return self._native.stats()
 

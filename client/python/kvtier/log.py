@@ -1,4 +1,4 @@
-"""What the clients of this process say, for the application's own log."""
+"""Hands the log lines of this process's clients to the application's own log."""
 
 import atexit
 import logging

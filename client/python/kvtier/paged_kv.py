@@ -28,7 +28,7 @@ class PagedKv:
         self._native = native
         self.slot_bytes: int = native.slot_bytes()
         self.granted_slots: int = native.granted_slots()
-        self.memory = memoryview(native.memory()).cast("B")  # Of the whole pool.
+        self.memory = memoryview(native.memory()).cast("B")  # The whole pool.
 
     def open(self, priority: int = 0) -> int:
         """A new, empty sequence.
@@ -71,10 +71,10 @@ class PagedKv:
         self._native.swap_out(list(sequences))
 
     def swap_in(self, sequence: int) -> None:
-        """Brings one back, whole.
+        """Brings one sequence back, whole.
 
         Raises RuntimeError when it is not out, or another that is out is ahead of it in line;
-        BlockingIOError when there are too few slots. OSError when blocks of it are lost for good,
+        BlockingIOError when there are too few slots. OSError when blocks of it are lost for ever,
         or damaged: free it and compute it again.
         """
         self._native.swap_in(sequence)

@@ -1,4 +1,4 @@
-"""What a call asks about, and what is known of it."""
+"""The sequences of blocks that a call asks about, and the answers."""
 
 from collections import abc
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from .space import Space
 
 @dataclass(frozen=True)
 class ReuseHint:
-    """What an engine knows about the next use of some blocks. A wrong hint costs hits only."""
+    """Knowledge of an engine about the next use of some blocks. A wrong hint costs hits only."""
 
     conversation: str | bytes | None = None  # Its id, 1..256 bytes, of which only a hash is sent.
     turn: int | None = None  # Requests of the conversation before this one.
@@ -39,21 +39,21 @@ class ReuseHint:
 class Sequence:
     """The blocks that one request of an engine asks about; one call may carry several.
 
-    A run is a prefix: `keys` are in prefix order, and behind a hole nothing is of use. A set has
-    no order, may have holes, and knows no parents.
+    A run is a prefix: `keys` are in prefix order, and blocks after a hole are of no use. A set has
+    no order and no parents, and may have holes.
     """
 
-    space: Space  # Of the client that is asked; a call may mix spaces.
-    keys: abc.Sequence[bytes]  # Of 8..64 bytes each.
+    space: Space  # A space of the client that is asked; a call may mix spaces.
+    keys: abc.Sequence[bytes]  # Engine keys, 8..64 bytes each.
     parent: bytes | None = None  # Key of the block before a run that is reserved; None: a root.
     is_set: bool = False
-    # At most so many tokens are looked up or brought: of the keys, as many leading ones as hold no
-    # more; None: all of them. What reserves or deletes takes no notice.
+    # Most tokens to look up or bring: only as many leading keys are used as hold no more than this.
+    # Calls that reserve or delete ignore it. None: no limit.
     max_tokens: int | None = None
-    # Nothing of this request is to be kept: what reserves says "no_store" of its keys.
+    # True: no block of this request is to be stored; a reserve gives its keys the state "no_store".
     no_store: bool = False
     # Bytes of the block of each key, 1 to the space's block_bytes, where they are reserved in a space
-    # with any_length; None in other spaces. What reserves nothing takes no notice.
+    # with any_length; None in other spaces. Calls that reserve nothing ignore it.
     lengths: abc.Sequence[int] | None = None
     # Hint about the next use of the blocks, as ReuseHint has them, for calls that onboard, prefetch,
     # reserve or advise.
@@ -87,42 +87,42 @@ def _check_int(name: str, value: object, most: int) -> None:
 
 @dataclass(frozen=True)
 class Match:
-    """Where the blocks of one sequence are: a guess, which onboarding turns into a promise."""
+    """Where the blocks of one sequence are: a guess, since blocks may leave; only onboarding makes sure."""
 
-    blocks: int = 0  # Blocks that are known, counting other nodes; of a run the leading ones.
-    local_blocks: int = 0  # The same, on this node.
+    blocks: int = 0  # Blocks known on this node or others; of a run the leading ones.
+    local_blocks: int = 0  # Those of them that are on this node.
     # Best tier of each key: "gpu", "host" or "disk". Of a run the list ends with the last leading
-    # block; of a set it is as long as the keys, with None for each that nobody has. Empty where no
+    # block; of a set it is as long as the keys, with None for each that no node has. Empty if no
     # agent answered.
     tiers: list[str | None] = field(default_factory=list)
 
     @property
     def remote_blocks(self) -> int:
-        """How many of `blocks` only other nodes have."""
+        """Number of `blocks` that only other nodes have."""
         return self.blocks - self.local_blocks
 
 
 @dataclass(frozen=True)
 class Arrived:
-    """What came of one sequence in all parts of a submit_onboard_parts()."""
+    """Outcome of one sequence, over all parts of a submit_onboard_parts()."""
 
-    blocks: int  # That came; of a run the leading ones.
+    blocks: int  # Blocks that came; of a run the leading ones.
     missed: str | None  # Why the first block that is missing did not come, as Hit.missed says it.
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """Blocks that are held for other processes: who only has a ticket reads nothing."""
+    """Blocks that are held for other processes. A ticket must be redeemed before they are read."""
 
     id: bytes | None  # 16 bytes, to be handed to the workers; None: nothing is held.
-    # Of each sequence, the places of the keys whose blocks are held; of a run 0, 1, ...
+    # Places of the keys whose blocks are held, for each sequence; for a run 0, 1, ...
     held: list[list[int]]
 
 
 @dataclass(frozen=True)
 class PutCounts:
-    """The blocks of a put_all(), by what became of them."""
+    """Numbers of blocks of a put_all(), by what became of them."""
 
-    stored: int  # Published by it.
+    stored: int  # Published by this call.
     present: int  # Cached already, or being put by another worker.
     missed: int  # No slot for them, or no agent: they are not cached.

@@ -1,4 +1,4 @@
-"""What makes two blocks compatible."""
+"""Spaces: the properties that two blocks share if they are compatible."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ _U64 = 2**64
 class SpaceSpec:
     """The description of a space; a change of any field is a miss, never a wrong block.
 
-    Texts are 1..256 bytes of UTF-8 (`lora` may be empty). Counts are of this worker's shard.
+    Texts are 1..256 bytes of UTF-8 (`lora` may be empty). Counts are those of this worker's shard.
     """
 
     model: str
-    weights_digest: str | bytes  # Of the weights; bytes are taken in hexadecimal.
+    weights_digest: str | bytes  # Digest of the weights; bytes are turned into hexadecimal.
     lora: str = ""
-    dtype: str  # Of the stored values, for example "bfloat16".
+    dtype: str  # Type of the stored values, for example "bfloat16".
     layout: str  # Order of the axes inside a block, outermost first.
     layers: int
     kv_heads: int
@@ -28,23 +28,23 @@ class SpaceSpec:
     tp_size: int = 1
     pp_rank: int = 0
     pp_size: int = 1
-    # Of one stored block, 1..64 MiB. With a codec it may be left out, for what its encodings take,
-    # or be max_encoded_bytes(), so that blocks it cannot make smaller are stored too, raw.
+    # Size of one stored block, 1..64 MiB. With a codec it may be left out, for the size of its
+    # encodings, or be max_encoded_bytes(), so that blocks that it cannot make smaller are stored raw.
     block_bytes: int | None = None
     # "raw"; or "fp8_e4m3", "int8" or "packed_exponents" (lossless), which are for dtype
     # "bfloat16" and layout "layer,kv,token,head,dim" or "layer,token,head,dim": see BlockCodec.
     codec: str = "raw"
-    # Each block has a length of its own, 1 to block_bytes, which its reserve says (Sequence.lengths).
-    # For codec "raw" and target "host". False: all have block_bytes.
+    # True: each block has a length of its own, 1 to block_bytes, given when it is reserved
+    # (Sequence.lengths); for codec "raw" and target "host". False: all have block_bytes.
     any_length: bool = False
 
     def __post_init__(self) -> None:
         if self.block_bytes is None and self.codec != "raw":
-            object.__setattr__(self, "block_bytes", 0)  # Not read for what it has to be.
+            object.__setattr__(self, "block_bytes", 0)  # codec_sizes() does not read it.
             object.__setattr__(self, "block_bytes", _kvtier.codec_sizes(self._native())[1])
 
     def max_encoded_bytes(self) -> int:
-        """The block_bytes that has room for every block. Raises ValueError for codec "raw"."""
+        """Returns the block_bytes that has room for every block. Raises ValueError for codec "raw"."""
         return _kvtier.codec_sizes(self._native())[2]
 
     def _native(self) -> _kvtier.SpaceSpec:
@@ -90,13 +90,13 @@ class Space:
 
 @dataclass(frozen=True)
 class Limits:
-    """What of a space fits the agent, so that a put needs no trial."""
+    """How many blocks of a space the agent has room for, so that a put need not try."""
 
     usable: bool  # The agent takes the space's blocks now.
     why_not: str  # Empty where it is usable.
-    slab_bytes: int  # Largest block of this agent. 0, as what follows: it is not usable.
-    slot_bytes: int  # That a block of the space takes, the longest one.
-    host_slots: int  # Of the tenant's host memory, if all of it had such blocks.
+    slab_bytes: int  # Largest block of this agent. 0, like the rest, if the space is not usable.
+    slot_bytes: int  # Bytes that the longest block of the space takes.
+    host_slots: int  # Slots in the tenant's host memory, if all of it had such blocks.
     # Blocks of the space that can be reserved and not yet committed, where workers write to a region
     # of their own (the agent's --worker_memory=staged); 0: the tenant's memory is the limit.
     staging_slots: int

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class HashedRequest(Protocol):
-    """What is read of the engine's Request."""
+    """The fields of the engine's Request that are read here."""
 
     block_hashes: list[bytes]  # One for each full block, chained over all before it.
     lora_request: object | None  # Has lora_name and lora_path.

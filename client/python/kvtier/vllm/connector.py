@@ -130,7 +130,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         self._worker: WorkerSide | None = None
         self._scheduler: SchedulerSide | None = None
         self._results = LoadResults()
-        self._unplanned: list[Load] = []  # Whose requests wait, and which nothing but a failure can answer.
+        self._unplanned: list[Load] = []  # Loads whose requests wait, and which only a failure can answer.
         if role == base.KVConnectorRole.SCHEDULER:
             held = getattr(transfer, "kv_load_failure_policy", "fail") == "fail"
             client = self._open_client()

@@ -7,7 +7,7 @@ from typing import Any
 import kvtier
 
 _KV_AXIS = 2  # Length of the axis that holds K and V.
-# What is stored, outermost axis first, by the memory's axes and order.
+# Layout of stored blocks, outermost axis first, by the memory's axes and order.
 _STORED = {("apart", "token_head"): "layer,kv,token,head,dim", ("apart", "head_token"): "layer,kv,head,token,dim",
            ("fused", "token_head"): "layer,token,head,kv,dim", ("fused", "head_token"): "layer,head,token,kv,dim",
            ("latent", "token_head"): "layer,token,row"}
@@ -18,9 +18,9 @@ class KvLayout:
     """How one KV group lies in memory."""
 
     memory: kvtier.KvMemory
-    dtype: str  # Of the stored values, such as "float32".
+    dtype: str  # Type of the stored values, such as "float32".
     stored: str  # The space's layout, such as "layer,head,token,kv,dim".
-    block_bytes: int  # Of one block, over all layers.
+    block_bytes: int  # Bytes of one block, over all layers.
     device: str  # That has the tensors, as kvtier.Lanes names it: "host" or "cuda:N".
 
 

@@ -1,4 +1,4 @@
-"""What crosses from the scheduler to the workers with each step."""
+"""The metadata that the scheduler sends to the workers with each step."""
 
 from dataclasses import dataclass, field
 
@@ -30,7 +30,7 @@ class Save:
 class StepPlan:
     """The work of one step."""
 
-    epoch: str | None = None  # Of the cache: a new one with each reset, "" until the first. None: as before.
+    epoch: str | None = None  # Epoch of the cache: a new one with each reset, "" until the first. None: unchanged.
     computes: bool = True  # Whether the step runs the model. Only one that does not may wait for a load.
     loads: list[Load] = field(default_factory=list)
     saves: list[Save] = field(default_factory=list)

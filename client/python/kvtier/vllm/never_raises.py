@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 _log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
-_LOGGED_AT_MOST = 10  # Of each kind: an error that comes with every step does not fill the log.
+_LOGGED_AT_MOST = 10  # Most log lines of a kind: an error that comes with every step does not fill the log.
 _failures: Counter[str] = Counter()
 
 Method = TypeVar("Method", bound=Callable[..., Any])

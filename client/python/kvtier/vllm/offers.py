@@ -10,7 +10,7 @@ from .tracked_request import Look, TrackedRequest
 
 _ON_NODE = ("gpu", "host", "disk")
 _TICKET_S = 60.0  # A ticket's longest life.
-_TICKET_SPARE_S = 15.0  # Of it that a load needs: an older ticket is taken anew.
+_TICKET_SPARE_S = 15.0  # Time that a load needs: a ticket with less left is taken anew.
 _SHORTEST_WAIT_S = 0.02
 
 
@@ -71,7 +71,7 @@ class Offers:
     def _by_table(self, tracked: TrackedRequest, keys: Sequence[bytes], run: int) -> int | None:
         here = self._leading_here(keys[:run]) if run else 0
         if here == len(keys):
-            return here  # What is on a disk is copied as it comes: a load of it waits no longer than a look would.
+            return here  # Blocks on a disk are copied as they come: a load of them waits no longer than a look would.
         look = self._look(tracked, keys, len(keys) - here)
         if look.call is None:
             return here  # As many calls are under way as may be.

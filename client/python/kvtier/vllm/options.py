@@ -1,4 +1,4 @@
-"""What kv_connector_extra_config says."""
+"""The options of kv_connector_extra_config."""
 
 import math
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ class Options:
 
     socket_dir: str = "/run/kvtier"  # The agent's.
     tenant: str = "default"
-    tenant_secret_file: str = ""  # Whose bytes are the tenant's secret; empty: the open tenant.
-    model_name: str = ""  # Of the space; empty: the last part of the engine's model path.
-    weights_digest: str = ""  # Of the space; empty: it is made from the model's files.
-    recompute_tokens_per_s: float = 0.0  # What the engine prefills in a second; bounds every wait. 0: is measured.
+    tenant_secret_file: str = ""  # File whose bytes are the tenant's secret; empty: the open tenant.
+    model_name: str = ""  # Model of the space; empty: the last part of the engine's model path.
+    weights_digest: str = ""  # Digest in the space; empty: it is made from the model's files.
+    recompute_tokens_per_s: float = 0.0  # Tokens that the engine prefills in a second; bounds every wait. 0: measured.
     max_wait_s: float = 2.0  # That a request waits for a disk or a node at most, in seconds.
     peers: bool = True  # Other nodes are asked for what this one has not.
-    store: bool = True  # What is computed is saved; False: blocks are only loaded.
-    codec: str = ""  # Of CODECS: how blocks of KV in bfloat16 are stored; empty: as they are.
+    store: bool = True  # True: computed blocks are saved; False: blocks are only loaded.
+    codec: str = ""  # Codec for blocks of KV in bfloat16, one of CODECS; empty: stored as they are.
     max_tokens: int = 0  # That are loaded for a request at most; 0: all.
     lane_threads: int = 1  # Threads of a worker that copy.
     preemption_wait_s: float = 0.002  # That a step waits for copies out of blocks it will overwrite, in seconds.

@@ -1,4 +1,4 @@
-"""What the connector refuses when the engine starts, each by its name."""
+"""The settings that the connector refuses when the engine starts, each by its name."""
 
 from typing import Any
 

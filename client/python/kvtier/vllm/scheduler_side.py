@@ -21,7 +21,7 @@ from .tracked_request import TrackedRequest
 from .wishes import read_wishes
 
 _STEP_BUDGET_S = 0.002  # That all looks of one step may take; the last one may go beyond it.
-_MAX_KEYS = 8192  # Of one call of the client.
+_MAX_KEYS = 8192  # Most keys in one call of the client.
 _MAX_ENDED = 256  # Requests whose end the agent is told of later; the oldest are forgotten.
 
 
@@ -302,7 +302,7 @@ class SchedulerSide:
         if not self._spaces or not self._wants_saves(tracked):
             return 0
         if computed_blocks == 0 or self._spent_s >= _STEP_BUDGET_S:
-            return computed_blocks  # What of them was lost is saved when it is computed again.
+            return computed_blocks  # Blocks of them that were lost are saved when they are computed again.
         began = self._clock()
         known = computed_blocks
         keys = block_keys(tracked.request, 0, min(known, self._max_keys()))

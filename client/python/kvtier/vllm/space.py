@@ -17,11 +17,11 @@ _BF16_BYTES = 2
 
 @dataclasses.dataclass(frozen=True)
 class EngineFacts:
-    """What shapes the bytes of blocks and is in no tensor."""
+    """Properties that shape the bytes of blocks and are in no tensor."""
 
-    version: str  # Of vLLM: it may pack KV in another way tomorrow.
+    version: str  # Version of vLLM: another one may pack KV in another way.
     backend: str  # Name of the attention backend.
-    instruction_set: str  # By which the backend packs, where it does; "" elsewhere.
+    instruction_set: str  # Instruction set by which the backend packs KV; "": it does not pack.
 
 
 def space_of_group(options: Options, vllm_config: Any, spec: Any, layout: KvLayout, facts: EngineFacts,

@@ -1,4 +1,4 @@
-"""What the connector counts, as the engine's logger and Prometheus take it."""
+"""The connector's counters, in the form of the engine's logger and of Prometheus."""
 
 from collections.abc import Mapping
 

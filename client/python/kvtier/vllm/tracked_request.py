@@ -1,4 +1,4 @@
-"""What the scheduler's side knows of one request."""
+"""The state of one request on the scheduler's side."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +10,10 @@ from .wishes import Wishes
 
 @dataclass
 class Look:
-    """A request's question for blocks, from the first time that it is asked until it is answered for good."""
+    """A request's question for blocks, from the first time that it is asked until its final answer."""
 
-    deadline: float  # By the injected clock; from then on what is here is the answer.
-    first_block: int  # Of the request that was asked for.
+    deadline: float  # By the injected clock; from then on the blocks that are here are the answer.
+    first_block: int  # First block of the request that was asked for.
     call: kvtier.Call[Any] | None = None  # The prefetch or the ticket under way.
     ticket: bytes | None = None  # That holds what is offered.
     ticket_ends: float = 0.0

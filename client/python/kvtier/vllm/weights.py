@@ -7,7 +7,7 @@ from pathlib import Path
 
 _END_BYTES = 64 * 1024
 _MAX_HEADER_BYTES = 100 * 1024 * 1024  # As safetensors itself has it.
-# What shapes KV beside the weights: RoPE, norms, quantisation.
+# Settings that shape KV besides the weights: RoPE, norms, quantisation.
 _CONFIGS = ("config.json", "quantize_config.json", "quantization_config.json")
 
 

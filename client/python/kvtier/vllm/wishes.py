@@ -1,4 +1,4 @@
-"""What one request asks of the cache, in its kv_transfer_params."""
+"""The wishes that one request has of the cache, in its kv_transfer_params."""
 
 import logging
 from collections.abc import Callable, Mapping

@@ -48,7 +48,7 @@ class LoadResults:
     """Loads that have ended since they were last asked for. Each request is named once for each of its loads."""
 
     received: set[str] = field(default_factory=set)
-    failed: set[str] = field(default_factory=set)  # Of `received`, those of which a block did not come.
+    failed: set[str] = field(default_factory=set)  # Requests in `received` with a block that did not come.
     failed_blocks: set[int] = field(default_factory=set)  # Engine's.
 
 
