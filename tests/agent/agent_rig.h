@@ -43,7 +43,7 @@ class AgentRig {
     EvictionPolicies eviction{};
     uint64_t attention_bytes = 0;
     bool disk = true;
-    bool second_disk = false;  // As large as the first.
+    bool second_disk = false;  // A disk as large as the first.
     bool sealed = false;       // The disks are encrypted.
     uint32_t segments = 64;    // Segments of a disk, of seven blocks each.
     DiskWriteOptions disk_writes{};

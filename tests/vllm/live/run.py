@@ -115,7 +115,7 @@ def run_all(site: Site) -> None:
     other.await_ready()
     hits.other_node_hits(site, other, other_agent, agent)
     other.close()
-    other_agent.kill()  # From here on there is one node, and no other has what is lost or damaged here.
+    other_agent.kill()  # One node is left, so no other node has the blocks that are lost or damaged here.
     variants = isolation.make_variants(site)
     changed = site.engine("changed", agent, isolation.adapter_flags(variants), variants / "weights")
     second.await_ready()
