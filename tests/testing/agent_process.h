@@ -25,7 +25,7 @@ namespace kvtier::testing {
 // Flags beside (and over) those that AgentProcess sets itself: name to value.
 using Flags = std::map<std::string, std::string>;
 
-// AgentProcess is a real kvtier-agent in a child process. Only the admin calls are thread-safe.
+// Only the admin calls are thread-safe.
 class AgentProcess {
  public:
   struct Options {
