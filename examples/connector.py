@@ -29,7 +29,7 @@ class Model:
     block_tokens: int = 16
     rank: int = 0
     ranks: int = 1
-    prefill_tokens_per_s: float = 2000.0  # As measured by the engine at its start.
+    prefill_tokens_per_s: float = 2000.0  # Measured by the engine at its start.
 
 
 class PagedMemory:

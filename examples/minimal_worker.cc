@@ -30,7 +30,7 @@ kvtier::SpaceSpec MinimalSpace() {
   spec.head_dim = 64;
   spec.tokens_per_block = 16;
   spec.block_bytes = 65536;  // 2 layers x K and V x 16 tokens x 4 heads x 64 values x 4 bytes.
-  spec.codec = kvtier::kRawCodec;  // As they are; client/block_codec.h is for the others.
+  spec.codec = kvtier::kRawCodec;  // Stored as they are; client/block_codec.h has the other codecs.
   return spec;
 }
 

@@ -17,7 +17,7 @@ space = client.register_space(kvtier.SpaceSpec(
     model="minimal", weights_digest=bytes(32), lora="", dtype="float32",
     layout="layer,kv,token,head,dim", layers=2, kv_heads=4, head_dim=64, tokens_per_block=16,
     tp_rank=0, tp_size=1, pp_rank=0, pp_size=1, block_bytes=BLOCK_BYTES,
-    codec="raw"))  # As they are; kvtier.BlockCodec is for the others.
+    codec="raw"))  # Stored as they are; kvtier.BlockCodec is for the other codecs.
 keys = kvtier.token_keys(range(64), 16)  # Keys of the prompt's tokens; or the engine's own.
 
 blocks = []

@@ -23,7 +23,7 @@ class Elf:
     searched: list[str]  # Folders where it looks for them first.
     exported: list[str]  # Symbols that others in the process can find.
     offered: list[str]  # Versions of these, which are exported, too: "OPENSSL_3.0.0".
-    versions: list[str]  # That these must have: "GLIBC_2.34".
+    versions: list[str]  # Versions that these must have: "GLIBC_2.34".
 
     def highest(self, prefix: str) -> str:
         """The highest version with this prefix, as "2.34"; "-": there is none."""

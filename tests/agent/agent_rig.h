@@ -30,8 +30,9 @@ inline constexpr uint64_t kRigBlockBytes = 4096;
 class AgentRig {
  public:
   struct Shape {
-    uint64_t slots = 16;     // Of each tenant, in host memory.
-    uint64_t max_slots = 0;  // Of all tenants, that host memory may grow to; 0: as it is.
+    uint64_t slots = 16;  // Slots of each tenant in host memory.
+    // Slots of all tenants that host memory may grow to; 0: it cannot grow.
+    uint64_t max_slots = 0;
     uint64_t (*free_memory)() = nullptr;
     bool third_tenant = false;
     uint64_t gpu_slots = 0;  // 0: no device.
@@ -42,13 +43,14 @@ class AgentRig {
     EvictionPolicies eviction{};
     uint64_t attention_bytes = 0;
     bool disk = true;
-    bool second_disk = false;  // As large as the first.
+    bool second_disk = false;  // A disk as large as the first.
     bool sealed = false;       // The disks are encrypted.
-    uint32_t segments = 64;    // Of the disk, seven blocks each.
+    uint32_t segments = 64;    // Segments of a disk, of seven blocks each.
     DiskWriteOptions disk_writes{};
     uint64_t host_scrub_bytes_per_second = 0;
     HostMemory host_memory = HostMemory::kFixed;
-    uint64_t staging_slots = 0;  // Of each session's region; 0: workers write the arena.
+    // Slots of each session's staging region; 0: workers write the arena.
+    uint64_t staging_slots = 0;
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
     LessonsStore* lessons = nullptr;
@@ -256,7 +258,7 @@ class AgentRig {
     return shape.second_gpu ? std::vector<Device*>{&device, &second_device}
                             : std::vector<Device*>{&device};
   }
-  // Of one more disk; nullptr: it is in the clear.
+  // Returns the keys of one more disk; nullptr: the disk is not encrypted.
   TenantKeys* MakeKeys(const Shape& shape) {
     if (!shape.sealed) return nullptr;
     static const auto secret = std::make_shared<const MasterSecret>(
@@ -270,7 +272,8 @@ class AgentRig {
     return disk_keys.back().get();
   }
   uint64_t opened_ = 0;
-  std::map<SessionId, std::span<std::byte>> regions_;  // Of sessions that stage.
+  // Staging regions of the sessions that have one.
+  std::map<SessionId, std::span<std::byte>> regions_;
 };
 
 }  // namespace kvtier::testing

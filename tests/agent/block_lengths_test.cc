@@ -25,7 +25,7 @@ using testing::TestEngineKey;
 using State = ReservedBlock::State;
 
 constexpr uint64_t kLongest = 12000;
-// Of 4 KiB, for each tenant: 64 slabs of 16 KiB, so that slots may have many sizes.
+// Slots of 4 KiB for each tenant: 64 slabs of 16 KiB, so that slots may have many sizes.
 constexpr uint64_t kSlots = 256;
 
 class BlockLengthsTest : public ::testing::Test {

@@ -48,7 +48,7 @@ TEST_F(CallSharesTest, ATenantWithEndlessCallsLeavesTheOthersTheirGuarantee) {
   EXPECT_EQ(hostile, kMaxTenantCallBytes * 3 / 4 / kLargeCall);
   size_t served = 0;
   for (int i = 0; i < 10'000; ++i) {
-    // As fast as they end it has others under way.
+    // The hostile tenant begins a new call whenever one ends.
     shares_.GiveBack(kHostile, kLargeCall);
     ASSERT_TRUE(shares_.Take(Token(1), kLargeCall).ok());
     EXPECT_FALSE(shares_.Take(Token(1), kLargeCall).ok());

@@ -138,7 +138,7 @@ TEST_F(ColdEndTest, TheNextVictimIsReadyWhateverHappened) {
       const uint64_t number = 1 + random.Below(next - 1);
       if (index_.Find(Key(number)) != nullptr) Use(number);
     } else {
-      // Not the parent of the other size: spaces have one size each.
+      // A block of the other size cannot be the parent: spaces have one size each.
       std::optional<uint64_t> parent;
       const HostBlock* last = index_.Find(Key(next - 1));
       if (last != nullptr && last->meta.length == length && random.Draw(0.8)) parent = next - 1;

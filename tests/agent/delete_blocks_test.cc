@@ -16,7 +16,7 @@ namespace {
 
 class DeleteBlocksTest : public ::testing::Test {
  protected:
-  // What was put is on disk, and nobody copies it any more.
+  // Waits until all blocks that were put are on disk and no copy pins them.
   void Settle() {
     while (rig_.agent->flows().offloader->pending() > 0) ASSERT_TRUE(rig_.time.Step());
   }
@@ -94,7 +94,8 @@ TEST_F(DeleteBlocksTest, WhatIsHeldOnTheWayStaysAndItsKinGo) {
   EXPECT_EQ(deleted.held, 1u);
   EXPECT_TRUE(deleted.is_whole);
   rig_.agent->sessions().leases().Release(rig_.session, std::span(&held.blocks[0].lease, 1));
-  // What the run's other blocks are is not known here any more: it goes by its own name.
+  // The agent no longer knows block 11 as a descendant of block 10, which is gone: it goes because
+  // the run names it.
   EXPECT_EQ(Drop(10, 2).blocks, 1u);
   EXPECT_EQ(rig_.agent->index().copies(), 0u);
 }

@@ -1,5 +1,5 @@
-// What the disks are promised: bursts beyond host memory, puts that wait, and commits that ask
-// whether they are durable; over one agent in virtual time.
+// Promises to the disks: bursts beyond host memory, puts that wait, and commits that ask whether
+// they are durable. One agent, in virtual time.
 #include "agent/disk/disk_promises.h"
 
 #include <gtest/gtest.h>

@@ -24,7 +24,7 @@ class EraseTenantTest : public ::testing::Test {
     return rig_.Run(rig_.agent->flows().tenant_eraser.Erase(tenant));
   }
 
-  // As an agent wrote it to which the tenant was known.
+  // Puts a block on the disk as an earlier agent did that knew the tenant.
   void PutOnDiskOf(const std::string& tenant, uint64_t block) {
     const AlignedBuffer slot(testing::kRigBlockBytes, std::make_shared<std::atomic<size_t>>(0));
     testing::FillBlock(1, testing::TestEngineKey(block), slot.bytes());
@@ -80,7 +80,7 @@ TEST_F(EraseTenantTest, WhatWaitsToBeWrittenIsNotWrittenUnderTheNextKey) {
   EXPECT_EQ(rig_.agent->disks().set()->block_count(), 0);
 }
 
-// As one whose secret was taken away while its blocks lay on a disk.
+// Its secret was taken away while its blocks lay on a disk, for example.
 TEST_F(EraseTenantTest, ATenantThatIsNotConfiguredAnyMoreCanBeErased) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 0, 4), 4);
   PutOnDiskOf("left", 100);

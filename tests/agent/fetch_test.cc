@@ -134,8 +134,8 @@ TEST_F(FetchTest, ABlockOfAnyLengthComesAsLongAsThePeerHasIt) {
   }
 }
 
-// What the slot held before lay behind the peer's block, and went to disk as the padding of
-// its record.
+// Regression: bytes of the slot's previous block lay behind the peer's block, and went to disk as
+// the padding of its record.
 TEST_F(FetchTest, NothingOfAnOlderBlockLiesBehindAPeersBlock) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 100, 16), 16u);  // Every slot was written.
   rig_.agent->evictor().EvictAll();

@@ -34,7 +34,7 @@ constexpr uint64_t kBlockBytes = 4096;
 constexpr uint64_t kArenaBlocks = 128;
 constexpr size_t kPutAtOnce = 16;
 constexpr size_t kReadAtOnce = 16;
-constexpr uint64_t kContent = 1;  // What the blocks' bytes are drawn from.
+constexpr uint64_t kContent = 1;  // Seed of the blocks' bytes.
 constexpr absl::Duration kStopTimeout = absl::Seconds(30);
 
 uint64_t Onboards() { return testing::FromEnvironment("KVTIER_ONBOARDS", 20'000); }

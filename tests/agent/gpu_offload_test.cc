@@ -1,5 +1,5 @@
-// What leaves the GPU pool ahead of need: first what is elsewhere, too, and then, behind a
-// copy to host memory, what only the pool has.
+// Blocks that leave the GPU pool ahead of need: first the blocks that another tier has too, and
+// then, after a copy to host memory, the blocks that only the pool has.
 #include "agent/gpu/gpu_offload.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class GpuOffloadTest : public ::testing::Test {
   bool In(Tier tier, uint64_t block) {
     return rig_->agent->index().In(tier, rig_->NameRun(rig_->session, block, 1).keys[0]);
   }
-  // Of `count` from `first` on, those that are in the tier.
+  // Returns those of the `count` blocks from `first` on that are in the tier.
   std::vector<uint64_t> Which(Tier tier, uint64_t first, size_t count) {
     std::vector<uint64_t> there;
     for (uint64_t block = first; block < first + count; ++block) {
@@ -67,7 +67,7 @@ class GpuOffloadTest : public ::testing::Test {
     ASSERT_EQ(rig_->agent->evictor().EvictAll(), count);
     ASSERT_EQ(Which(Tier::kGpu, 1, count).size(), count);
   }
-  // As a worker that is about to write.
+  // Reserves slots like a worker that is about to write.
   Reserved Reserve(uint64_t first, size_t count) {
     return *rig_->agent->flows().putter.Reserve(rig_->NameRun(rig_->session, first, count),
                                                 Tier::kGpu);
@@ -83,7 +83,7 @@ class GpuOffloadTest : public ::testing::Test {
 
 using Blocks = std::vector<uint64_t>;
 
-// Who asks for a slot should find one that nobody reads any more.
+// A worker that asks for a slot should find one that nobody reads any more.
 TEST_F(GpuOffloadTest, AFullPoolIsEmptiedAheadOfNeedToItsLowWatermark) {
   Start(Slots(96, 64));
   ASSERT_EQ(rig_->Put(rig_->session, 1, 63), 63u);

@@ -11,8 +11,8 @@ using testing::AgentRig;
 
 constexpr absl::Duration kLong = absl::Seconds(5);
 
-// Who maps the pool sees all of it, so the offsets of another domain's blocks are not to
-// be had there.
+// A process that maps the pool can read all of it, so the agent does not give out offsets of
+// another domain's blocks there.
 TEST(GpuTenantTest, APoolIsOneTenantsAndNoOthers) {
   AgentRig rig({.gpu_slots = 4, .gpu_tenant = "acme"});
   const SessionId owner = rig.Open(1);

@@ -77,7 +77,7 @@ class HostStepsTest : public ::testing::Test {
     EXPECT_EQ(rig_.Run(rig_.agent->flows().putter.Commit(slow, IdsOf(reserved_), step_)), 0u);
     return slow;
   }
-  // What the step still writes there lands now.
+  // Writes the bytes that the step still had to write into the slots.
   void LandLateWrites(SessionId session) {
     for (const ReservedBlock& block : reserved_.blocks) {
       std::ranges::fill(rig_.Host(session, block.offset), std::byte{0xcd});

@@ -1,5 +1,5 @@
-// What changes in host memory after its commit is found within two passes, at no more than the
-// rate, and whoever asks next has the block from the disk.
+// A block that changes in host memory after its commit is found within two passes, which read no
+// faster than the rate; the next worker that asks gets the block from the disk.
 #include "agent/flows/host_scrub.h"
 
 #include <gtest/gtest.h>

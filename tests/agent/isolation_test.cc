@@ -63,7 +63,7 @@ class IsolationTest : public ::testing::TestWithParam<Disk> {
     them_ = *calls_.Open(0);
     us_ = *calls_.Open(1);
     PutTheirs();
-    rig_.Pass(absl::Milliseconds(300));  // What was begun is over.
+    rig_.Pass(absl::Milliseconds(300));  // Until all that was begun has ended.
   }
 
   // Puts the other tenant's blocks, a group of them in each state that a block may be in.
@@ -161,7 +161,7 @@ class IsolationTest : public ::testing::TestWithParam<Disk> {
   // Returns whether the owner of a block is answered otherwise than about a block that it has not.
   bool IsTold(const Question& ask, uint64_t key) { return ask(them_, key) != ask(them_, kNobodys); }
 
-  // What the other tenant has, and what it may see of it.
+  // Describes the blocks that the other tenant has and what it may see of them.
   std::string StateOfThem() {
     v1::ListKeptRequest list;
     list.set_session_token(them_.token);

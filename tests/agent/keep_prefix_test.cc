@@ -46,7 +46,7 @@ class KeepPrefixTest : public ::testing::Test {
   size_t Crowd(SessionId by) { return rig_.Put(by, 1000 + 100 * ++crowds_, 16); }
 
   AgentRig rig_;
-  const SessionId other_ = rig_.Open(1);  // Of the other tenant.
+  const SessionId other_ = rig_.Open(1);  // Session of the other tenant.
   uint64_t crowds_ = 0;
 };
 

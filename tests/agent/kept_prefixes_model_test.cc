@@ -21,7 +21,7 @@ constexpr uint64_t kSlots = 64;
 constexpr size_t kQuota = kSlots / 4;  // Blocks.
 constexpr uint64_t kChain = 10;        // Block n follows block n - 1, but for every tenth.
 
-// What one tenant keeps, in the plainest form.
+// PlainPrefix is one kept prefix of the model, in the plainest form.
 struct PlainPrefix {
   std::set<uint64_t> blocks;
   absl::Time deadline;
@@ -118,7 +118,7 @@ class KeptPrefixesModel : public ::testing::Test {
     std::set<uint64_t> gone;
     uint64_t next = block;
     do {
-      // What descends through a block that is not here is not known to descend.
+      // The agent does not know a block as a descendant if a block between them is not here.
       const bool is_here = IsHere(*tenant, next);
       if (is_here) gone.insert(next);
       if (!is_here && next != block) break;

@@ -16,7 +16,7 @@ namespace kvtier {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kSlots = 16;  // Of each domain.
+constexpr uint64_t kSlots = 16;  // Slots of each domain.
 constexpr size_t kDomains = kMaxKeptPrefixes / kMaxKeptPrefixesPerDomain + 1;
 static_assert(kDomains > kMaxKeptBlocks / kMaxKeptBlocksPerDomain);
 const absl::Time kDeadline = absl::UnixEpoch() + absl::Hours(1);

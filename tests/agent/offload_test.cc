@@ -16,7 +16,8 @@ using testing::AgentRig;
 using testing::kRigBlockBytes;
 
 const uint64_t kRecord = RecordBytes(kRigBlockBytes);
-// Of the rig's disk of 63 segments of 64 KiB, an hour's worth: 21 records.
+// One write of the whole disk a day. The rig's disk has 63 segments of 64 KiB, so one hour's part
+// is 21 records.
 constexpr double kOneADay = 1;
 constexpr uint64_t kHour = 21;
 constexpr DiskWriteOptions kLazy = {.policy = WritePolicy::kAll,

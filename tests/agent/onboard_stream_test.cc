@@ -41,7 +41,7 @@ using testing::TestEngineKey;
 
 constexpr uint64_t kBlockBytes = 4096;
 constexpr uint64_t kHere = 1;      // In host memory.
-constexpr uint64_t kAtPeer = 500;  // Of a peer that does not send it.
+constexpr uint64_t kAtPeer = 500;  // At a peer that does not send it.
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
 // Says that a peer holds whatever is asked for.

@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr size_t kKeys = 8192;
-constexpr size_t kClients = 10;  // Of which one alone may take all that there is.
+constexpr size_t kClients = 10;  // Each one alone may take the whole budget.
 
 class OverloadTest : public ::testing::Test {
  protected:
@@ -82,11 +82,11 @@ class OverloadTest : public ::testing::Test {
   std::vector<WorkerCalls::Worker> clients_;
   std::vector<v1::MatchRequest> asked_;          // By each client.
   std::vector<v1::OnboardRequest> wanted_;       // By each client.
-  std::vector<std::unique_ptr<Match>> matches_;  // That were let in.
+  std::vector<std::unique_ptr<Match>> matches_;  // Calls that were let in.
   std::vector<std::unique_ptr<PartsCall>> parts_;
   size_t calls_sent_ = 0;
   size_t refused_ = 0;
-  size_t bytes_ = 0;  // What those that were let in take.
+  size_t bytes_ = 0;  // Budget that the calls which were let in take.
 };
 
 TEST_F(OverloadTest, WhatIsBeyondTheBudgetIsRefusedInTheTurnInWhichItArrives) {

@@ -1,5 +1,5 @@
-// What the flows of an agent leave in the tables of its workers: as much as the index has, when
-// their answers are given.
+// Flows of an agent leave in the tables of its workers as much as the index has by the time that
+// they answer.
 #include <gtest/gtest.h>
 
 #include <cstring>

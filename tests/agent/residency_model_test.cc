@@ -26,8 +26,8 @@ using testing::ResidencyKey;
 constexpr DomainId kDomain{0};
 constexpr size_t kReaders = 3;
 constexpr uint64_t kKept = 2000;           // Keys 0..: there throughout.
-constexpr uint64_t kChanging = 40000;      // Behind them: they come and go.
-constexpr uint64_t kNever = 10'000'000;    // From here on: never there.
+constexpr uint64_t kChanging = 40000;      // Keys after those: they come and go.
+constexpr uint64_t kNever = 10'000'000;    // Keys from here on are never there.
 constexpr uint64_t kLooksOfAnAnswer = 64;  // Between two looks at `retired`.
 
 class ResidencyModelTest : public ::testing::Test {
@@ -91,7 +91,7 @@ class ResidencyModelTest : public ::testing::Test {
   std::shared_ptr<const ResidencyView> view_ ABSL_GUARDED_BY(mu_);
   std::atomic<bool> stopping_ = false;
   std::atomic<uint64_t> looks_ = 0;
-  std::atomic<uint64_t> perhaps_ = 0;  // Of keys that never were there.
+  std::atomic<uint64_t> perhaps_ = 0;  // Answers "perhaps" for keys that never were there.
   std::atomic<uint64_t> nevers_ = 0;
 };
 
@@ -153,7 +153,7 @@ TEST_F(ResidencyModelTest, ReadersOfAGrowingTableMissNothing) {
   Run(Changes());
   EXPECT_GE(tables_, 4);
   EXPECT_GT(looks_, 0);
-  // What docs/design/residency.md states for tables that grow.
+  // The bound that docs/design/residency.md states for tables that grow.
   EXPECT_LE(static_cast<double>(perhaps_), 1e-3 * static_cast<double>(nevers_) + 100);
 }
 

@@ -1,5 +1,5 @@
-// What the tests of residency tables share: keys as an HMAC makes them, and a worker's view of a
-// table.
+// Parts that the tests of residency tables share: keys as an HMAC makes them, and a worker's view
+// of a table.
 #ifndef KVTIER_TESTS_AGENT_RESIDENCY_RIG_H_
 #define KVTIER_TESTS_AGENT_RESIDENCY_RIG_H_
 

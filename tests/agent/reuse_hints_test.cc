@@ -298,7 +298,7 @@ TEST_F(ReuseHintsTest, ABlockOfPriority100OutlivesOneOf0OfLikeUseWhereThePolicyK
       EXPECT_NE(Known(1 + i), "absent") << i;
       EXPECT_EQ(Known(11 + i), "absent") << i;
     }
-    // What an engine says later counts as well.
+    // Advice that an engine gives later counts as well.
     rig_->agent->index().Advise(RunOf(1, 8, 0).keys, {.priority = 0});
     ASSERT_EQ(Put(RunOf(31, 8, kDefaultPriority)), 8u);
     for (uint64_t i = 0; i < 8; ++i) EXPECT_EQ(Known(1 + i), "absent") << i;

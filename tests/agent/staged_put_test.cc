@@ -18,7 +18,7 @@ using testing::TestEngineKey;
 
 class StagedPutTest : public ::testing::Test {
  protected:
-  static constexpr uint64_t kStagingSlots = 4;  // Of 16 in the arena.
+  static constexpr uint64_t kStagingSlots = 4;  // The arena has 16 slots.
 
   Reserved Reserve(SessionId of, uint64_t first, size_t count) {
     return *rig_.agent->flows().putter.Reserve(rig_.NameRun(of, first, count), Tier::kHost);

@@ -74,7 +74,7 @@ class Hostile {
   }
   void BeginNext() {
     const WorkerCalls::Worker& worker = workers_[begun_ % workers_.size()];
-    // What was put lately is asked for again.
+    // Calls ask again for blocks that were put lately.
     const uint64_t first = kHostiles + (begun_ / kKinds) * kKeys / 2;
     switch (begun_++ % kKinds) {
       case 0:

@@ -64,7 +64,7 @@ TEST_F(SwapTest, KeptSlotsStayTheSessionsAndBlocksComeBackIntoThem) {
   request.keep_slots = true;
   const SwapId id = *SwapOut(request);
   EXPECT_EQ(gpu().grants().size(), 12u);
-  // Into other ones of its own, though the pool has no free slot.
+  // The blocks come back into other slots of the session, though the pool has no free slot.
   const In back = SwapIn(rig_.session, id, absl::ZeroDuration(), {slots[9], slots[5], slots[7]});
   ASSERT_EQ(back.status(), absl::OkStatus());
   EXPECT_EQ(*back, (std::vector<uint32_t>{slots[9], slots[5], slots[7]}));

@@ -119,7 +119,7 @@ TEST_F(TenantFilesTest, AKillLeavesTheOldSettingsOrTheNew) {
       ASSERT_EQ(read(acknowledged[0], &last, sizeof(last)), static_cast<ssize_t>(sizeof(last)));
     }
     kill(child, SIGKILL);
-    uint64_t later = 0;  // What was acknowledged before the kill arrived.
+    uint64_t later = 0;  // Last number that was acknowledged before the kill arrived.
     while (read(acknowledged[0], &later, sizeof(later)) == sizeof(later)) last = later;
     close(acknowledged[0]);
     int status = 0;

@@ -1,4 +1,4 @@
-// What --tenants_dir may hold, and that nothing in it opens a tenant without a secret.
+// Contents that --tenants_dir may have; none of them opens a tenant without a secret.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>

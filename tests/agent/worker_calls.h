@@ -114,7 +114,7 @@ class WorkerCalls {
   struct Worker {
     SessionId id{};
     std::string token;
-    uint32_t space = 0;  // That of TestSpace().
+    uint32_t space = 0;  // Id of TestSpace().
   };
   // Opens a session. Errors: WorkerSessions::Open()'s.
   absl::StatusOr<Worker> Open(size_t tenant) {

@@ -361,7 +361,8 @@ TEST_F(CommandTest, ARefusedSettingFailsWithTheCoordinatorsWords) {
   EXPECT_THAT(outcome.err, HasSubstr("frozen cannot be set"));
 }
 
-// What a door that is not the operators' says is passed on, under an exit code of its own.
+// The command passes on the answer of a door that is not the operators', with an exit code of its
+// own.
 TEST_F(CommandTest, WhatIsAskedAtTheWrongDoorNamesTheRightOne) {
   agent_.status = {grpc::StatusCode::PERMISSION_DENIED, "unix:/run/kvtier/kvtier-admin.sock"};
   for (const std::vector<std::string>& words :

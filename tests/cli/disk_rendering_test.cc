@@ -1,4 +1,4 @@
-// What is shown of disks: the table and the JSON, whose fields scripts rely on.
+// Rendering of disks: the table, and the JSON, whose fields scripts rely on.
 #include <gtest/gtest.h>
 
 #include "absl/status/status.h"

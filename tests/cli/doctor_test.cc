@@ -1,4 +1,4 @@
-// What `kvtier doctor` prints, from fixed findings, and that it looks at a real machine.
+// Output of `kvtier doctor` from fixed findings; and a run of it on the real machine.
 #include "cli/doctor.h"
 
 #include <unistd.h>

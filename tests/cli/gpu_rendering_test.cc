@@ -1,4 +1,4 @@
-// What is shown of a GPU's pool: the table and the JSON, whose fields scripts rely on.
+// Rendering of a GPU's pool: the table, and the JSON, whose fields scripts rely on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What the verbs print, from fixed answers: the tables people read and the JSON that
-// scripts depend on, byte for byte.
+// Output of the verbs from fixed answers, byte for byte: the tables that people read and the JSON
+// that scripts depend on.
 #include <string>
 
 #include "absl/status/status.h"

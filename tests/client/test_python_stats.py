@@ -1,4 +1,4 @@
-"""What a client says of itself: its statistics, and its lines in the application's log."""
+"""Reports of a client about itself: its statistics, and its lines in the application's log."""
 
 import logging
 import subprocess

@@ -93,7 +93,7 @@ TEST(BlockLengths, TheLongestBlockAndThoseNearItHaveItsOwnPages) {
   EXPECT_EQ(RoomFor(kAny, 63 * kKiB, 60).slot_bytes, 64 * kKiB);
 }
 
-// What a manifest says of a block need not be so.
+// A manifest may state a wrong length of a block.
 TEST(BlockLengths, ABlockThatIsLongerThanItMayBeStillFitsItsSlot) {
   constexpr BlockLengths kAny{.longest = 4096, .any = true};
   EXPECT_EQ(RoomFor(kAny, 9000, 60).slot_bytes, 12288u);

@@ -240,7 +240,7 @@ TEST_P(CopySum, PiecesOnBothSidesAreRight) {
   }
 }
 
-// What callers use: the fastest form of this processor.
+// Callers use the fastest form that this processor has.
 TEST(CopySumOfThisProcessor, CopiesGathersAndScatters) {
   std::mt19937_64 random(testing::TestSeed());
   for (const size_t size : {size_t{0}, size_t{300'001}, (size_t{3} << 20) + 5}) {

@@ -147,7 +147,7 @@ class EvictionOrderModel : public ::testing::TestWithParam<std::tuple<EvictionPo
         member->is_held = !member->is_held;
         member->is_held ? order_.Hold(number) : order_.Unhold(number);
         return;
-      case 2:  // What fails its checksum goes at once.
+      case 2:  // A block that fails its checksum goes at once.
         if (member->is_held) return;
         plain_.Erase(number);
         order_.Erase(number);
@@ -172,7 +172,7 @@ class EvictionOrderModel : public ::testing::TestWithParam<std::tuple<EvictionPo
     plain_.Erase(*victim);
     order_.Erase(*victim);
   }
-  // Of a block that is a member or not.
+  // Expects the children that the model has. The block may be a member or not.
   void ExpectSameChildren(uint64_t number) {
     std::vector<uint64_t> expected;
     for (const PlainOrder::Member& member : plain_.members()) {

@@ -44,7 +44,7 @@ TEST(FairLineTest, APartyHasItsWeightTimesWhatOneOfWeightOneHas) {
   EXPECT_EQ(heavy, 20) << "from then on";
 }
 
-// What costs less than the weight is no free turn.
+// A turn that costs less than the party's weight is not free.
 TEST(FairLineTest, NothingIsForFreeHoweverMuchAPartyWeighs) {
   FairLine<int> line;
   line.SetWeight(1, 1000);
@@ -84,7 +84,7 @@ TEST(FairLineModel, NoPartyThatWaitsFallsBehindAnotherByMoreThanOneThing) {
   for (int round = 0; round < 50; ++round) {
     FairLine<std::pair<size_t, uint64_t>> line;
     std::vector<std::deque<uint64_t>> plain(4);
-    // Of two parties, since both began to wait: the costs that have left.
+    // For two parties [a][b]: costs of a that have left since both began to wait, less those of b.
     std::vector<std::vector<int64_t>> behind(4, std::vector<int64_t>(4));
     for (int step = 0; step < 1000; ++step) {
       if (line.empty() || random() % 2 == 0) {

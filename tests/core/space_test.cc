@@ -153,7 +153,7 @@ TEST(SpaceSpec, TextMayBeAnyUtf8AndADigestAnyBytes) {
 
 struct BadField {
   const char* field;
-  const char* value;  // As the message must print it.
+  const char* value;  // Text that the message must have.
   Change change;
 };
 

@@ -26,7 +26,7 @@ class TaskScopeTest : public ::testing::Test {
   testing::SimExecutor executor_{&time_};
   int ended_ = 0;
   std::optional<bool> idle_;
-  TaskScope watchers_{&executor_};  // Not the scope under test.
+  TaskScope watchers_{&executor_};  // Another scope than the one under test.
 };
 
 TEST_F(TaskScopeTest, RunsATaskUntilItFirstWaits) {

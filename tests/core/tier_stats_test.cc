@@ -82,7 +82,8 @@ TEST(LatencyHistogram, ASumAnswersAsIfOneHadRecordedAll) {
 }
 
 TEST(TierStats, EveryFieldIsSummed) {
-  // What a field that Add() forgot would break: all ten counters and two histograms.
+  // This fails for a new field, which Add() may have forgotten: there are ten counters and two
+  // histograms.
   static_assert(sizeof(TierStats) == 10 * sizeof(uint64_t) + 2 * sizeof(LatencyHistogram));
   TierStats one{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, {}, {}};
   one.read_latency.Record(absl::Seconds(1));

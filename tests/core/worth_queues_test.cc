@@ -81,7 +81,7 @@ TEST(WorthQueuesTest, ByWorthClassAndAgeAndWeightDecide) {
   WorthQueues queues(&hazards);
   const Moment now = 10 * kHour;
   queues.Add(queues.QueueOf({.of = kOften}), 1 * kHour, 1);           // Old.
-  queues.Add(queues.QueueOf({.of = kFresh}), now - 60 * kSecond, 2);  // Of a poorer class.
+  queues.Add(queues.QueueOf({.of = kFresh}), now - 60 * kSecond, 2);  // Poorer class.
   queues.Add(queues.QueueOf({.of = kOften}), now - 61 * kSecond, 3);
   queues.Add(queues.QueueOf({.of = kOften, .weight = -60}), now - 1, 4);  // Ended.
   EXPECT_EQ(WalkAll(&queues, Ranked::kByWorth, now), (std::vector<WorthQueues::Item>{4, 1, 2, 3}));

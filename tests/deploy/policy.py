@@ -1,4 +1,4 @@
-"""What a kvtier object may not do. Pure functions: parsed objects in, sentences of complaint out.
+"""Rules for what a kvtier object may not do. Pure functions: parsed objects in, sentences of complaint out.
 
 An empty list is a pass. test_policy.py damages good manifests in every way named here and expects
 the complaint, so a rule that cannot fail does not survive.

@@ -50,7 +50,7 @@ def user_of(stage, stages):
 
 
 def missing_sources(stages, repo):
-    """What the context should hold and does not, or a copy from a stage that is not there."""
+    """Yields each file that the context should hold and does not, and each copy from a stage that is not there."""
     for stage in stages.values():
         for instruction, rest in stage.steps:
             binds = re.findall(r"type=bind,source=([^,\s]+)", rest)

@@ -11,7 +11,7 @@ def agent(objects):
     return pod, pod["containers"][0]
 
 
-# What is done to the pod and its agent container -> what the complaint must say.
+# Complaint that the policy must make -> the damage to the pod and its agent container.
 DAMAGE = {
     "hostIPC is set": lambda pod, c: pod.update(hostIPC=True),
     "hostPID is set": lambda pod, c: pod.update(hostPID=True),

@@ -17,7 +17,7 @@ if _MISSING:
           file=sys.stderr)
 needs_agent = unittest.skipIf(_MISSING, "NOT TESTED: no package kvtier, or no kvtier-agent")
 
-SLOTS = 40  # Of the GPU pool.
+SLOTS = 40  # Slots of the GPU pool.
 BLOCK_BYTES = 737280  # SmolLM2-135M: 30 layers, K and V, 16 tokens, 3 heads of 64, float32.
 
 

@@ -132,7 +132,7 @@ class EncodedReuseTest(unittest.TestCase):
         return PrefixStore(client, client.register_space(spec), decoder.kv, form)
 
     def answers(self, codec, agent, damage=None):
-        """Of the worker that fills the agent, and of the one that reuses."""
+        """Returns the answers of the worker that fills the agent, and of the one that reuses."""
         from smollm.answering import Answerer, Ask
 
         decoder, tokenizer = example_model.loaded()

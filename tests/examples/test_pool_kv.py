@@ -65,7 +65,7 @@ class PoolKvTest(unittest.TestCase):
 
     def test_sequences_that_do_not_fit_take_turns(self):
         tables = []
-        for _ in range(4):  # Of 12 blocks and more each, in 40 slots.
+        for _ in range(4):  # Sequences of 12 blocks and more each, in 40 slots.
             table = self.pooled.open_sequence(len(self.tokens) + 24)
             self.addCleanup(self.kv.free, table)
             tables.append((table, self.pooled.prefill(table, self.tokens).copy()))

@@ -10,7 +10,7 @@ import fake_kvtier
 from example_model import needs_model
 
 QUESTION = "What is this text?"
-PREFIX_TOKENS = 232  # Not a whole number of blocks: 14 blocks and 8 tokens, then the question.
+PREFIX_TOKENS = 232  # This is no whole number of blocks: 14 blocks and 8 tokens, then the question.
 MAX_TOKENS = 6
 
 

@@ -1,4 +1,4 @@
-"""What ptxas says of the kernels: registers, and that nothing lies in local memory.
+"""The kernels as ptxas reports them: registers, and that nothing lies in local memory.
 
 A kernel that spills still gives the right bytes and is several times slower, so only this shows it.
 KVTIER_NVCC: the compiler; without it these tests skip.

@@ -44,7 +44,7 @@ class DamagedDiskTest : public ::testing::Test {
     if (!found.has_value()) ADD_FAILURE() << "no record of block " << i;
     return found.value_or(FoundRecord());
   }
-  // Block `i` is a miss for good; its neighbours are hits.
+  // Expects that block `i` is a miss for ever and that its neighbours are hits.
   void ExpectOnlyMiss(size_t i) {
     EXPECT_THAT(worker_.Get({kPrefix.first, i}), SizeIs(i));
     EXPECT_THAT(worker_.Get({kPrefix.first + i, 1}), IsEmpty());

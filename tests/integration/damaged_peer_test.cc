@@ -24,7 +24,7 @@ using ::testing::SizeIs;
 constexpr absl::Duration kDeadline = absl::Seconds(2);
 constexpr size_t kRun = 4;  // Blocks of each case.
 
-// What the asker counts, besides the misses.
+// Counter of the asker that rises, besides the misses.
 enum class Counts { kNothing, kVerifyFailures, kTimeouts };
 struct Case {
   Damage damage;

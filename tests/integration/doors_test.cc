@@ -37,13 +37,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// As the table of docs/design/wire.md says it.
+// Words of the table in docs/design/wire.md.
 constexpr char kAnswers[] = "answers";
 constexpr char kNamesTheSocket[] = "names the socket";
 constexpr char kAbsent[] = "-";
 constexpr size_t kDoors = 5;
 
-using Row = std::vector<std::string>;  // What each door does, in the order of the columns.
+using Row = std::vector<std::string>;  // Each door's answer, in the order of the columns.
 
 std::string FileText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

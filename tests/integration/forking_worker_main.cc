@@ -40,7 +40,7 @@ void Expect(bool so, const char* what) {
   _exit(1);
 }
 
-// What an engine has in its hands when it forks.
+// Hands is all that an engine holds when it forks.
 struct Hands {
   explicit Hands(const std::string& socket_dir)
       : worker(std::make_unique<TestWorker>(TestWorkerOptions{.socket_dir = socket_dir})),
@@ -98,7 +98,7 @@ void ExpectMisses(Client* client, const Hands& hands) {
   hands->hit.Release();
   hands->reserved = {};
   hands->worker.reset();
-  std::exit(0);  // As a program ends, with its static objects.
+  std::exit(0);  // Ends like a program, with its static objects.
 }
 
 // Forks, and waits for the child's end.

@@ -33,7 +33,7 @@ constexpr uint64_t kSlotBytes = uint64_t{64} << 10;
 
 // Whether a worker that is ahead of station number `next` has passed this one.
 bool Passed(size_t next, Station station) { return next > static_cast<size_t>(station); }
-constexpr size_t kFirstKills = 3;  // What the agent keeps for good, it has by then.
+constexpr size_t kFirstKills = 3;  // After these, the agent has all that it keeps until it ends.
 
 // Counts what is no file of a folder: memory, sockets, events, rings, processes.
 void CountUnlessFile(const std::string& how, std::string name,
@@ -68,7 +68,7 @@ class GpuKillTest : public ::testing::Test {
     return *std::move(worker);
   }
   uint64_t UsedSlots() { return agent_.TierStatus(Tier::kGpu).used_bytes() / kSlotBytes; }
-  // What workers bring into the agent's process, by name: descriptors, and mappings that are
+  // Counts by name what workers bring into the agent's process: descriptors, and mappings that are
   // not its allocator's or its threads'.
   std::map<std::string, size_t> HeldByAgent() {
     std::map<std::string, size_t> held;
@@ -119,7 +119,7 @@ TEST_F(GpuKillTest, AWorkerKilledAnywhereLeavesAWholePool) {
     EXPECT_NE(HeldByAgent(), held_before) << "one that lives can be seen";
     doomed->Kill();
     AwaitQuiet(station);
-    // What was committed stays, and of what was not nothing is served.
+    // Committed blocks stay, and no other block is served.
     EXPECT_EQ(Served(kPrefix), Passed(station, Station::kCommit) ? kPrefix.count : 0) << station;
     ExpectWhole(station);
     if (station < kFirstKills) {
@@ -150,7 +150,7 @@ TEST_F(GpuKillTest, AnAgentKilledAnywhereLeavesAWorkerThatBelievesNothingWrong) 
       EXPECT_TRUE(served == 0 || served == kPrefix.count) << station << ": " << served;
     } else if (!Passed(station, Station::kCommit)) {
       EXPECT_EQ(served, 0) << station;
-    }  // What was committed is served as far as it came to disk.
+    }  // Committed blocks are served as far as they came to disk.
     worker_.Put({.first = 500, .count = 4});
     ExpectWhole(station);
   }

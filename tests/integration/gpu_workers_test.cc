@@ -121,7 +121,7 @@ TEST(GpuPoolTest, APoolOfSeveralHandlesIsMappedWhole) {
       "node-a", {{"gpu_bytes", "1280MiB"},
                  {"gpu_block_bytes", "1MiB"},
                  {"device", "emulated"},
-                 {"disk_write_moment", "eviction"}});  // What is promised fits half of host memory.
+                 {"disk_write_moment", "eviction"}});  // Promises fit half of host memory.
   TestWorker worker({.socket_dir = agent.socket_dir(), .block_bytes = uint64_t{1} << 20});
   const auto gpu = worker.client().gpu_memory();
   ASSERT_NE(gpu, nullptr);

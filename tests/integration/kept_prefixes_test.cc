@@ -134,7 +134,7 @@ TEST_F(KeptPrefixesTest, ADroppedPrefixGoesWithAllThatDescendsFromIt) {
   const std::vector<EngineKey> head = alpha_.KeysOf({.first = kPrefix.first + 2, .count = 1});
   const KeySequence run{.space = alpha_.space(), .keys = head};
   DeletedBlocks dropped;
-  // What was put is copied to the disk for a moment.
+  // For a moment, copies to the disk hold the blocks that were put.
   size_t gone = 0;
   EXPECT_TRUE(Await(absl::Seconds(10), [&] {
     dropped = *alpha_.client().DropPrefix(std::span(&run, 1));

@@ -234,7 +234,7 @@ class SilentPeersTest : public LimitsTest {
     peer_stub_ = v1::Peer::NewStub(
         grpc::CreateCustomChannel(agent_.address(), grpc::InsecureChannelCredentials(), arguments));
   }
-  // As many as are served, each of which reads one block and stops.
+  // Begins as many streams as are served; each reads one block and stops.
   std::vector<std::unique_ptr<SilentPeer>> Ask(absl::Duration timeout) {
     request_.set_timeout_ms(convert::ToMilliseconds(timeout));
     std::vector<std::unique_ptr<SilentPeer>> peers;

@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(APeerThat, NextHolderTest,
                                            Damage::kFlippedBit),
                          [](const auto& info) { return std::string(DamageName(info.param)); });
 
-// As many requests as there are fetches waited for it, and nobody else was asked.
+// Regression: as many requests as there are fetches waited for it, and no other peer was asked.
 TEST_F(NextHolderTest, RequestsThatWaitForAFrozenPeerLeaveFetchesForTheOthers) {
   peer_.Send(Damage::kSilence);
   HoldAtPeer({.first = 1, .count = kMaxFetchesRunning});

@@ -17,10 +17,10 @@ namespace kvtier::testing {
 namespace {
 
 constexpr Blocks kPrefix = {.first = 100, .count = 16};
-constexpr size_t kWarm = 5;  // Of them, the leading ones in host memory.
+constexpr size_t kWarm = 5;  // Leading blocks of it in host memory.
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
-// What came of one call, of which nothing was let go.
+// Results of one call; all of them are held.
 struct Came {
   std::vector<OnboardedPart> parts;
   std::vector<OnboardedInParts> ends;
@@ -90,7 +90,7 @@ TEST_F(OnboardPartsNodeTest, ASetComesAroundItsHolesAndEachSequenceEnds) {
   const Came came = Onboard(sequences);
   ASSERT_GE(came.parts.size(), 2);
   EXPECT_EQ(came.parts[0].blocks.size(), kWarm);
-  std::vector<size_t> times(keys.size());  // That each key came.
+  std::vector<size_t> times(keys.size());  // How often each key came.
   for (const OnboardedPart& part : came.parts) {
     EXPECT_EQ(part.sequence, 0);
     for (size_t i = 0; i < part.blocks.size(); ++i) ++times[part.blocks.key_index(i)];

@@ -249,7 +249,7 @@ TEST_F(PagedKvTest, SwappedBlocksHaveAQuota) {
   EXPECT_EQ(kv->slots(fitting)->size(), 1u) << "an error changes nothing";
   EXPECT_EQ(kv->slots(sequence)->size(), 4u);
   EXPECT_EQ(kv->swapped_bytes(), 0u);
-  // What had gone out for the pair is dropped again.
+  // The agent drops the blocks of the pair that had been swapped out already.
   EXPECT_TRUE(
       Await(absl::Seconds(2), [&] { return small.TierStatus(Tier::kHost).used_bytes() == 0; }));
   ASSERT_EQ(kv->SwapOut({&sequence, 1}), absl::OkStatus());

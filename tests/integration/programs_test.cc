@@ -25,8 +25,8 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 constexpr absl::Duration kExitLimit = absl::Seconds(20);
-// Of a stop with calls under way: their answers are prompt, and gRPC's end of idle
-// connections takes a second.
+// Longest stop with calls under way: their answers are prompt, and gRPC takes a second to end idle
+// connections.
 constexpr absl::Duration kStopLimit = absl::Seconds(3);
 
 struct Refusal {
@@ -247,7 +247,7 @@ TEST_F(ProgramsTest, SigtermStopsAnAgentWhileACommitWaitsForItsStep) {
                                   {.step = step})
                     .ok());
   }
-  // Behind the two on the same connection: they have arrived.
+  // This call follows the two commits on the same connection, so they have arrived.
   EXPECT_THAT(worker.Get({.first = 100, .count = 1}, {.timeout = absl::Milliseconds(100)}),
               SizeIs(0));
   EXPECT_EQ(answered, 0);

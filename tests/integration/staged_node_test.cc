@@ -149,7 +149,7 @@ TEST_F(StagedNodeTest, AWorkerThatWritesAllTheTimeSpoilsItsOwnPutsAlone) {
   for (uint64_t first = 5000; refused == 0 || first < 5000 + 20 * kStagingSlots;
        first += kStagingSlots) {
     PutAllOf(&worker_, {.first = first, .count = kStagingSlots});
-    // What was published is what its sum says, and stays so.
+    // A published block has the bytes that its sum says, and keeps them.
     const OnboardedBlocks leased =
         *careful.client().Onboard(careful.space(), careful.KeysOf({first, kStagingSlots}));
     for (size_t i = 0; i < leased.size(); ++i) {

@@ -1,5 +1,5 @@
-// What a stepping worker (stepping_worker_main.cc) and the test that stops it know of each
-// other: its stations, in the order of its life, and the blocks that it puts.
+// Terms that a stepping worker (stepping_worker_main.cc) and the test that stops it share: its
+// stations, in the order of its life, and the blocks that it puts.
 #ifndef KVTIER_TESTS_INTEGRATION_STEPPING_WORKER_H_
 #define KVTIER_TESTS_INTEGRATION_STEPPING_WORKER_H_
 

@@ -66,7 +66,7 @@ class StrayWritesTest : public ::testing::Test {
     const auto change = static_cast<std::byte>(1 + random_() % 255);
     for (std::byte& byte : block.subspan(at, size)) byte ^= change;
   }
-  // What a copy of the block by another worker says: OK with the block's own bytes alone.
+  // Returns the code of a copy of the block by another worker; OK requires the block's own bytes.
   absl::StatusCode Read(uint64_t number) {
     const auto hit = reader_.client().Onboard(reader_.space(), reader_.KeysOf({number, 1}));
     if (!hit.ok() || hit->empty()) return absl::StatusCode::kNotFound;
@@ -101,7 +101,7 @@ TEST_F(StrayWritesTest, NoneIsEverCopiedOut) {
   EXPECT_EQ(said[absl::StatusCode::kOk] + said[absl::StatusCode::kDataLoss] +
                 said[absl::StatusCode::kNotFound],
             Writes());
-  // What is left is whole, from memory or from the disk, or can be put again.
+  // Each block that is left is whole, from memory or from the disk, or can be put again.
   for (uint64_t number = 1; number <= kBlocks; ++number) {
     EXPECT_TRUE(Await(absl::Seconds(10), [&] {
       Put(number, true);

@@ -56,13 +56,13 @@ TEST_F(TenantsTest, TheSameKeysNameDifferentBlocks) {
   EXPECT_EQ(matched->blocks, 0);
   EXPECT_EQ(*alpha.client().ResidentRun(alpha.space(), alpha.KeysOf(kPrefix)), kPrefix.count);
   EXPECT_EQ(*beta.client().ResidentRun(beta.space(), beta.KeysOf(kPrefix)), 0);
-  // Not "present" either: room for its own.
+  // The put is not answered "present" either: it gets room for its own blocks.
   EXPECT_EQ(beta.Put(kPrefix), kPrefix.count);
   EXPECT_THAT(alpha.Get(kPrefix), SizeIs(kPrefix.count));
   EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));
 }
 
-// Who maps the pool sees all of it, so only one tenant may.
+// A process that maps the pool can read all of it, so only one tenant may.
 TEST_F(TenantsTest, AGpuPoolIsOneTenantsAndNoOthers) {
   Flags flags = flags_;
   flags.insert({{"gpu_bytes", "1MiB"},

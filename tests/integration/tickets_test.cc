@@ -148,7 +148,7 @@ TEST_F(TicketProcessesTest, TicketsAndDeletionsAreSubmittedToo) {
   const DeletedBlocks blocks = deleted.Wait();
   EXPECT_TRUE(blocks.answered);
   EXPECT_EQ(blocks.deleted, kPrefix.count) << "what deletes takes no notice of max_tokens";
-  // What cannot be is refused at once, and nothing is called.
+  // The client refuses invalid requests at once, without a call.
   EXPECT_EQ(scheduler_->client()
                 .SubmitTakeTicket(std::span(&run, 1), {.redemptions = 65}, taken.Sink())
                 .code(),

@@ -99,7 +99,7 @@ TEST_F(TwoDisksTest, OneThatFailsIsQuarantinedAloneAndTheOthersBlocksHit) {
   EXPECT_THAT(status.disks(1).health(), HasSubstr("I/Os failed"));
   EXPECT_EQ(agent_->TierStatus(Tier::kDisk).blocks(), on_first_);
   EXPECT_EQ(Hits(), on_first_);
-  // What is put from now on goes to the other.
+  // Blocks that are put from now on go to the other disk.
   constexpr Blocks kMore = {.first = 1000, .count = 16};
   ASSERT_EQ(worker_.Put(kMore), kMore.count);
   ASSERT_TRUE(agent_->AwaitOffloaded());

@@ -65,7 +65,7 @@ TEST_F(TwoNodesTest, BlocksOfAnyLengthComeFromTheOthersMemoryAndDiskAsLongAsThey
     std::vector<EngineKey> keys = there.KeysOf(kPrefix);
     const KeySequence set{.space = there.space(), .keys = keys, .is_set = true};
     EXPECT_TRUE(Await(absl::Seconds(10), [&] {
-      (void)there.client().Delete({&set, 1});  // What is leased goes a little later.
+      (void)there.client().Delete({&set, 1});  // Leased blocks go a little later.
       return there.client().Match({&set, 1}, {.local_only = true})->at(0).blocks == 0;
     }));
   }

@@ -31,7 +31,7 @@ using ::testing::HasSubstr;
 
 class VersionsTest : public ::testing::Test {
  protected:
-  // Of a space of its own.
+  // Reserves a block of a space of its own.
   void ReserveOne(const std::string& token) {
     const auto stub = v1::Worker::NewStub(WorkerChannel(agent_.socket_dir()));
     v1::RegisterSpaceRequest space;

@@ -22,7 +22,7 @@ Flags FlagsOf(const Flags& more) {
 
 TEST(WriteBudgetTest, ATinyOneDeclinesAndCountsAndTheAgentGoesOn) {
   ProcessCluster cluster;
-  // Of 14 MiB, an hour's worth: some 600 KiB.
+  // The budget is 14 MiB a day; one hour's part of it is some 600 KiB.
   AgentProcess& agent = cluster.StartAgent(kAgent, FlagsOf({{"disk_writes_per_day", "1"}}));
   TestWorker worker({.socket_dir = agent.socket_dir()});
   ASSERT_EQ(worker.Put(kPrefix), kPrefix.count);

@@ -22,7 +22,7 @@ def banned_names(files):
 
 
 def fakes(files):
-    """What stands in for the real thing lives in one place."""
+    """A stand-in for the real thing lives in one place."""
     for path, text in files.items():
         if path.startswith(picture.FAKE_HOME) or not tree.is_cxx(path):
             continue

@@ -44,7 +44,7 @@ PARTS = {
 SHARED_WORDS = ("tier_disk/disk_block.h", "agent/agent_stats.h", "agent/block_run.h", "agent/limits.h",
                 "agent/tenant_shares.h", "agent/tenants.h")
 
-# What the gRPC generator writes is included as kvtier/v1/NAME.pb.h and belongs to proto.
+# Headers that the gRPC generator writes are included as kvtier/v1/NAME.pb.h and belong to proto.
 GENERATED = "kvtier/v1/"
 
 # Fences: an include that matches PATTERN is allowed only where a file's path matches PLACES.
@@ -83,11 +83,11 @@ FENCES = (
     ("GoogleTest", r"^g(test|mock)/", r"^tests/"),
     ("the sanitizers' interface", r"^sanitizer/", r"^tests/"),
 )
-# Of these, the ones that hold in bench/ too: it is compiled where there is no CUDA.
+# Fences that hold in bench/ too: it is compiled where there is no CUDA.
 BENCH_FENCES = ("CUDA",)
 # Third-party headers that have no fence: every folder may include Abseil.
 OPEN_ROOTS = ("absl/",)
-# What is installed for C programs: included, and guarded, by its name alone.
+# Headers that are installed for C programs: included, and guarded, by their name alone.
 PUBLIC_HEADERS = {"client/c/kvtier.h": "kvtier.h", "client/c/kvtier_copy.h": "kvtier_copy.h",
                   "client/c/kvtier_log.h": "kvtier_log.h",
                   "client/c/kvtier_lanes.h": "kvtier_lanes.h",

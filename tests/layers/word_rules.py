@@ -99,7 +99,7 @@ def synonyms(files):
     words = ruled_out(files[GLOSSARY])
     banned = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b", re.I)
     for path, text in files.items():
-        # What is dated stays as it was written.
+        # Dated pages stay as they were written.
         if path in (GLOSSARY, "CHANGELOG.md") or path.startswith("docs/results/"):
             continue
         if not (_is_checked(path) or path.endswith(".md")):

@@ -40,7 +40,7 @@ function(kvtier_patched name)
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/apply ${patch} ${PROJECT_SOURCE_DIR} ${copy}
     DEPENDS ${patch} ${originals} ${CMAKE_CURRENT_SOURCE_DIR}/apply
     COMMENT "Planting the bug of ${name}.patch" VERBATIM)
-  # What a patch leaves unused is no news, and it is broken for a few seconds only.
+  # Code that a patch leaves unused is no error, and -O1 is enough for a program that runs once.
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-Wno-error;-O1")
 
   # A source of the program itself is replaced; one of a library comes before the library.

@@ -39,7 +39,7 @@ Hello HelloOf(const std::string& tenant) {
 
 TEST(Hello, ParsesWhatWasSent) {
   Hello sent = HelloOf("tenant-a");
-  sent.version = 9;  // Not this function's business.
+  sent.version = 9;  // ParseHello() does not check it.
   const auto hello = ParseHello(BytesOf(sent));
   ASSERT_TRUE(hello.ok()) << hello.status();
   EXPECT_STREQ(hello->tenant.data(), "tenant-a");

@@ -54,7 +54,7 @@ class Call final : public CallInFlight {
 template <typename T>
 struct Request {
   const char* name = "";
-  std::shared_ptr<WorkerOrder> order;  // Whose request it is.
+  std::shared_ptr<WorkerOrder> order;  // Order of the worker that asks.
   absl::AnyInvocable<Task<T>(Agent&)> start;
   // In the agent, from the arrival of the request: it must have ended by then.
   absl::Duration timeout;

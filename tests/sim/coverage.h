@@ -27,12 +27,12 @@ struct Coverage {
   uint64_t passed_blocks = 0;  // Asked of a next holder.
   uint64_t host_evictions = 0;
   uint64_t gpu_evictions = 0;
-  uint64_t gpu_offloads = 0;  // Of blocks that only the pool had.
+  uint64_t gpu_offloads = 0;  // Blocks that only the pool had.
   uint64_t disk_evictions = 0;
   uint64_t damaged_records = 0;
   uint64_t damaged_fetches = 0;
   uint64_t disk_errors = 0;
-  uint64_t quarantines = 0;  // Of disks.
+  uint64_t quarantines = 0;  // Quarantines of disks.
   uint64_t gpu_errors = 0;
   uint64_t gpu_abandoned = 0;  // Blocks that a lost device may still copy.
   uint64_t fetch_timeouts = 0;
@@ -42,7 +42,7 @@ struct Coverage {
   uint64_t declined_offloads = 0;
   uint64_t unworthy_offloads = 0;
   uint64_t unpaid_offloads = 0;
-  uint64_t late_offloads = 0;  // Of blocks that had left.
+  uint64_t late_offloads = 0;  // Blocks that had left before their turn.
   uint64_t waiting_puts = 0;   // For disks that were behind.
   uint64_t unpromised_blocks = 0;
   uint64_t declined_slots = 0;
@@ -53,9 +53,9 @@ struct Coverage {
   PolicyCounts disk_policies{};
   uint64_t agents_without_disks = 0;
   uint64_t refused_newcomers = 0;  // Blocks that were worth less than all that were there.
-  uint64_t learnt_orders = 0;      // Of agents that ended while the order followed what it learnt.
+  uint64_t learnt_orders = 0;      // Orders that followed what they learnt when their agent ended.
   uint64_t advised_blocks = 0;
-  uint64_t moved_slabs = 0;        // Of host memory, from one tenant to another.
+  uint64_t moved_slabs = 0;        // Slabs of host memory, from one tenant to another.
   uint64_t host_sizes = 0;         // Other sizes of host memory that were begun.
   uint64_t blocks_for_others = 0;  // Blocks that left host memory for another tenant.
   uint64_t kept_blocks = 0;

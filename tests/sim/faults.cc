@@ -213,7 +213,7 @@ void Faults::Heal() {
       disk->media.faults = {};
       disk->manifest_media.faults = {};
     }
-    // As an operator does who reads in the log that a disk did not open.
+    // Restarts the node, like an operator who reads in the log that a disk did not open.
     if (node->running() && (!node->serves() || node->MissesADisk())) node->Crash();
     if (!node->running()) node->Boot();
     for (const auto& disk : node->disks()) disk->disk->Resume();

@@ -11,7 +11,7 @@ namespace kvtier::sim {
 namespace {
 
 constexpr size_t kGuestSpace = 0;
-// Of the contents of its blocks; no other tenant has this seed.
+// Seed of the contents of its blocks; no other tenant has it.
 constexpr uint64_t kGuestSeed = 1000;
 // Conversations that nobody draws: DrawConversation() never names this one.
 constexpr uint64_t kGuestConversation = 1'000'000;
@@ -105,7 +105,7 @@ Task<bool> GuestVisit::Leave() {
   parts_.trace->Add("guest is dropped",
                     {parts_.node->number(), static_cast<uint64_t>(dropped.status().code()),
                      dropped.ok() ? dropped->held_bytes : 0});
-  // As the descriptor socket does: it sees the hangup behind the end of the session.
+  // Does the work of the descriptor socket, which sees the hangup after the end of the session.
   if (agent_.CloseSession(session_)) agent_.sessions().WritesOver(session_);
   co_return dropped.ok();
 }

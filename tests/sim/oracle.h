@@ -23,7 +23,8 @@ class Oracle {
  public:
   explicit Oracle(const Clock* clock) : clock_(clock) {}
 
-  // What a worker of (tenant, space) was given as the block of `key`: of its length, and its bytes.
+  // Expects that `bytes`, which a worker of (tenant, space) was given as the block of `key`, have
+  // the block's length and content.
   void ExpectBlock(size_t tenant, size_t space, const EngineKey& key,
                    std::span<const std::byte> bytes);
   // A request that was to end by `deadline` ends now.
@@ -32,7 +33,7 @@ class Oracle {
 
   const std::optional<std::string>& failure() const { return failure_; }
   uint64_t blocks_checked() const { return blocks_checked_; }
-  // Of them, shorter than the longest of their space.
+  // Returns how many of them were shorter than the longest block of their space.
   uint64_t short_blocks_checked() const { return short_blocks_checked_; }
 
  private:

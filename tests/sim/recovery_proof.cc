@@ -14,11 +14,11 @@ constexpr size_t kBlocks = 6;
 // Two conversations of so many stay in the smallest host tier.
 constexpr size_t kSharedBlocks = 2;
 constexpr absl::Duration kGetTimeout = absl::Milliseconds(250);
-// From a put to a hit on the other node: a heartbeat and a resync; and the time until
+// Longest time from a put to a hit on the other node: a heartbeat and a resync, and the time until
 // a peer that was slow is given another chance.
 const absl::Duration kPeerHitBound = kPeerEstimateLifetime + absl::Seconds(3);
 constexpr absl::Duration kOffloadBound = absl::Seconds(2);
-// Until an agent knows that the coordinator is silent, or that it answers again.
+// Longest time until an agent knows that the coordinator is silent, or that it answers again.
 const absl::Duration kLostBound = kHeartbeatInterval + kReportTimeout + absl::Milliseconds(100);
 constexpr absl::Duration kRestartBound = absl::Seconds(1);
 constexpr absl::Duration kProofPoll = absl::Milliseconds(10);

@@ -38,8 +38,8 @@ class RecoveryProof {
   // is zero and the tenant's memory does not have to come back first.
   Task<void> ExpectHits(const char* where, SimWorker* worker, std::vector<EngineKey> keys,
                         absl::Duration allowed);
-  // Of two holders one stops to serve its peers, while its heartbeats go on: the third node
-  // finds the blocks at the other in its first get, and does not wait in the next.
+  // Stops one of two holders from serving its peers, while its heartbeats go on: the third node
+  // must find the blocks at the other in its first get, and must not wait in the next.
   Task<void> ProveNextHolder(size_t first);
   Task<void> ProveWithout(testing::PeerService service, size_t stopped, size_t first);
   // A coordinator that accepts and does not answer costs a request for what is nowhere

@@ -14,14 +14,14 @@ namespace kvtier::sim {
 namespace {
 
 constexpr uint64_t kSlabBytes = 64 << 10;
-// Of the access checker: slots of every size are whole ones.
+// Granule of the access checker; slots of every size are whole granules.
 constexpr uint64_t kGranule = 4096;
 constexpr uint64_t kSegmentBytes = 256 << 10;
 // How long a supervisor takes to start an agent that ended by itself.
 constexpr absl::Duration kRestartDelay = absl::Milliseconds(200);
 // How long copies may still run on a device that was lost.
 constexpr absl::Duration kAbandonedRun = absl::Milliseconds(100);
-// Of the verify that each start begins: in a world's minute, no scrub begins by itself.
+// Rate of the verify that each start begins: in a world's minute, no scrub begins by itself.
 constexpr uint64_t kVerifyRate = 1 << 20;
 // Half of the nodes write as the agent does by default, the others in some other way. The
 // disks are small: their budgets last for some seconds of what the workers put.
@@ -156,7 +156,7 @@ Task<void> SimNode::Start() {
     }
     co_return;
   }
-  // Not from this task: it is the agent's own.
+  // The restart cannot run in this task, which is the agent's own.
   world_.time->At(world_.time->Now() + kRestartDelay, [this, started = incarnation_] {
     if (incarnation_ != started || !running()) return;
     Crash();
@@ -170,7 +170,7 @@ bool SimNode::writes_everything() const {
          writes.policy != WritePolicy::kSecondTouch && writes.drive_writes_per_day == 0;
 }
 
-// What the device had begun goes on, unseen, while the agent serves from the other tiers.
+// Copies that the device had begun go on, unseen, while the agent serves from the other tiers.
 void SimNode::DeviceLost() {
   world_.trace->Add("device is lost", {number()});
   const absl::Duration later = random_.Between(absl::ZeroDuration(), kAbandonedRun);
@@ -254,7 +254,7 @@ void SimNode::AskForRoom(size_t tenant, size_t space) {
     const HostSlot& slot = index.Find(held.key)->slot;
     if (slot.domain() == domain) slabs[held.key] = slot.slab();
   }
-  // What was let go of in a slab that is about to leave goes on the way, and makes no room.
+  // Unheld blocks of a slab that is about to leave are dropped meanwhile, and make no room.
   const bool is_moving = agent_->host().slots(domain).closed_slabs() > 0;
   const bool room = agent_->evictor().ReserveHost(domain, Space(space).block_bytes).ok();
   const size_t before = slabs.size();
@@ -326,7 +326,7 @@ void SimNode::Audit() {
   world_.oracle->Expect(index.SummaryOf(Tier::kGpu).refused == 0 &&
                             (may_refuse() || index.SummaryOf(Tier::kHost).refused == 0),
                         absl::StrCat("node ", number(), " refuses blocks that it has to take"));
-  // What the index says is on disk is durable: the manifest names it.
+  // A block that the index has on disk is durable: the manifest names it.
   for (const Delta& held : index.Snapshot()) {
     if (held.tier != Tier::kDisk) continue;
     const bool named = std::any_of(disks_.begin(), disks_.end(), [&](const auto& disk) {

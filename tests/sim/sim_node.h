@@ -30,7 +30,7 @@
 
 namespace kvtier::sim {
 
-// What of a request is left when its node dies.
+// CallInFlight is the part of a request that is left when its node dies.
 class CallInFlight {
  public:
   virtual ~CallInFlight() = default;
@@ -50,10 +50,10 @@ class SimNode {
     size_t number = 0;
     uint64_t host_bytes = 0;
     HostMemory host_memory = HostMemory::kFixed;
-    uint64_t staging_bytes = 0;           // Of each session; 0: workers write the arena.
+    uint64_t staging_bytes = 0;           // Bytes of each session; 0: workers write the arena.
     uint64_t gpu_bytes = 0;               // 0: no device.
-    size_t gpu_tenant = 0;                // Whose pool it is.
-    std::vector<uint32_t> disk_segments;  // Of each disk; empty: no disk.
+    size_t gpu_tenant = 0;                // Tenant that owns the pool.
+    std::vector<uint32_t> disk_segments;  // Segments of each disk; empty: no disk.
     EvictionPolicies eviction;
     uint64_t seed = 0;
   };
@@ -102,7 +102,8 @@ class SimNode {
   bool memory_rests() const;
   // A disk's manifest could not be read at the start: it stays out until the next one.
   bool MissesADisk() const;
-  // What survives the process, and its hold on it, which does not.
+  // NodeDisk is the media, which outlive the process, and the process's hold on them, which does
+  // not.
   struct NodeDisk {
     NodeDisk(uint32_t segments, uint64_t seed);
     testing::SimDiskMedia media;
@@ -168,14 +169,14 @@ class SimNode {
   uint64_t next_call_ = 0;
   std::set<std::pair<uint64_t, CallInFlight*>> calls_;  // In the order of the calls.
 
-  Coverage past_;  // Of earlier incarnations.
+  Coverage past_;  // Coverage of earlier incarnations.
 
   // The process; gone after Crash().
   std::unique_ptr<testing::SimExecutor> executor_;
   std::unique_ptr<testing::SimByteWorkers> workers_;
   std::shared_ptr<AccessChecker> checker_;  // Workers keep it, too. Null: no device.
   std::unique_ptr<testing::FaultyDevice> device_;
-  std::unique_ptr<ShareWatch> share_watch_;  // Of the agent below.
+  std::unique_ptr<ShareWatch> share_watch_;  // Watches the agent below.
   std::unique_ptr<testing::SimPeerTransport> transport_;
   std::unique_ptr<testing::SimCoordinatorLink> link_;
   std::unique_ptr<Agent> agent_;

@@ -12,7 +12,7 @@
 namespace kvtier::sim {
 namespace {
 
-// Of a put by a worker that wants it kept.
+// Timeout of a put by a worker that wants the blocks kept.
 constexpr absl::Duration kPutTimeout = absl::Seconds(2);
 
 // Code of a result for the trace; the text of a status may change, its code not.
@@ -24,7 +24,7 @@ uint64_t CodeOf(const absl::StatusOr<T>& result) {
 }  // namespace
 
 struct SimWorker::Reserving {
-  std::vector<EngineKey> keys;  // Of `blocks`.
+  std::vector<EngineKey> keys;  // Keys of `blocks`.
   std::vector<ReservedBlock> blocks;
 };
 
@@ -91,7 +91,7 @@ Task<void> SimWorker::Disconnect() {
 }
 
 void SimWorker::Die(absl::Duration hangup) {
-  // What travels dies with it; what its agent already runs does not.
+  // Requests on their way die with the worker; requests that its agent already runs do not.
   scope_ = std::make_unique<TaskScope>(world_.executor);
   if (!session_.has_value()) return;
   const auto close = [node = node_, session = *session_, incarnation = incarnation_,
@@ -107,7 +107,7 @@ void SimWorker::Die(absl::Duration hangup) {
     order->Gone();
     node->agent().sessions().ProcessGone(session);
   };
-  // What it was writing its device writes on, behind the hangup.
+  // Its device goes on with the worker's writes after the hangup.
   const auto write = [node = node_, session = *session_, incarnation = incarnation_,
                       target = identity_.target, domain = domain_, space = identity_.space,
                       order = order_, put = std::exchange(writing_, nullptr)] {
@@ -293,7 +293,7 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
   Check(keys, *onboarded, by);
   std::vector<LeaseId> leases;
   for (const LeasedBlock& block : onboarded->blocks) leases.push_back(block.lease);
-  // What a step reads stays until it ends, also without the leases.
+  // Blocks that a step reads stay until it ends, also without the leases.
   const bool early = step > 0 && random_.Draw(0.5);
   if (early) Release(leases);
   const absl::Time until = world_.executor->Now() + hold;

@@ -103,16 +103,16 @@ class SimWorker {
   testing::SimRandom
       keeps_;  // Draws what is kept and dropped, so that all else is drawn as without.
   bool random_manners_ = false;  // Live(): delays, abandons, forgets.
-  uint64_t incarnation_ = 0;     // Of the agent that the session is with.
-  ReuseHint hint_;               // Of the conversation's requests.
+  uint64_t incarnation_ = 0;     // Incarnation of the agent that the session is with.
+  ReuseHint hint_;               // Hint of the conversation's requests.
   uint64_t advised_blocks_ = 0;
   uint64_t kept_blocks_ = 0;
   uint64_t dropped_blocks_ = 0;
   std::optional<SessionId> session_;
   uint32_t space_id_ = 0;
-  const SignalPage* page_ = nullptr;  // Of the session; null: it has none.
+  const SignalPage* page_ = nullptr;  // Page of the session; null: it has none.
   uint64_t begun_ = 0;
-  std::shared_ptr<WorkerOrder> order_;        // Of the process; null: it has not met its agent yet.
+  std::shared_ptr<WorkerOrder> order_;        // The process's; null: it has not met its agent.
   std::shared_ptr<const Reserving> writing_;  // Null: it is not, and will not again.
   std::unique_ptr<TaskScope> scope_;
 };

@@ -25,8 +25,8 @@ class WorkerOrder {
   WorkerOrder(std::shared_ptr<AccessChecker> checker, AccessChecker::Timeline agent,
               const std::string& name);
 
-  // What goes with a request, and with its answer: what the sender did before that is
-  // before what the receiver does once it has it.
+  // Return, and take in, the clock that goes with a request and with its answer: all that the
+  // sender did before is ordered before all that the receiver does after it has the clock.
   Clock Asks();
   void AgentHears(const Clock& asked);
   Clock AgentAnswers();

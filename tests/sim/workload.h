@@ -1,5 +1,5 @@
-// What the simulated workers are and ask for: tenants, spaces, and conversations
-// that share prefixes and branch.
+// Identities and requests of the simulated workers: tenants, spaces, and conversations that share
+// prefixes and branch.
 #ifndef KVTIER_TESTS_SIM_WORKLOAD_H_
 #define KVTIER_TESTS_SIM_WORKLOAD_H_
 

@@ -18,10 +18,11 @@ namespace {
 constexpr double kThreeNodes = 0.25;
 // So many nodes have no disk: there host memory may refuse newcomers.
 constexpr double kNoDisk = 0.15;
-constexpr double kNewShare = 0.05;  // Of one tenant, each time that room is asked for.
+// Chance that one tenant's share changes, each time that room is asked for.
+constexpr double kNewShare = 0.05;
 // Part of the times of kRoomInterval at which the shares of a disk change.
 constexpr double kNewShares = 0.02;
-// Of a whole world and of one of GPU pools, together.
+// Workers of a whole world, and of one of GPU pools, on all nodes together.
 constexpr size_t kWorkers = 16, kPoolWorkers = 6;
 constexpr absl::Duration kFaultyTime = absl::Seconds(40), kFaultyPoolTime = absl::Seconds(3);
 // Longest time for which a pass of the scrub of host memory keeps its blocks pinned.

@@ -41,10 +41,10 @@ struct WorldOptions {
   bool aloud = false;  // Print the trace as it grows.
 };
 
-// What became of a seed.
+// Outcome is the result of one seed.
 struct Outcome {
   std::string failure;  // Empty: everything held.
-  uint64_t hash = 0;    // Of the trace: equal for equal seeds, on any machine.
+  uint64_t hash = 0;    // Hash of the trace: equal for equal seeds, on any machine.
   uint64_t events = 0;
   uint64_t blocks_checked = 0;
   absl::Duration simulated;
@@ -86,16 +86,16 @@ class World {
   bool failed() const { return oracle_.failure().has_value(); }
 
   struct Guest {
-    uint64_t incarnation = 0;  // Of the node that was visited last; 0: none was.
+    uint64_t incarnation = 0;  // Incarnation of the node that was visited last; 0: none was.
     std::shared_ptr<bool> is_here;
   };
 
   const WorldKind kind_;
   testing::SimRandom random_;
-  testing::SimRandom guests_random_;  // Of its own: guests change no other draw.
+  testing::SimRandom guests_random_;  // A source of its own: guests change no other draw.
   testing::SimRandom sizes_random_;   // The same of sizes of host memory.
   testing::SimTime time_;
-  testing::SimExecutor executor_;  // Of workers and faults.
+  testing::SimExecutor executor_;  // Runs workers and faults.
   Trace trace_;
   Oracle oracle_;
   testing::SimNetwork network_;

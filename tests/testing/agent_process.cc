@@ -23,7 +23,7 @@ namespace {
 
 constexpr absl::Duration kStartLimit = absl::Seconds(20);
 constexpr absl::Duration kCallLimit = absl::Seconds(5);
-// Of one question whether it is there yet.
+// Longest wait for the answer to one question whether a state is reached yet.
 constexpr absl::Duration kTryLimit = absl::Milliseconds(500);
 constexpr absl::Duration kSettleLimit = absl::Seconds(20);
 

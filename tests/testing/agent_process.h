@@ -25,22 +25,22 @@ namespace kvtier::testing {
 // Flags beside (and over) those that AgentProcess sets itself: name to value.
 using Flags = std::map<std::string, std::string>;
 
-// Not thread-safe, but for the admin calls.
+// Only the admin calls are thread-safe.
 class AgentProcess {
  public:
   struct Options {
     std::string name;
     std::string socket_dir;
     std::string disk_dir;
-    std::string address;      // Of --listen.
+    std::string address;      // Address of --listen.
     std::string coordinator;  // Empty: it runs alone.
     std::string log;          // File that its output is appended to.
     Flags flags;
   };
   explicit AgentProcess(Options options);
 
-  // From its next start on it is `words` with the agent's flags behind them, instead of
-  // this build's kvtier-agent.
+  // Makes the program `words`, followed by the agent's flags, instead of this build's kvtier-agent,
+  // from the next start on.
   void RunAs(std::vector<std::string> words) { words_ = std::move(words); }
 
   // Starts it and returns when workers can connect; the time that took. Errors:
@@ -60,11 +60,11 @@ class AgentProcess {
   const std::string& address() const { return options_.address; }
   // Where operators are answered, as gRPC and `kvtier --agent` take it.
   std::string admin_address() const;
-  std::string LogText() const;  // Of all its lives.
+  std::string LogText() const;  // Log of all its lives.
 
   // Admin calls. A failed one fails the test and answers an empty message.
   v1::AgentStatusResponse Status();
-  // Of the tier's report; an empty one when the node has no such tier.
+  // Returns the tier's report; an empty one when the node has no such tier.
   v1::TierReport TierStatus(Tier tier);
   v1::LookupResponse Lookup(const BlockKey& key);
   bool Holds(Tier tier, const BlockKey& key);
@@ -90,7 +90,7 @@ class AgentProcess {
   const Options options_;
   std::vector<std::string> words_ = {ProgramPath("kvtier-agent")};
   std::unique_ptr<ChildProcess> process_;
-  std::unique_ptr<v1::AgentAdmin::Stub> admin_;  // Of this life.
+  std::unique_ptr<v1::AgentAdmin::Stub> admin_;  // Stub for this life.
 };
 
 // The last `bytes` of the file.

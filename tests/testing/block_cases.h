@@ -162,7 +162,7 @@ TEST_P(BlockBatchTest, WhatIsNoEncodingFailsItsBlockAlone) {
   }
 }
 
-// What a wire or a disk did to it, an encoding does not tell: the sum does.
+// The sum shows damage by a wire or a disk, which the encoding does not show.
 TEST_P(BlockBatchTest, ADamagedBlockHasAnotherSum) {
   const BlockPool pool = BlockPools()[0];
   const uint32_t slot = 0;

@@ -1,5 +1,5 @@
-// What the promises of Device::SubmitBlocks() are tested with: pools of blocks in the layouts
-// of engines, by the formula of each, and what the kernels' host forms would store.
+// Parts that test the promises of Device::SubmitBlocks(): pools of blocks in the layouts of
+// engines, by the formula of each, and the bytes that the kernels' host forms would store.
 #ifndef KVTIER_TESTS_TESTING_BLOCK_RIG_H_
 #define KVTIER_TESTS_TESTING_BLOCK_RIG_H_
 
@@ -17,7 +17,7 @@ inline constexpr uint32_t kBlockSlots = 12;
 inline constexpr KvShape kBlockShape = {
     .layers = 3, .axes = 2, .tokens = 16, .kv_heads = 4, .head_dim = 32};
 inline constexpr uint64_t kBlockRaw = RawBytes(kBlockShape);  // 24 KiB.
-// Of the region, where the tests keep blocks; what is between them must stay.
+// Part of the region where the tests keep blocks; the bytes between the blocks must stay.
 inline constexpr uint64_t kImageAt = 4096;
 inline constexpr uint64_t kImageBytes = uint64_t{1} << 20;
 
@@ -141,7 +141,7 @@ class BlockBatchTest : public DeviceTest {
     const auto bytes = std::as_bytes(std::span(values));
     return {bytes.begin(), bytes.end()};
   }
-  // What a block is stored as; empty: not at all.
+  // Returns the bytes as which a block is stored; empty: it is not stored.
   static std::vector<std::byte> Stored(const BlockBatch& batch, const KvValues& values) {
     if (batch.codec == Codec::kRaw) return Bytes(values);
     std::vector<std::byte> bytes = EncodeValues(batch.codec, kBlockShape, values).bytes;

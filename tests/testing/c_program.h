@@ -1,4 +1,4 @@
-/* What C programs that test libkvtier_client share: steps that are counted, so that the exit
+/* Parts that C programs which test libkvtier_client share: steps that are counted, so that the exit
  * status names the one that failed, and the space they use. Included once a program. */
 #ifndef KVTIER_TESTS_TESTING_C_PROGRAM_H_
 #define KVTIER_TESTS_TESTING_C_PROGRAM_H_

@@ -64,7 +64,7 @@ ChildProcess::~ChildProcess() {
 
 void ChildProcess::Signal(int signal) {
   if (ended_.has_value()) return;
-  kill(pid_, signal);  // Not reaped: the id is still its own.
+  kill(pid_, signal);  // It is not reaped, so the id is still its own.
   if (signal != SIGSTOP) return;
   // The thread that takes the signal stops the others, once it has a core: until then they work.
   siginfo_t stopped{};

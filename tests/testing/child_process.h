@@ -15,8 +15,8 @@
 
 namespace kvtier::testing {
 
-// Not thread-safe. Start it on a thread that lives as long as the process is wanted:
-// the kernel kills it when that thread ends.
+// ChildProcess runs a program and ends it. Start it on a thread that lives as long as the process
+// is wanted: the kernel kills it when that thread ends. Not thread-safe.
 class ChildProcess {
  public:
   // Runs `words[0]` with the rest as its arguments; both outputs are appended to the

@@ -17,7 +17,7 @@ constexpr absl::Duration kCoordinatorCallLimit = absl::Milliseconds(500);
 constexpr absl::Duration kCoordinatorSettleLimit = absl::Seconds(20);
 
 void SetDeadline(grpc::ClientContext* context) {
-  context->set_wait_for_ready(true);  // As AgentProcess does, for the same reason.
+  context->set_wait_for_ready(true);  // See SetLimit() in agent_process.cc.
   context->set_deadline(std::chrono::system_clock::now() +
                         absl::ToChronoNanoseconds(Patience(kCoordinatorCallLimit)));
 }

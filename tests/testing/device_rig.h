@@ -1,6 +1,6 @@
-// What the promises of Device are tested with, whichever form keeps them: a device, a
-// pinned arena, a page of words, and noise to copy. The cases are in device_cases.h and
-// region_cases.h; each form's test instantiates DeviceTest.
+// Parts that test the promises of Device, whichever form keeps them: a device, a pinned arena, a
+// signal page, and noise to copy. The cases are in device_cases.h and region_cases.h; each form's
+// test instantiates DeviceTest.
 #ifndef KVTIER_TESTS_TESTING_DEVICE_RIG_H_
 #define KVTIER_TESTS_TESTING_DEVICE_RIG_H_
 
@@ -161,7 +161,7 @@ class DeviceTest : public ::testing::TestWithParam<DeviceForm> {
     Must(Submit(CopyDirection::kDeviceToHost, segments));
     Finish();
   }
-  // What the region holds there.
+  // Returns the bytes that the region holds there.
   std::vector<std::byte> Held(uint64_t offset, uint64_t bytes) {
     const std::span<std::byte> out = host(kArenaBytes - bytes, bytes);
     const CopySegment segment = Segment(offset, out);

@@ -27,7 +27,7 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   // By block key; an engine's name of a block is `block_key_of` its engine key.
   std::map<std::string, v1::LookupResponse> blocks;
   std::map<std::string, std::string> block_key_of;
-  // What EvictTier answers, by tier.
+  // Answers of EvictTier, by tier.
   std::map<v1::Tier, v1::EvictTierResponse> evictions;
   v1::EraseTenantResponse erased;
   v1::EraseTenantRequest erase_asked;  // The last request.
@@ -42,7 +42,7 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   v1::StartDiskVerifyRequest verify_asked;  // The last request.
   v1::DescribeSharingResponse sharing;
   v1::ListTenantsResponse tenants;
-  grpc::Status tenants_status;  // Not OK: the answer to ListTenants alone.
+  grpc::Status tenants_status;  // An error: the answer to ListTenants alone.
   v1::ListTenantsKeptResponse kept;
   v1::ListTenantsKeptRequest kept_asked;  // The last request, as the next two.
   v1::EndTenantKeptResponse ended;

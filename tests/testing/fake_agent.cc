@@ -26,7 +26,7 @@
 
 namespace kvtier::testing {
 
-// What the handshake thread looks at; each alone, so relaxed would do.
+// Knobs is the state that the handshake thread reads; each alone, so relaxed would do.
 struct FakeAgent::Knobs {
   std::atomic<bool> hang_handshakes{false};
   std::atomic<wire::WelcomeCode> answer{wire::WelcomeCode::kOk};
@@ -154,7 +154,7 @@ class FakeAgent::Incarnation {
         return service_.gpu_pool();
       case wire::DescriptorKind::kSignalPage:
         return service_.signal_page();
-      case wire::DescriptorKind::kLifeline:  // What a session had is free at its hangup.
+      case wire::DescriptorKind::kLifeline:  // A hangup frees all that its session had.
       case wire::DescriptorKind::kResidency:
         return nullptr;
       default:
@@ -215,7 +215,7 @@ class FakeAgent::Incarnation {
   int listen_fd_ = -1;
   int stop_fd_ = -1;
   std::random_device random_;
-  std::map<int, Peer> peers_;  // Of the thread.
+  std::map<int, Peer> peers_;  // Only the thread uses it.
   std::thread thread_;
 };
 

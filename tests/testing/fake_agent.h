@@ -21,7 +21,7 @@ namespace kvtier::testing {
 
 struct FakeAgentOptions {
   std::string socket_dir;     // Must exist.
-  std::string tenant_secret;  // What a session must prove.
+  std::string tenant_secret;  // Secret that a session must prove.
   std::string group{};        // Share group that it must name; empty: none.
   bool may_write = true;      // Welcome::may_write.
   size_t slots = 64;
@@ -29,15 +29,15 @@ struct FakeAgentOptions {
   absl::Duration lease = absl::Seconds(10);
   // false: SpaceSpec.codec and any_length are fields that it does not know.
   bool knows_codecs = true;
-  uint64_t leased_length = 0;  // Not 0: what it says of every block that it leases.
+  uint64_t leased_length = 0;  // Length stated of each block that it leases; 0: the real one.
   bool has_residency = true;
-  bool has_gpu_pool = false;  // As many slots again, in memory of their own.
-  // What Reserve says of every block, as ReservedBlock.State has it; 0: what is so.
+  bool has_gpu_pool = false;  // It has as many slots, in memory of their own.
+  // State of every block in answers of Reserve, as ReservedBlock.State has it; 0: the real one.
   int reserve_state = 0;
   // Most leases that a session has; there is no room for what it wants beyond them.
   size_t most_leases = std::numeric_limits<size_t>::max();
-  size_t most_spaces = std::numeric_limits<size_t>::max();  // That a session has, likewise.
-  // Of OnboardParts: blocks of a sequence in one message, and what is wrong with the stream.
+  size_t most_spaces = std::numeric_limits<size_t>::max();  // Likewise spaces.
+  // OnboardParts: blocks of a sequence in one message, and the fault of the stream.
   size_t part_blocks = 2;
   enum class PartsFault { kNone, kNoEnd, kBackwards, kTwice } parts_fault = PartsFault::kNone;
 };
@@ -49,12 +49,12 @@ struct FakeAgentCounts {
   size_t blocks = 0;
   size_t calls = 0;    // Since construction.
   size_t hanging = 0;  // Calls that hang now.
-  // What the signal page, one for all sessions, says; and the latest commit's.
+  // Steps by the signal page, which is one for all sessions; and the latest commit's step.
   uint64_t begun_step = 0;
   uint64_t retired_step = 0;
   uint64_t committed_step = 0;
   size_t damage_reports = 0;        // Leases that workers said were of damaged blocks.
-  uint32_t reserve_timeout_ms = 0;  // That the last Reserve was to wait at most.
+  uint32_t reserve_timeout_ms = 0;  // Longest wait that the last Reserve allowed.
   // Hint of each sequence of the last call that takes some; nullopt: no hint was sent.
   std::vector<std::optional<ReuseHint>> hints;
 };
@@ -68,7 +68,7 @@ class FakeAgent {
 
   // A new incarnation: new memory, no blocks, ids from 1. REQUIRES: not running.
   void Start();
-  // As kill -9: every socket closes, the memory goes. Idempotent.
+  // Ends it like kill -9: every socket closes, the memory goes. Idempotent.
   void Kill();
 
   // Calls are not answered until Resume(); sessions stand. kAllButPing: a stuck
@@ -86,7 +86,8 @@ class FakeAgent {
   void SpeakVersions(uint16_t newest, uint16_t oldest);
   // Makes `digest` its build's layout of version 1.
   void LayOutAs(uint64_t digest);
-  // Of the pool: what answers name, and what its descriptor comes with; both are 1 first.
+  // Sets the pool's version that answers name and the one that comes with its descriptor; both are
+  // 1 first.
   void TellPoolVersions(uint64_t answered, uint64_t handed_out);
   // A larger residency table takes the place of the one that sessions have.
   void GrowResidency();

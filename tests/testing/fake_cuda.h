@@ -16,7 +16,7 @@
 
 namespace kvtier::testing::fake_cuda {
 
-// What a device address is above the host's where the bytes lie.
+// Distance of a device address from the host address where its bytes lie.
 inline constexpr uint64_t kDeviceSide = uint64_t{1} << 58;
 
 // The next entry that moves bytes fails, as a wild address would: nothing runs any more,
@@ -27,7 +27,7 @@ void RefuseMove(uint64_t nth);
 inline void RefuseNextMove() { RefuseMove(1); }
 // The next call by which a stream is to wait for a word is refused in the same way.
 void RefuseNextWait();
-// As in a new process. REQUIRES: no device is open.
+// Restores the state of a new process. REQUIRES: no device is open.
 void Repair();
 // A stream of somebody else's captures a graph in CUDA's mode "global": calls that could
 // disturb it are refused on every thread whose own mode is not "relaxed", and spoil it.
@@ -36,12 +36,12 @@ void BeginCapture(void* stream);
 // True: nothing spoilt the graph.
 bool EndCapture();
 inline constexpr int kDriverVersion = 13000;
-// What the driver calls its CUDA, until Repair(); below 12080 it refuses batched copies.
+// Sets the driver's version of CUDA, until Repair(); below 12080 it refuses batched copies.
 void SetDriverVersion(int version);
-// Of page-locked memory that is registered now.
+// Returns the bytes of page-locked memory that is registered now.
 uint64_t RegisteredBytes();
-// From here on a full stream makes its caller wait, as a GPU's does: for a benchmark that
-// does what ours never may.
+// Makes a full stream let its caller wait from now on, as a GPU's does: for a benchmark that does
+// what our code never may.
 void LetCallersWait();
 // Registrations until one fails for want of memory; 0: none will.
 void FailRegistration(uint64_t nth);

@@ -1,4 +1,4 @@
-// What the parts of the fake GPU know of each other.
+// Functions that the parts of the fake GPU call of each other.
 #ifndef KVTIER_TESTS_TESTING_FAKE_CUDA_GPU_H_
 #define KVTIER_TESTS_TESTING_FAKE_CUDA_GPU_H_
 
@@ -12,7 +12,7 @@
 namespace kvtier::testing::fake_cuda {
 
 int DriverVersion();
-// What every call answers since the device is lost; cudaSuccess: it is not.
+// Returns the error of every call since the device was lost; cudaSuccess: it is not lost.
 cudaError_t Lost();
 // Gives the answer, and keeps an error as the thread's last one, "not ready" too.
 cudaError_t Answer(cudaError_t error);
@@ -22,7 +22,7 @@ bool WasAsked(CUdevice_attribute attribute);
 // Takes this attribute from the GPU; nullopt: it has all.
 void SetLacking(std::optional<CUdevice_attribute> attribute);
 
-// What a call answers that a capture forbids to this thread; cudaSuccess: none does.
+// Returns the error of a call that a capture forbids to this thread; cudaSuccess: none does.
 cudaError_t RefusedByCapture();
 bool Captures(void* stream);
 

@@ -168,7 +168,7 @@ CUresult Import(CUmemGenericAllocationHandle* handle, void* descriptor,
 CUresult Map(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
              unsigned long long) {
   const int fd = static_cast<int>(handle);
-  if (SizeOf(fd) != bytes) return CUDA_ERROR_NOT_SUPPORTED;  // As R580 says on an H200.
+  if (SizeOf(fd) != bytes) return CUDA_ERROR_NOT_SUPPORTED;  // R580's on an H200.
   if (offset != 0 || at % kGranularity != 0 || !AddRange(HostOf(at), bytes, RangeKind::kMapped)) {
     return CUDA_ERROR_INVALID_VALUE;
   }

@@ -40,7 +40,7 @@ struct Event {
 // True: it is over. False: ask again later.
 using Entry = std::function<bool()>;
 
-// What a stream holds before a caller has to wait, and whether one may.
+// Entries that a stream holds before a caller has to wait, and whether a caller may wait.
 constexpr size_t kRoom = 1000;
 std::atomic<bool> callers_wait = false;
 
@@ -176,7 +176,7 @@ cudaError_t Lost() {
 
 int EnqueueWork(void* stream, std::function<void()> work) {
   const cudaError_t error = EnqueueMoves(stream, {std::move(work)});
-  // As the real ones tell it: by the thread's last error.
+  // Real launches report by the thread's last error, too.
   return error == cudaSuccess ? cudaGetLastError() : error;
 }
 
@@ -257,7 +257,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
-  // Not by cudaStreamQuery, which leaves a "not ready" behind.
+  // cudaStreamQuery would leave a "not ready" as the last error.
   const auto runs = [stream] {
     const std::lock_guard lock(fake::gpu().mu);
     return fake::gpu().lost == cudaSuccess && !fake::StreamOf(stream)->entries.empty();
@@ -296,7 +296,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
-  // What is recorded now, not what will be.
+  // The stream waits for the current recording, not for later ones.
   const auto recording = reinterpret_cast<fake::Event*>(event)->last;
   if (recording == nullptr) return fake::Lost();
   return fake::Enqueue(stream, {[recording] { return recording->done; }});

@@ -26,7 +26,7 @@ class FakeLessonsStore final : public LessonsStore {
 
   LessonsByOrder kept;
   int saves = 0;        // Calls of Save(), those that failed included.
-  absl::Status broken;  // What the calls end with, if it is an error.
+  absl::Status broken;  // Result of the calls, if it is an error.
 };
 
 }  // namespace kvtier::testing

@@ -20,7 +20,7 @@ namespace kvtier::testing {
 
 class FakeNode {
  public:
-  static constexpr uint64_t kBlockBytes = 5000;  // Not a multiple of anything.
+  static constexpr uint64_t kBlockBytes = 5000;  // An odd length: no multiple of a page.
 
   // `agent.socket_dir` is set here.
   explicit FakeNode(FakeAgentOptions agent = {});

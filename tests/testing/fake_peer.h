@@ -22,7 +22,7 @@
 
 namespace kvtier::testing {
 
-// What is wrong with every block that the peer sends. Blocks go in two chunks.
+// Damage is the fault of every block that the peer sends. Blocks go in two chunks.
 enum class Damage {
   kNone,
   kFlippedBit,        // In the payload's second half.
@@ -36,7 +36,7 @@ enum class Damage {
   kLong,              // More bytes than the proof promised.
   kGap,               // The second half claims to lie elsewhere.
   kRepeatedChunk,     // The second half comes twice.
-  kIndexOutOfRange,   // As if more had been asked for.
+  kIndexOutOfRange,   // An index beyond the keys that were asked for.
   kStall,             // The second half never comes, nor does an end.
   kSilence,           // Nothing comes.
   kNothing,           // It holds none of it after all.

@@ -20,7 +20,7 @@ class FakeResidents final : public DiskResidents {
   void Touch(const BlockKey& key, const ReuseHint& hint) override { touched[key] = hint; }
 
   std::set<BlockKey> keys;
-  std::set<BlockKey> parents;  // Of what is there.
+  std::set<BlockKey> parents;  // Parents of the keys that are there.
   std::map<BlockKey, ReuseHint> touched;
 };
 

@@ -44,7 +44,7 @@ class FakeTenantStore final : public TenantStore {
   KeptTenantSettings kept;
   std::map<std::string, std::string> secrets;  // By tenant.
   int saves = 0;
-  // What the calls end with, if it is an error.
+  // Results of the calls, if they are errors.
   absl::Status unread;
   absl::Status unsaved;
   absl::Status unlisted;

@@ -379,7 +379,7 @@ grpc::Status FakeWorkerService::Commit(grpc::ServerContext* context,
     committed += Publish(session, request->summed_reservation_ids(i), sum);
   }
   response->set_committed_blocks(committed);
-  // Of a durable commit the disk has all but the last.
+  // After a durable commit, the disk has all of its blocks but the last.
   if (request->durable() && committed > 0) response->set_durable_blocks(committed - 1);
   return grpc::Status::OK;
 }

@@ -75,7 +75,7 @@ class FakeWorkerService final : public v1::Worker::Service {
 
  private:
   struct Block {
-    BlockKey key;  // As the worker's own client names it.
+    BlockKey key;  // Key by which the worker's own client names it.
     uint64_t offset = 0;
     uint64_t length = 0;
     PayloadSum sum;
@@ -106,7 +106,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   };
   using Sessions = std::map<std::string, Session>;
 
-  // Returns when a lease or a reservation of now ends, in nanoseconds of CLOCK_MONOTONIC.
+  // Returns when a lease or a reservation that begins now ends, in nanoseconds of CLOCK_MONOTONIC.
   uint64_t LeaseEnd() const;
   // Leases what the request asks for.
   void LendAll(Session* session, const v1::OnboardRequest& request, v1::OnboardResponse* response)
@@ -119,7 +119,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   Session* Find(const std::string& token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NoteHints(const google::protobuf::RepeatedPtrField<v1::Sequence>& sequences)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // What a call is answered whose session was not found.
+  // Returns the answer to a call whose session was not found.
   grpc::Status Refusal(const std::string& token) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The blocks of a sequence that are there.
   std::vector<Found> Find(const Session& session, const v1::Sequence& sequence)
@@ -167,7 +167,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   uint32_t reserve_timeout_ms_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<std::optional<ReuseHint>> hints_ ABSL_GUARDED_BY(mu_);
   size_t damage_reports_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t pool_version_ ABSL_GUARDED_BY(mu_) = 1;  // That answers name.
+  uint64_t pool_version_ ABSL_GUARDED_BY(mu_) = 1;  // Version that answers name.
 };
 
 }  // namespace kvtier::testing

@@ -23,7 +23,7 @@ namespace kvtier::testing {
 // A kernel of the emulated engine, for Lane::kCompute.
 struct EmulatedKernel {
   absl::Duration run;
-  std::vector<std::span<const std::byte>> reads;  // Of mapped or pinned memory.
+  std::vector<std::span<const std::byte>> reads;  // Ranges of mapped or pinned memory.
   std::vector<std::span<const std::byte>> writes;
   std::function<void()> body;  // Somewhere in its run; may be null.
 };
@@ -63,7 +63,7 @@ class FaultyDevice final : public EmulatedDevice {
     const absl::MutexLock lock(&pins_mu_);
     return held_pins_;
   }
-  // Loses the device for good. What runs or waits fails now, half done, and is abandoned.
+  // Loses the device for ever. Work that runs or waits fails now, half done, and is abandoned.
   void Lose();
   // Does now the rest of the copies that Lose() abandoned, as a GPU may at any time: they read
   // their sources and write their destinations. REQUIRES: their regions and host memory are

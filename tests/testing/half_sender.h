@@ -14,7 +14,7 @@ namespace kvtier::testing {
 class HalfSender {
  public:
   struct Options {
-    std::string socket_path;        // Of a Unix socket.
+    std::string socket_path;        // Path of a Unix socket.
     std::string rpc;                // "/kvtier.v1.Worker/Match".
     std::string message;            // Serialised.
     size_t held_back = 1;           // Bytes at the end of each message that never come.
@@ -37,7 +37,7 @@ class HalfSender {
  private:
   struct Call {
     int64_t window = 0;
-    size_t sent = 0;  // Of the message with its 5 bytes of length.
+    size_t sent = 0;  // Bytes of the message, with its 5 bytes of length.
   };
   void Queue(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload);
   void BeginCall();
@@ -47,12 +47,12 @@ class HalfSender {
   void OnSettings(const std::string& payload);
 
   const Options options_;
-  const std::string body_;  // What each call is to send.
+  const std::string body_;  // Bytes that each call is to send.
   const int fd_;
   bool over_ = false;
   std::string in_;
   std::string out_;
-  int64_t window_ = 65535;  // Of the connection.
+  int64_t window_ = 65535;  // Flow-control window of the connection, in bytes.
   int64_t initial_window_ = 65535;
   uint32_t server_calls_ = 1 << 20;
   uint32_t next_stream_ = 1;

@@ -75,7 +75,7 @@ inline double RelativeError(std::span<const uint16_t> values, std::span<const ui
 
 // One block there and back on the host. Buffers are poisoned first.
 struct Encoded {
-  std::vector<std::byte> bytes;  // As many as the outcome says.
+  std::vector<std::byte> bytes;  // outcome.bytes of them.
   kernels::CodecOutcome outcome;
 };
 

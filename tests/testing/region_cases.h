@@ -101,7 +101,7 @@ TEST_P(DeviceTest, MemoryOutlivesTheRegionThatMadeIt) {
   EXPECT_TRUE(std::ranges::equal(Held(kHandleBytes, 4096), host(0, 4096)));
 }
 
-// What a test adopts is memory of a region of its own.
+// The memory that this test adopts belongs to a region of the test.
 TEST_P(DeviceTest, AdoptedMemoryIsCopiedInsideItsRangesAlone) {
   std::byte* const first = region_->address() + 4096;
   const std::array<std::span<std::byte>, 2> ranges = {std::span(first + 65536, 8192),

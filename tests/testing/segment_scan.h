@@ -1,5 +1,5 @@
-// What lies in the segment files of a stopped agent's disk, and how a test damages it:
-// found by reading every page, as nothing but the bytes themselves say.
+// Finds the records in the segment files of a stopped agent's disk, so that a test can damage
+// them: it reads every page and believes only the bytes themselves.
 #ifndef KVTIER_TESTS_TESTING_SEGMENT_SCAN_H_
 #define KVTIER_TESTS_TESTING_SEGMENT_SCAN_H_
 
@@ -16,7 +16,7 @@ namespace kvtier::testing {
 
 struct FoundRecord {
   std::string file;
-  uint64_t offset = 0;  // Of the header; the payload follows at + kRecordHeaderBytes.
+  uint64_t offset = 0;  // Offset of the header; the payload follows at + kRecordHeaderBytes.
   RecordHeader header;
 };
 

@@ -31,7 +31,7 @@ class ShortDisk final : public QueuedDisk {
     batch.Finish();
   }
 
-  // What preadv or pwritev would have answered. It stops at any byte, as it may.
+  // Returns what preadv or pwritev would have returned. It may stop at any byte, as they may.
   int64_t Call(const IoBatch& batch) {
     if (media_->Draw(0.1)) return media_->Draw(0.5) ? -EINTR : -EAGAIN;
     uint64_t left = 0;

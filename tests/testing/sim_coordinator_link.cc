@@ -24,7 +24,7 @@ struct Call {
 template <typename T>
 using Serve = std::function<absl::StatusOr<T>(Coordinator*)>;
 
-// What the coordinator's end does with the request.
+// Serves the request at the coordinator's end and answers it.
 template <typename T>
 void Answer(SimNetwork* network, const std::string& asker, const std::shared_ptr<Call<T>>& call,
             const Serve<T>& serve) {

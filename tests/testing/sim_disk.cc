@@ -9,7 +9,7 @@
 namespace kvtier::testing {
 namespace {
 
-constexpr uint64_t kSectorBytes = 512;  // What a device writes whole or not at all.
+constexpr uint64_t kSectorBytes = 512;  // A device writes a sector whole or not at all.
 
 // A write under way. Destroyed before Land() (the process died), it is torn.
 class PendingWrite {

@@ -87,7 +87,7 @@ class SimDisk final : public Disk {
 
   void Hasten(DiskAddress /*from*/, uint64_t /*bytes*/) override {}  // Has no queue.
 
-  // From Stall() until Resume() no I/O ends.
+  // Lets no I/O end until Resume().
   void Stall();
   void Resume();
 

@@ -66,7 +66,7 @@ class SimNetwork {
   void Cut(const std::string& a, const std::string& b) { cuts_.insert(std::minmax(a, b)); }
   void Mend() { cuts_.clear(); }
 
-  // Who serves at an address; nullptr: nobody.
+  // Makes `agent` serve at an address; nullptr: nobody does.
   void Listen(const std::string& address, Agent* agent) { agents_[address] = agent; }
   void ListenAsCoordinator(Coordinator* coordinator) { coordinator_ = coordinator; }
   Agent* AgentAt(const std::string& address) const;

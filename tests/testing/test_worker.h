@@ -29,10 +29,10 @@ struct TestWorkerOptions {
   std::string tenant = "default";
   std::string secret;
   std::string group{};       // Share group whose blocks it works on; empty: the tenant's own.
-  uint64_t tenant_seed = 1;  // Of the contents.
+  uint64_t tenant_seed = 1;  // Seed of the blocks' contents.
   uint64_t block_bytes = uint64_t{64} << 10;
   bool any_length = false;                    // Blocks have lengths that follow from their numbers.
-  absl::Duration timeout = absl::Seconds(5);  // Of calls that name none.
+  absl::Duration timeout = absl::Seconds(5);  // Timeout of calls that name none.
   DeviceUuid gpu_device{};                    // GPU whose pool is asked for; none: any.
 };
 

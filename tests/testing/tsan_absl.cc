@@ -88,7 +88,7 @@ void Mutex::ReaderUnlock() {
 }
 
 void Mutex::LockWhen(const Condition& condition) {
-  __tsan_release(this);  // Of the condition, which others evaluate.
+  __tsan_release(this);  // Others evaluate the condition.
   KVT_REAL(void(Mutex*, const Condition&), "_ZN4absl7debian35Mutex8LockWhenERKNS0_9ConditionE",
            condition);
   __tsan_acquire(this);

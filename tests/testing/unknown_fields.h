@@ -1,4 +1,4 @@
-// What a later version of the protocol may have added to a message.
+// Fields that a later version of the protocol may have added to a message.
 #ifndef KVTIER_TESTS_TESTING_UNKNOWN_FIELDS_H_
 #define KVTIER_TESTS_TESTING_UNKNOWN_FIELDS_H_
 

@@ -54,7 +54,7 @@ class GpuWorld::Worker {
   void Grow(Sequence* sequence, Work* work);
   void AddReads(const Sequence& sequence, Work* work);
   void Launch(Work work);
-  void Begin();  // Begins a sequence, perhaps with cached blocks in front.
+  void Begin();  // Begins a sequence, perhaps with a prefix from the cache.
   void Fork(const Sequence& sequence);
   // Ends the last sequence; offers its blocks to the cache.
   void End();

@@ -116,7 +116,8 @@ TEST(ArenaTest, SealsRefuseEveryTruncationAndFurtherSeals) {
   EXPECT_EQ(errno, EPERM);
 }
 
-// Not even a process of the maker's own user, which may change the file's mode and open it anew.
+// This holds for a process of the maker's own user, too, which may change the file's mode and open
+// it anew.
 TEST(ArenaTest, NobodyElseMapsWhatItsMakerAloneWrites) {
   const auto arena = Arena::Create("test", kBytes, SealedMemory::Writers::kMakerOnly);
   ASSERT_TRUE(arena.ok()) << arena.status();
@@ -192,7 +193,7 @@ TEST(ArenaTest, MemoryComesAndGoesInPartsAndComesBackAsZeros) {
   EXPECT_EQ((*arena)->bytes()[kPart], std::byte{0});
 }
 
-// What a worker that reads or writes past its slots can take.
+// A worker that reads or writes past its slots makes the arena hold memory there.
 TEST(ArenaTest, MemoryThatAnotherProcessTouchesIsSeenAndCanBeGivenBack) {
   const auto arena = Arena::Reserve("test", kBytes);
   ASSERT_TRUE(arena.ok()) << arena.status();

@@ -202,7 +202,8 @@ TEST(HostTierDeathTest, AnUnknownDomainAborts) {
   EXPECT_DEATH((void)tier->Reserve(DomainId{2}, ExactRoom(kPage)), "CHECK failed");
 }
 
-// Of 60,000 lengths each had slabs of its own size, nearly empty, before sizes had classes.
+// Regression: before sizes had classes, each of 60,000 lengths had slabs of its own size, nearly
+// empty.
 TEST(HostTierTest, BlocksOfManyLengthsShareTheSlabsOfFewSizes) {
   constexpr uint64_t kLong = 200 << 10;
   HostTier::Options options{.domains = {{.name = "one", .bytes = 64 << 20}}, .slab_bytes = 1 << 20};
@@ -218,7 +219,8 @@ TEST(HostTierTest, BlocksOfManyLengthsShareTheSlabsOfFewSizes) {
     slots.push_back(*std::move(slot));
   }
   EXPECT_GT(slots.size(), 300u);
-  // Of each slot a fifth at most, of each slab the rest at its end, and a slab for each size.
+  // Lost are at most a fifth of each slot, the rest at the end of each slab, and a slab for each
+  // size.
   EXPECT_GT(pages, (64 << 20) * 6 / 10);
 }
 

@@ -140,10 +140,10 @@ class RecordedLanes:
 
     def __init__(self):
         self.offloads, self.onboards, self.awaited = [], [], []
-        self.streams = []  # That the jobs come behind, in the order of the calls.
-        self.hints = []  # Of the jobs, in the same order.
+        self.streams = []  # Streams that the jobs wait for, in the order of the calls.
+        self.hints = []  # Hints of the jobs, in the same order.
         self.full = False
-        self.ends_in_time = True  # What await_copied() says; otherwise all that it is asked for is given up.
+        self.ends_in_time = True  # Result of await_copied(); if False, it gives up all jobs that it is asked for.
         self.given_up = 0
         self.closed = False
 
@@ -183,7 +183,7 @@ class RecordedLanes:
 
 @dataclass
 class Request:
-    """What is read of the engine's Request."""
+    """The fields of the engine's Request that are read."""
 
     request_id: str
     num_tokens: int

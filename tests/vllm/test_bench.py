@@ -1,4 +1,4 @@
-"""What judges the engines of bench_engines, shown able to fail: medians, arms, rounds that are left out."""
+"""Checks that judge the engines of bench_engines, shown able to fail: medians, arms, rounds that are left out."""
 
 import random
 import sys
@@ -27,7 +27,7 @@ class Medians(unittest.TestCase):
     def test_the_interval_has_the_true_median_as_often_as_it_says(self):
         chance = random.Random(1)
         tries = [median_of([chance.expovariate(1) for _ in range(20)]) for _ in range(2000)]
-        true = 0.6931  # Of the exponential distribution: ln 2.
+        true = 0.6931  # Median of the exponential distribution: ln 2.
         share = sum(found.low <= true <= found.high for found in tries) / len(tries)
         self.assertGreater(share, 0.94)
         self.assertLess(share, 0.98)  # A wider one would say less than it can.

@@ -131,7 +131,7 @@ class Protocol(WithConnector):
         self.lanes[0].onboards[0].end([True, False, False])
         output = self.step(Step())
         self.assertEqual((output.finished_recving, output.invalid_block_ids), ({"a"}, {2, 3}))
-        self.assertEqual(output.failed_recving, set())  # Of one group, blocks say it.
+        self.assertEqual(output.failed_recving, set())  # With one group, the invalid blocks say it.
         self.assertEqual(self.scheduler.get_num_new_matched_tokens(request, 0), (0, False))
         self.step(Step().new("a", 32, 168, list(range(1, 8))))
         self.assertEqual(self.lanes[0].offloads[0].keys, make_keys(6)[1:])  # Put again.

@@ -1,4 +1,4 @@
-"""What the connector promises to the engine, a class for each line, on the calls in the order that a real engine made.
+"""Promises of the connector to the engine, a class for each line, on the calls in the order that a real engine made.
 
 Where it says a stopped agent, a real kvtier-agent is frozen in the middle, and clients that waited for it would wait for
 a minute.
@@ -141,7 +141,7 @@ class NoCallHoldsTheStepOfAStoppedAgent(unittest.TestCase):
         self.assertTrue(eventually(self.all_has_ended))
         self.agent.stop()
         for connector in (self.scheduler, self.worker):
-            connector.get_kv_connector_stats()  # What was counted so far.
+            connector.get_kv_connector_stats()  # Takes the counts so far.
         self.called.clear()
         self.sums = {}
         driver = threading.Thread(target=self.everything, daemon=True)

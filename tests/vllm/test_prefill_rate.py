@@ -1,4 +1,4 @@
-"""What the engine prefills in a second, measured by an injected clock, and the waits that follow from it."""
+"""Tokens that the engine prefills in a second, measured by an injected clock, and the waits that follow from it."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""What users of other caches complain of, where it is a matter of processes, a class for each symptom: none of it is so here.
+"""Complaints of users of other caches that are a matter of processes, a class for each symptom: none is so here.
 
 A real kvtier-agent runs, and engines are processes.
 """

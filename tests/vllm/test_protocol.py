@@ -28,8 +28,8 @@ class Replay(WithConnector):
                 job.end([block not in failed_blocks for block in job.blocks])
 
     def assert_saved(self):
-        # Of 150 tokens and 12 of the answer five blocks are full: saved, put again when they failed, and anew
-        # behind the reset. The fifth of the others was there.
+        # A prompt of 150 tokens and an answer of 12 fill five blocks: saved, put again when they failed, and anew
+        # after the reset. The fifth of the others was there.
         counts = [self.saved.count(key) for key in dict.fromkeys(self.saved)]
         self.assertEqual(counts[:4], [3, 3, 3, 3])
         self.assertEqual(self.scheduler._scheduler._requests, {})

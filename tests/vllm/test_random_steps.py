@@ -109,7 +109,7 @@ class World:
                 add(request.request_id, computed, request.num_tokens - computed, list(blocks))
 
     def content(self, request, place):
-        """What a block holds when it is computed: its key, and the epoch of the weights."""
+        """Returns the content of a block when it is computed: its key, and the epoch of the weights."""
         keys = request.block_hashes
         return (keys[place], self.scheduler._epoch) if place < len(keys) else "tail"
 

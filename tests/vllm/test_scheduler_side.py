@@ -120,7 +120,7 @@ class Peers(WithScheduler):
         request = make_request("a", 200)
         self.assertEqual(self.matched(request), (None, False))
         self.side.plan(Step())
-        self.clock.now += 0.05  # Of 60 ms.
+        self.clock.now += 0.05  # The request may wait for 60 ms.
         self.assertEqual(self.matched(request), (None, False))
         self.assertAlmostEqual(self.client.prefetches[0][1], 0.01)
 
@@ -130,7 +130,7 @@ class Peers(WithScheduler):
         self.assertEqual(self.matched(request), (None, False))
         [(sequences, timeout_s, call)] = self.client.prefetches  # One, however often it is asked.
         self.assertEqual([list(s.keys) for s in sequences], [make_keys(6)])
-        self.assertAlmostEqual(timeout_s, 0.06)  # As long as computing would take.
+        self.assertAlmostEqual(timeout_s, 0.06)  # The time that computing would take.
         call.end(5)
         self.assertEqual(self.matched(request), (160, True))  # The load copies them as they come.
 

@@ -1,4 +1,4 @@
-"""What makes blocks of vLLM alike: the space's fields, the weights' digest, the keys, the tensors' layout."""
+"""Conditions under which blocks of vLLM are alike: the space's fields, the weights' digest, keys, tensors' layout."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""What users of other caches complain of, a class for each symptom: none of it is so here.
+"""Complaints of users of other caches, a class for each symptom: none of it is so here.
 
 Those that are a matter of processes are in test_process_symptoms.py.
 """
@@ -18,7 +18,7 @@ from vllm_config import SlidingWindowSpec, attention
 class Symptom1ConvoyOfRequestsThatShareBlocksBeingLoaded(unittest.TestCase):
     """vLLM 44294: one load holds all requests that share its blocks, for 12 times the time to first token."""
 
-    WAIT_S = 0.06  # What six blocks take to compute.
+    WAIT_S = 0.06  # Time to compute six blocks.
 
     def setUp(self):
         self.client, self.clock = stand_ins.TableClient(), stand_ins.Clock()

@@ -52,7 +52,7 @@ class RoundTrip(WithBothSides):
         self.assertEqual(self.answered("a"), {11, 12, 13})
 
         def is_saved_anew():
-            self.save([1, 2, 3])  # What comes before the agent knows the new spaces is not stored.
+            self.save([1, 2, 3])  # Blocks that come before the agent knows the new spaces are not stored.
             return self.scheduler.matched_tokens(make_request("b", 200), 0) == (96, True)
 
         self.assertTrue(eventually(is_saved_anew))
@@ -91,7 +91,7 @@ class Failures(WithBothSides):
 
 
 class LogLines(unittest.TestCase):
-    """What a user reads: each change once, whatever is asked meanwhile."""
+    """A user reads each change once, whatever is asked meanwhile."""
 
     def setUp(self):
         self.lines = []

@@ -1,4 +1,4 @@
-"""What a stub says and what the extension under it has, in one form that can be compared.
+"""Facts of a stub and of the extension under it, in one form that can be compared.
 
 Both become a dict of names: "Hit.block" -> the number of positional arguments that it takes and the
 names of those that go by keyword; None for an attribute.
@@ -9,8 +9,8 @@ import re
 
 Facts = dict[str, tuple[int, tuple[str, ...]] | None]
 
-# What every class has, or those of pybind11; and the buffer protocol, which Python shows from 3.12
-# on.
+# Attributes of every class, or of those of pybind11; and the buffer protocol, which Python shows from
+# 3.12 on.
 OF_EVERY_CLASS = {"__module__", "__doc__", "__new__", "__weakref__", "__dict__", "__hash__",
                   "__buffer__", "__release_buffer__"}
 

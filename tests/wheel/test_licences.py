@@ -1,4 +1,4 @@
-"""What is linked has its licence beside it, or there is no wheel."""
+"""Each library that is linked has its licence beside it, or there is no wheel."""
 
 import importlib.util
 import pathlib
@@ -34,7 +34,7 @@ class Licences(unittest.TestCase):
             linked_licences, "_debian_package", lambda path: owners.get(path.name)))
 
     def collect(self, text):
-        """What a program is made of whose linker wrote this map."""
+        """Collects the licences of a program whose linker wrote this map."""
         self.map.write_text(text)
         parts = linked_licences.archives(text)
         linked_licences.collect(self.folder / "out", {"program": parts}, self.docs)

@@ -1,4 +1,4 @@
-// What kernels/*.cu use of CUDA's language, as the host's C++ (cuda_runtime_api.h).
+// The part of CUDA's language that kernels/*.cu use, as the host's C++ (cuda_runtime_api.h).
 #ifndef KVTIER_TESTS_TESTING_HOST_CUDA_CUDA_RUNTIME_H_
 #define KVTIER_TESTS_TESTING_HOST_CUDA_CUDA_RUNTIME_H_
 
@@ -86,7 +86,7 @@ inline uint32_t Lane() { return threadIdx.x % kLanes; }
 
 }  // namespace kvtier::testing::host_cuda
 
-// As CUDA's: a lane outside of the warp gives the asker its own value.
+// Does what CUDA's does: a lane outside of the warp gives the asker its own value.
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int lane) {
   using namespace kvtier::testing::host_cuda;
@@ -143,7 +143,7 @@ inline unsigned atomicAdd(unsigned* to, unsigned value) { return std::exchange(*
 inline void __threadfence() {}
 
 inline int __popc(unsigned bits) { return std::popcount(bits); }
-// Of each 16 bits.
+// Returns the maximum of each half of 16 bits.
 inline unsigned __vmaxu2(unsigned a, unsigned b) {
   const unsigned low = (a & 0xffff) < (b & 0xffff) ? b & 0xffff : a & 0xffff;
   const unsigned high = a >> 16 < b >> 16 ? b >> 16 : a >> 16;

@@ -122,10 +122,10 @@ class Fiber {
 
 struct Thread {
   Fiber fiber;
-  uint32_t calls = 0;  // Of MeetWarp.
+  uint32_t calls = 0;  // Calls of MeetWarp().
 };
 
-// Who waits, and what the first of them waits for.
+// Meeting is the threads that wait, and what the first of them waits for.
 struct Meeting {
   std::vector<uint32_t> waiting;
   const char* what = nullptr;
@@ -142,8 +142,8 @@ struct Running {
   std::vector<Warp> warps;
   std::vector<uint32_t> ready;
   Meeting barrier;
-  uint32_t votes = 0;       // Of those that wait at the barrier.
-  uint32_t last_votes = 0;  // Of the last one that all reached.
+  uint32_t votes = 0;       // Votes of the threads that wait at the barrier.
+  uint32_t last_votes = 0;  // Votes at the last barrier that all reached.
   uint32_t count = 0;
   uint32_t ended = 0;
   bool active = false;
@@ -306,7 +306,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  // As little aligned as kernels may ask for: the driver's memory would hide mistakes.
+  // The least alignment that kernels may ask for: the driver's memory would hide mistakes.
   void* guarded = nullptr;
   if (posix_memalign(&guarded, 16, bytes + 2 * host_cuda::kGuardBytes) != 0) {
     return cudaErrorMemoryAllocation;

@@ -22,7 +22,7 @@ inline constexpr uint32_t kLanes = 32;
 inline constexpr uint32_t kMostThreads = 1024;
 inline constexpr uint32_t kAllLanes = 0xffffffff;
 
-// What a lane brings to a collective, by lane.
+// Values that lanes bring to a collective, by lane.
 using Brought = std::array<uint64_t, kLanes>;
 
 // False where fibers cannot be followed: under ThreadSanitizer.

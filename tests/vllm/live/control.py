@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from vllm_process import Answer, VllmProcess
 
 BLOCK_TOKENS = 32
-_LEAST_EQUAL = 45  # Of fifty prompts: with fewer, texts say nothing.
+_LEAST_EQUAL = 45  # The least number of fifty prompts: with fewer, texts say nothing.
 ANSWER_TOKENS = 12
 _LONGEST_WAIT_S = 2.0  # The connector's max_wait_s.
 _PATIENCE = 10  # A request that takes as many times what it may is stalled; a loaded machine does not do that.
@@ -20,10 +20,10 @@ class Control:
     """The prompts, and what an engine without kvtier said, twice: computed, and with its own prefix hits."""
 
     prompts: list[str]
-    tokens: list[list[int]]  # Of each prompt.
+    tokens: list[list[int]]  # Tokens of each prompt.
     texts: list[str]
     equal: frozenset[int]  # Prompts whose text was the same both times: these must be equal with kvtier.
-    slowest_s: float  # Of the computed answers.
+    slowest_s: float  # Time of the slowest computed answer.
 
     @property
     def everything(self) -> range:

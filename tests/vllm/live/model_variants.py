@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 _RANK = 8
-_CHANGE = 0.05  # Of each weight, relatively: the model still speaks, and says other things.
+_CHANGE = 0.05  # Relative change of each weight: the model still speaks, and says other things.
 _ADAPTED = {"q_proj": 0.05, "v_proj": 0.05}  # Module: scale of its adapter's values.
 
 

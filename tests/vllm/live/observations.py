@@ -1,4 +1,4 @@
-"""What ObservedConnector wrote in all processes, and whether loaded blocks have bytes that were saved."""
+"""Observations that ObservedConnector wrote in all processes, and whether loaded blocks have bytes that were saved."""
 
 import json
 import time

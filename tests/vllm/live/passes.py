@@ -17,7 +17,7 @@ _LONG_CALL_S = 1.0  # No call of the connector takes as long, whatever the agent
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass brought."""
+    """Results of one pass."""
 
     answers: list[Answer]
     window: Window

@@ -7,7 +7,7 @@ from site_of_run import Site
 from vllm_process import VllmProcess
 
 _REQUESTS = 6
-_BLOCKS = 36  # Of 32 tokens; six requests of some 350 tokens want 66.
+_BLOCKS = 36  # Blocks of 32 tokens; six requests of some 350 tokens want 66.
 _TOKENS = 100
 FLAGS = ("--num-gpu-blocks-override", str(_BLOCKS), "--max-model-len", "512")
 

@@ -11,7 +11,7 @@ FLAGS = ("--tensor-parallel-size", str(_RANKS))
 
 
 def all_ranks_load(site: Site, engine: VllmProcess) -> None:
-    """What is loaded is what all ranks have, and the texts are those that the same engine computed."""
+    """The engine loads the blocks that all ranks have, and the texts are those that the same engine computed."""
     numbers = site.control.everything[-_SOME:]
     prompts = [site.control.prompts[number] for number in numbers]
     with site.report.scenario("tensor ranks load what all of them have") as seen:

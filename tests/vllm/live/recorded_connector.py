@@ -45,7 +45,7 @@ def recorded(name):
 
     @functools.wraps(method)
     def call(self, *arguments):
-        asked = plain(arguments)  # As it is before the call.
+        asked = plain(arguments)  # Their state before the call.
         result = method(self, *arguments)
         _calls.write(json.dumps({"method": name, "arguments": asked, "result": plain(result)}) + "\n")
         return result

@@ -1,4 +1,4 @@
-"""What a run has seen: one test for each scenario, a readable table, and the counts."""
+"""Report of a run: one test for each scenario, a readable table, and the counts."""
 
 import contextlib
 import subprocess
@@ -13,13 +13,13 @@ _EXPECTED_ERRORS = (OSError, RuntimeError, TimeoutError, subprocess.SubprocessEr
 
 @dataclass
 class Seen:
-    """What one scenario has seen."""
+    """Observations of one scenario."""
 
     name: str
     facts: dict[str, object] = field(default_factory=dict)  # For the table, in the order in which they came.
     complaints: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    texts: int = 0  # That were compared.
+    texts: int = 0  # Texts that were compared.
     texts_equal: int = 0
 
     def expect(self, holds: bool, complaint: str) -> None:

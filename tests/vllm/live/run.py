@@ -94,7 +94,7 @@ def run_all(site: Site) -> None:
     coordinator = site.engines.enter_context(CoordinatorProcess(site.folder / "coordinator"))
     agent, other_agent = (make_agent(site, node, coordinator.address) for node in ("a", "b"))
     coordinator.await_nodes(2)
-    versions.visit(site, agent)  # What an agent opens once, with its first worker, is open now.
+    versions.visit(site, agent)  # An agent opens some files once, with its first worker: they are open now.
     before = processes.held_by(agent)
 
     plain, first = site.plain_engine("plain"), site.engine("first", agent, _ONE_PROCESS)
@@ -115,7 +115,7 @@ def run_all(site: Site) -> None:
     other.await_ready()
     hits.other_node_hits(site, other, other_agent, agent)
     other.close()
-    other_agent.kill()  # From here on there is one node, and no other has what is lost or damaged here.
+    other_agent.kill()  # One node is left, so no other node has the blocks that are lost or damaged here.
     variants = isolation.make_variants(site)
     changed = site.engine("changed", agent, isolation.adapter_flags(variants), variants / "weights")
     second.await_ready()

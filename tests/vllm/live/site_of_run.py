@@ -18,7 +18,7 @@ class Site:
 
     venv: Path
     model: Path
-    folder: Path  # Of the run: logs, sockets, disks, what was observed.
+    folder: Path  # Folder of the run: logs, sockets, disks, observations.
     report: Report
     control: Control | None = None  # Until it has run.
     engines: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)

@@ -1,4 +1,4 @@
-"""What judges the real engine, shown able to fail: comparisons of bytes and texts, the report, and the prompts."""
+"""Checks that judge the real engine, shown able to fail: comparisons of bytes and texts, the report, the prompts."""
 
 import contextlib
 import io

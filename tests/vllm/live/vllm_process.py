@@ -22,7 +22,7 @@ _ENVIRONMENT = {
     "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_SERVER_DEV_MODE": "1"}  # For /reset_prefix_cache.
 _OBSERVED = Path(__file__).resolve().parent / "observed"
-_BLOCKS = 384  # Of the engine: more than all prompts together have.
+_BLOCKS = 384  # Blocks of the engine: more than all prompts together have.
 AT_ONCE = 12  # Requests.
 
 
@@ -32,7 +32,7 @@ class Answer:
 
     text: str
     prompt_tokens: int
-    cached_tokens: int  # Of the prompt, that were not computed, as the engine says it.
+    cached_tokens: int  # Tokens of the prompt that were not computed, by the engine's report.
     seconds: float
 
 

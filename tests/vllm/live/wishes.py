@@ -13,16 +13,16 @@ _LIMIT_BLOCKS = 2
 
 @dataclass(frozen=True)
 class _Asked:
-    """What became of one request."""
+    """Outcome of one request."""
 
     text: str
-    blocks: int  # Of the prompt that can be loaded.
+    blocks: int  # Blocks of the prompt that can be loaded.
     loaded: int  # Blocks.
     saved: int
 
 
 def wishes_are_kept(site: Site, engine: VllmProcess) -> None:
-    """What was not to be stored is a miss afterwards, and no more is loaded than was asked for."""
+    """A prompt that was not to be stored is a miss afterwards, and no more is loaded than was asked for."""
     prompt = "This is for nobody else. " + max(site.control.prompts, key=len)
     with site.report.scenario("requests say what is stored and loaded for them") as seen:
         unstored = _ask(engine, prompt, {"kvtier.no_store": True})

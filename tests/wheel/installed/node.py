@@ -35,12 +35,12 @@ class Node:
         return client
 
     def said(self):
-        """What the agent has logged."""
+        """Returns the log of the agent."""
         self._log.flush()
         return pathlib.Path(self._log.name).read_text(encoding="utf-8")
 
     def ask(self, *words):
-        """What the installed CLI answers about this node."""
+        """Returns the output of the installed CLI about this node."""
         return subprocess.run(
             [PROGRAMS / "kvtier", *words, "--agent", f"{self.folder.name}/kvtier-admin.sock"],
             check=True, capture_output=True, text=True, timeout=SECONDS).stdout
@@ -63,7 +63,7 @@ def spec():
 
 
 def keys(count):
-    """Of as many blocks."""
+    """Returns the keys of as many blocks."""
     return kvtier.token_keys(list(range(16 * count)), 16)
 
 

@@ -1,4 +1,4 @@
-"""What is in a wheel, and what it asks of the machine."""
+"""Contents of a wheel, and its needs of the machine."""
 
 import importlib.metadata
 import os
@@ -13,13 +13,13 @@ import hide_symbols  # noqa: E402
 import wheel_facts  # noqa: E402
 
 GLIBC = (2, 35)
-# What every machine has, as manylinux has it; everything else is in the wheel.
+# Libraries that every machine has, by manylinux's list; everything else is in the wheel.
 MACHINE = {"ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6",
            "libpthread.so.0", "librt.so.1", "libstdc++.so.6", "libz.so.1"}
-# What no wheel of ours can do without, so that LINKED cannot be short by accident.
+# Libraries that no wheel of ours can do without, so that LINKED cannot be short by accident.
 INSIDE = ("libabsl", "libgrpc", "libprotobuf", "librocksdb", "libssl", "liburing", "pybind11")
 MOST_BYTES = 20 * 2**20
-HASHED = re.compile(r"-[0-9a-f]{8}(?=\.so)")  # By which the bundled libraries are told apart.
+HASHED = re.compile(r"-[0-9a-f]{8}(?=\.so)")  # Tells the bundled libraries apart.
 
 
 class Contents(unittest.TestCase):
@@ -43,7 +43,7 @@ class Contents(unittest.TestCase):
         for elf in self.ours + self.libraries:
             with self.subTest(elf.name):
                 self.assertLessEqual(wheel_facts.numbers(elf.highest("GLIBC_")), GLIBC)
-                self.assertNotIn("GLIBC_ABI_DT_RELR", elf.versions)  # Of 2.36.
+                self.assertNotIn("GLIBC_ABI_DT_RELR", elf.versions)  # glibc 2.36 brought it.
         self.assertTrue(any(elf.highest("GLIBC_") != "-" for elf in self.ours))
         self.assertIn("manylinux_2_35", self.wheel.name)
 

@@ -29,7 +29,7 @@ import torch
 assert torch.equal(torch.ones(3) + torch.ones(3), torch.full((3,), 2.0))
 print("torch computed")
 """}
-# What it takes to use the wheel.
+# A program that uses the wheel.
 KVTIER = """
 import kvtier, sys
 sys.path.insert(0, {here!r})

@@ -1,4 +1,4 @@
-"""What pip installed is a node: agent, client and CLI work together, from the wheel alone."""
+"""The wheel that pip installed is a node: agent, client and CLI work together, from the wheel alone."""
 
 import importlib.metadata
 import os
