@@ -1,5 +1,5 @@
 // StepWords connect the steps of workers, which run on the workers' own lanes, to the slot table.
-// Each worker shares a page of words with the agent, where it says which of its steps began and
+// Each worker shares a signal page with the agent, where it says which of its steps began and
 // which ended on the device. So a slot that was given up is reused only after the compute that read
 // it, and a block leaves the pool only after the compute that wrote it. Nothing here assumes that a
 // step has ended because enough time has passed.

@@ -119,7 +119,7 @@ LINKS = (
 TEST_LABELS = ("unit", "model", "sim", "crash", "integration", "fuzz", "mutants", "timing", "gpu")
 
 # Folders whose comments keep the rules of words.
-PLAIN_FOLDERS = ("core", "proto", "client", "bench")
+PLAIN_FOLDERS = (*FOLDERS, "scripts", "cmake")
 
 # Names that say nothing about what a thing knows.
 BANNED_WORDS = ("manager", "helper", "helpers", "util", "utils", "misc", "common", "impl", "engine",

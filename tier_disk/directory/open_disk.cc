@@ -20,7 +20,7 @@ namespace kvtier {
 namespace {
 
 // Returns whether the path exists. Errors: FileError()'s. A path that cannot be examined, or a link
-// whose target is missing, is an error, because it may not be gone for good.
+// whose target is missing, is an error, because it may come back.
 absl::StatusOr<bool> Exists(const std::string& path) {
   struct stat unused = {};
   if (stat(path.c_str(), &unused) == 0) return true;
