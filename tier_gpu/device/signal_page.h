@@ -26,8 +26,8 @@ inline constexpr size_t kSignalPageBytes = 4096;
 // Number of words, each in a cache line of its own so that two writers do not slow each other.
 inline constexpr size_t kSignalWords = kSignalPageBytes / 64;
 
-// SignalPage owns one page of atomic words. Usable on any thread in any process: the words are atomic, and
-// nothing else changes.
+// SignalPage owns one page of atomic words. Usable on any thread in any process: nothing but the
+// words changes.
 class SignalPage {
  public:
   // Creates a page with all words 0. Errors: kResourceExhausted, with the text of errno.
