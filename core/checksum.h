@@ -1,4 +1,4 @@
-// Bytes prove who they are (law 3). A block carries a PayloadSum, taken over its
+// Bytes prove their identity (law 3). A block carries a PayloadSum, taken over its
 // bytes at commit, and wherever it rests or travels a Seal, which binds that sum
 // to the identity it must have there: key, space, length and generation.
 // Two steps, because the payload is hashed once at commit while its generation

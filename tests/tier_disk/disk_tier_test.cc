@@ -219,7 +219,7 @@ TEST_F(DiskTierTest, AFailedReadIsUnavailableAndTheBlockStays) {
   EXPECT_EQ(rig_.Get(1, kLength), absl::OkStatus());
 }
 
-// Law 3: bytes prove who they are.
+// Law 3: bytes prove their identity.
 
 TEST_F(DiskTierTest, AFlippedBitAnywhereInARecordIsAMissAndDropsIt) {
   uint64_t failures = 0;
