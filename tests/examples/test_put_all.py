@@ -14,7 +14,7 @@ class PutAllTest(unittest.TestCase):
         import kvtier
 
         self.kvtier = kvtier
-        self.agent = Agent("--slab_bytes=4MiB")
+        self.agent = Agent("--slab_bytes=4MiB", "--host_bytes=64MiB")
         self.addCleanup(lambda: self.agent and self.agent.kill())
         self.client = self.agent.client()
         self.addCleanup(self.client.close)
