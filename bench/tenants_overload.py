@@ -24,7 +24,7 @@ _TENANT = "crowd"
 _HOST_BYTES = 512 << 20
 _DISK_BYTES = 1 << 30
 _MIB = 1 << 20
-# As docs/OPERATING.md#memory states it, beside the arenas.
+# Limit of memory beside the arenas, as docs/OPERATING.md#memory states it.
 _BESIDE_BYTES = 1024 * _MIB
 _TENANT_BYTES = 3 * _MIB
 _DISK_BESIDE_BYTES = 32 * _MIB

@@ -1,7 +1,7 @@
 // Encode makes blocks smaller, and Decode restores them; codec_layout.h has the format and the
 // errors. An encoding identifies itself, so a block that must stay raw needs no flag outside of it.
 //
-// As with CopySegments, the host form is the reference: the device form takes the same launch and
+// The host form is the reference, as with CopySegments: the device form takes the same launch and
 // writes the same bytes.
 #ifndef KVTIER_KERNELS_CODEC_H_
 #define KVTIER_KERNELS_CODEC_H_
