@@ -11,9 +11,9 @@
 #include "client/match_call.h"
 #include "client/onboard_call.h"
 #include "client/onboard_parts_call.h"
+#include "client/pending_stream_call.h"
 #include "client/prefetch_call.h"
 #include "client/reserve_call.h"
-#include "client/stream_flight.h"
 #include "client/take_slots_call.h"
 #include "client/ticket_calls.h"
 #include "core/status_macros.h"
@@ -193,7 +193,7 @@ absl::Status Client::SubmitOnboardParts(
     return absl::InvalidArgumentError("target is the GPU pool; parts come in host memory alone");
   }
   auto call = std::make_unique<OnboardPartsCall>(taken, options, timeout, std::move(on_part));
-  return SubmitCall<OnboardPartsCall, StreamFlight<OnboardPartsCall>>(
+  return SubmitCall<OnboardPartsCall, PendingStreamCall<OnboardPartsCall>>(
       state_->link, &state_->submitted, &call, std::move(done));
 }
 

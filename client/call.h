@@ -23,10 +23,10 @@
 #include "absl/time/time.h"
 #include "client/agent_link.h"
 #include "client/call_deadline.h"
-#include "client/call_flight.h"
 #include "client/call_outcome.h"
 #include "client/fork_guard.h"
 #include "client/key_sequence.h"
+#include "client/pending_call.h"
 #include "client/submitted_calls.h"
 #include "core/block_key.h"
 #include "core/block_lengths.h"
@@ -105,9 +105,9 @@ typename CallType::Result RunCall(const std::shared_ptr<AgentLink>& link, CallTy
 
 // Starts a call, with `done` and errors as Client::SubmitOnboard() says. Takes `*call` only if it
 // returns OK. REQUIRES: the call's arguments are checked.
-template <typename CallType, typename FlightType = UnaryFlight<CallType>>
+template <typename CallType, typename PendingType = PendingUnaryCall<CallType>>
 absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* submitted,
-                        std::unique_ptr<CallType>* call, typename FlightType::Done done) {
+                        std::unique_ptr<CallType>* call, typename PendingType::Done done) {
   if (InForkedChild()) {
     done((*call)->Finish(link, CallOutcome::kUnreachable));
     call->reset();
@@ -118,8 +118,8 @@ absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* 
   }
   std::shared_ptr<Connection> connection = link->Admit(AnswerTimeout((*call)->messages.timeout));
   if (connection != nullptr && (*call)->Fill(connection)) {
-    submitted->Launch(std::make_unique<FlightType>(link, std::move(connection), std::move(*call),
-                                                   std::move(done)));
+    submitted->Launch(std::make_unique<PendingType>(link, std::move(connection), std::move(*call),
+                                                    std::move(done)));
     return absl::OkStatus();
   }
   const CallOutcome outcome =

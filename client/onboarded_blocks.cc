@@ -49,7 +49,7 @@ absl::Status OnboardedBlocks::CopyOut(size_t i, std::span<const Piece> pieces) c
   KVT_CHECK(i < blocks_.size());
   const absl::StatusOr<PayloadSum> sum = CopyFromBlock(i, blocks_[i].bytes, pieces);
   if (!sum.ok()) return sum.status();
-  return Believe(i, *sum);
+  return CheckSum(i, *sum);
 }
 
 absl::Status OnboardedBlocks::Prove(size_t i) const {
@@ -59,10 +59,10 @@ absl::Status OnboardedBlocks::Prove(size_t i) const {
     return absl::InvalidArgumentError(
         absl::StrCat("block ", i, ": only a device of this worker's reaches its bytes"));
   }
-  return Believe(i, SumPayload(bytes));
+  return CheckSum(i, SumPayload(bytes));
 }
 
-absl::Status OnboardedBlocks::Believe(size_t i, const PayloadSum& sum) const {
+absl::Status OnboardedBlocks::CheckSum(size_t i, const PayloadSum& sum) const {
   // Asked first: behind the end of a lease another block may lie there, which is no damage.
   if (!valid()) {
     return absl::FailedPreconditionError(

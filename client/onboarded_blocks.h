@@ -70,7 +70,7 @@ class OnboardedBlocks {
   absl::Status Prove(size_t i) const;
   // Compares `sum`, which a device took of block `i` as it copied it, with the lease's. OK: the
   // bytes that it copied are the block's. Errors: as CopyOut(). REQUIRES: i < size().
-  absl::Status Believe(size_t i, const PayloadSum& sum) const;
+  absl::Status CheckSum(size_t i, const PayloadSum& sum) const;
   // Returns whether all bytes read so far were those of the blocks: the leases have not ended and
   // the session that granted them stands. Asks the kernel; about 1 us.
   bool valid() const;

@@ -33,21 +33,22 @@ void SubmittedCalls::Unbook() {
   --booked_;
 }
 
-void SubmittedCalls::Launch(std::unique_ptr<Flight> flight) {
+void SubmittedCalls::Launch(std::unique_ptr<Call> call) {
   const absl::MutexLock lock(&mu_);
   if (!queue_) {
     queue_.emplace();
     sender_ = std::thread([this, queue = &*queue_] { SendAll(queue); });
     ender_ = std::thread([this, queue = &*queue_] { EndAll(queue); });
   }
-  flying_.insert(flight.get());
-  unsent_.push_back(flight.release());
+  launched_.insert(call.get());
+  unsent_.push_back(call.release());
 }
 
 void SubmittedCalls::CancelAndWait() {
   absl::MutexLock lock(&mu_);
-  for (Flight* flight : flying_) flight->Cancel();
-  const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return booked_ == 0 && !landing_; };
+  for (Call* call : launched_) call->Cancel();
+  const auto none = [this]()
+                        ABSL_SHARED_LOCKS_REQUIRED(mu_) { return booked_ == 0 && !completing_; };
   mu_.Await(absl::Condition(&none));
 }
 
@@ -56,14 +57,14 @@ void SubmittedCalls::SendAll(grpc::CompletionQueue* queue) {
   const auto due = [this]()
                        ABSL_SHARED_LOCKS_REQUIRED(mu_) { return closing_ || !unsent_.empty(); };
   for (;;) {
-    Flight* flight = nullptr;
+    Call* call = nullptr;
     {
       const absl::MutexLock lock(&mu_, absl::Condition(&due));
       if (unsent_.empty()) return;
-      flight = unsent_.front();
+      call = unsent_.front();
       unsent_.pop_front();
     }
-    flight->Start(queue);
+    call->Start(queue);
   }
 }
 
@@ -72,21 +73,21 @@ void SubmittedCalls::EndAll(grpc::CompletionQueue* queue) {
   void* tag = nullptr;
   bool ok = false;
   while (queue->Next(&tag, &ok)) {
-    auto* const answered = static_cast<Flight*>(tag);
+    auto* const answered = static_cast<Call*>(tag);
     if (!answered->Advance(ok)) continue;
-    std::unique_ptr<Flight> flight(answered);
+    std::unique_ptr<Call> call(answered);
     {
       absl::MutexLock lock(&mu_);
-      flying_.erase(flight.get());
+      launched_.erase(call.get());
       // Its caller, once told, finds the place free.
       KVT_CHECK(booked_ > 0);
       --booked_;
-      landing_ = true;
+      completing_ = true;
     }
-    flight->Land();
-    flight.reset();
+    call->Complete();
+    call.reset();
     absl::MutexLock lock(&mu_);
-    landing_ = false;
+    completing_ = false;
   }
 }
 

@@ -27,20 +27,20 @@ namespace kvtier {
 // Thread-safe.
 class SubmittedCalls {
  public:
-  // A Flight is one call with all objects that it needs until it has ended.
-  class Flight {
+  // A Call holds one call and all objects that it needs until it has ended.
+  class Call {
    public:
-    virtual ~Flight() = default;
+    virtual ~Call() = default;
     // Sends the request, in the sending thread: the queue answers `this`, once at a time, and may
     // have destroyed it before this returns.
     virtual void Start(grpc::CompletionQueue* queue) = 0;
     // Takes an answer of the queue, in the queue's thread. Returns true if it was the last: the end
-    // of the call, or an error. Returns false if the flight has begun another operation that the
+    // of the call, or an error. Returns false if the call has begun another operation that the
     // queue will answer. `ok` is the queue's.
     virtual bool Advance(bool ok) = 0;
     // Called once, from the queue's thread, when Advance() has returned true.
-    virtual void Land() = 0;
-    // Called by any thread, between Launch() and Land(), also before Start().
+    virtual void Complete() = 0;
+    // Called by any thread, between Launch() and Complete(), also before Start().
     virtual void Cancel() = 0;
   };
 
@@ -53,9 +53,9 @@ class SubmittedCalls {
   // Frees the place of a booked call that is not sent.
   void Unbook() ABSL_LOCKS_EXCLUDED(mu_);
   // Hands the booked call to the thread that sends it. Never waits for gRPC.
-  void Launch(std::unique_ptr<Flight> flight) ABSL_LOCKS_EXCLUDED(mu_);
-  // Cancels all calls and returns when they have landed and are destroyed. REQUIRES: Book() is not
-  // called any more, and this is not the queue's thread.
+  void Launch(std::unique_ptr<Call> call) ABSL_LOCKS_EXCLUDED(mu_);
+  // Cancels all calls and returns when they have completed and are destroyed. REQUIRES: Book() is
+  // not called any more, and this is not the queue's thread.
   void CancelAndWait() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -66,10 +66,11 @@ class SubmittedCalls {
   const size_t limit_;
   absl::Mutex mu_;
   size_t booked_ ABSL_GUARDED_BY(mu_) = 0;
-  bool landing_ ABSL_GUARDED_BY(mu_) = false;  // A call that has freed its place is landing.
+  // A call that has freed its place is completing.
+  bool completing_ ABSL_GUARDED_BY(mu_) = false;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
-  absl::flat_hash_set<Flight*> flying_ ABSL_GUARDED_BY(mu_);  // Launched and not landed.
-  std::deque<Flight*> unsent_ ABSL_GUARDED_BY(mu_);           // Those not sent, by Launch().
+  absl::flat_hash_set<Call*> launched_ ABSL_GUARDED_BY(mu_);  // Launched and not completed.
+  std::deque<Call*> unsent_ ABSL_GUARDED_BY(mu_);             // Those not sent, by Launch().
   // These three exist from the first call on: a client that submits none uses no gRPC here.
   std::optional<grpc::CompletionQueue> queue_ ABSL_GUARDED_BY(mu_);
   std::thread sender_ ABSL_GUARDED_BY(mu_);

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/c/asked.h"
+#include "client/c/call_request.h"
 #include "client/c/handles.h"
 #include "client/c/kvtier_sequences.h"
 #include "client/c/results.h"
@@ -32,8 +32,8 @@ uint8_t NumberOf(Residence residence) {
 
 absl::StatusOr<std::vector<OnboardedBlocks>> Onboard(kvtier_client* client,
                                                      const CallArguments& arguments) {
-  KVT_ASSIGN_OR_RETURN(const Asked asked, Asked::From(arguments));
-  return client->client->Onboard(asked.sequences(), asked.onboard());
+  KVT_ASSIGN_OR_RETURN(const CallRequest request, CallRequest::From(arguments));
+  return client->client->Onboard(request.sequences(), request.onboard());
 }
 
 int64_t Reserve(kvtier_client* client, const CallArguments& arguments,
@@ -41,9 +41,9 @@ int64_t Reserve(kvtier_client* client, const CallArguments& arguments,
   return Guarded([&]() -> int64_t {
     if (client == nullptr || put == nullptr) return Fail(KVTIER_INVALID, "client or put is NULL");
     *put = nullptr;
-    const auto asked = Asked::From(arguments);
-    if (!asked.ok()) return Fail(asked.status());
-    auto blocks = client->client->Reserve(asked->sequences(), asked->reserve());
+    const auto request = CallRequest::From(arguments);
+    if (!request.ok()) return Fail(request.status());
+    auto blocks = client->client->Reserve(request->sequences(), request->reserve());
     if (!blocks.ok()) return Fail(blocks.status());
     const auto reserved = static_cast<int64_t>(blocks->reserved());
     *put = new_put(*std::move(blocks));
@@ -82,13 +82,13 @@ int kvtier_match_group(kvtier_client* client, const kvtier_space* spaces, size_t
       return Fail(KVTIER_INVALID, "client, spaces or matched is NULL");
     }
     const kvtier_sequence run = RunOf(0, keys, count);
-    const auto asked = Asked::From({Only(run), KVTIER_HOST, flags, timeout_ms});
-    if (!asked.ok()) return Fail(asked.status());
+    const auto request = CallRequest::From({Only(run), KVTIER_HOST, flags, timeout_ms});
+    if (!request.ok()) return Fail(request.status());
     std::vector<SpaceHandle> handles;
     handles.reserve(space_count);
     for (size_t i = 0; i < space_count; ++i) handles.push_back(SpaceHandle{spaces[i]});
     const auto common =
-        client->client->MatchGroup(handles, asked->sequences()[0].keys, asked->match());
+        client->client->MatchGroup(handles, request->sequences()[0].keys, request->match());
     if (!common.ok()) return Fail(common.status());
     FillMatched({.blocks = common->blocks,
                  .local_blocks = common->local_blocks,
@@ -126,10 +126,10 @@ int kvtier_match_sequences(kvtier_client* client, const kvtier_sequence* sequenc
     if (client == nullptr || matched == nullptr) {
       return Fail(KVTIER_INVALID, "client or matched is NULL");
     }
-    const auto asked =
-        Asked::From({.sequences = {sequences, count}, .flags = flags, .timeout_ms = timeout_ms});
-    if (!asked.ok()) return Fail(asked.status());
-    const auto all = client->client->Match(asked->sequences(), asked->match());
+    const auto request = CallRequest::From(
+        {.sequences = {sequences, count}, .flags = flags, .timeout_ms = timeout_ms});
+    if (!request.ok()) return Fail(request.status());
+    const auto all = client->client->Match(request->sequences(), request->match());
     if (!all.ok()) return Fail(all.status());
     for (size_t i = 0; i < count; ++i) FillMatched((*all)[i], sequences[i].count, &matched[i]);
     return KVTIER_OK;
@@ -155,9 +155,10 @@ int64_t kvtier_advise(kvtier_client* client, const kvtier_sequence* sequences, s
                       int32_t timeout_ms) {
   return Guarded([&]() -> int64_t {
     if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto asked = Asked::From({.sequences = {sequences, count}, .timeout_ms = timeout_ms});
-    if (!asked.ok()) return Fail(asked.status());
-    const auto advised = client->client->Advise(asked->sequences(), asked->match().timeout);
+    const auto request =
+        CallRequest::From({.sequences = {sequences, count}, .timeout_ms = timeout_ms});
+    if (!request.ok()) return Fail(request.status());
+    const auto advised = client->client->Advise(request->sequences(), request->match().timeout);
     if (!advised.ok()) return Fail(advised.status());
     return static_cast<int64_t>(*advised);
   });
@@ -167,9 +168,10 @@ int64_t kvtier_delete(kvtier_client* client, const kvtier_sequence* sequences, s
                       int32_t timeout_ms, uint64_t* held) {
   return Guarded([&]() -> int64_t {
     if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto asked = Asked::From({.sequences = {sequences, count}, .timeout_ms = timeout_ms});
-    if (!asked.ok()) return Fail(asked.status());
-    const auto blocks = client->client->Delete(asked->sequences(), asked->match().timeout);
+    const auto request =
+        CallRequest::From({.sequences = {sequences, count}, .timeout_ms = timeout_ms});
+    if (!request.ok()) return Fail(request.status());
+    const auto blocks = client->client->Delete(request->sequences(), request->match().timeout);
     if (!blocks.ok()) return Fail(blocks.status());
     if (!blocks->answered) return Fail(KVTIER_ABSENT, "no agent answered in time");
     if (held != nullptr) *held = blocks->held;
@@ -192,14 +194,14 @@ int64_t kvtier_onboard_sequences(kvtier_client* client, const kvtier_sequence* s
 int64_t kvtier_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
                        const kvtier_bytes* keys, size_t count, int target, int32_t timeout_ms,
                        kvtier_put** put) {
-  const kvtier_sequence run = RunBehind(parent, RunOf(space, keys, count));
+  const kvtier_sequence run = RunWithParent(parent, RunOf(space, keys, count));
   return Reserve(client, {Only(run), target, 0, timeout_ms}, NewPut, put);
 }
 
 int64_t kvtier_reserve_entries(kvtier_client* client, kvtier_space space,
                                const kvtier_bytes* parent, const kvtier_bytes* keys, size_t count,
                                int target, int32_t timeout_ms, kvtier_put** put) {
-  const kvtier_sequence run = RunBehind(parent, RunOf(space, keys, count));
+  const kvtier_sequence run = RunWithParent(parent, RunOf(space, keys, count));
   return Reserve(client, {Only(run), target, 0, timeout_ms}, NewPutOfEntries, put);
 }
 
@@ -218,10 +220,10 @@ int64_t kvtier_prefetch_sequences(kvtier_client* client, const kvtier_sequence* 
                                   size_t count, uint32_t flags, int32_t timeout_ms) {
   return Guarded([&]() -> int64_t {
     if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto asked =
-        Asked::From({.sequences = {sequences, count}, .flags = flags, .timeout_ms = timeout_ms});
-    if (!asked.ok()) return Fail(asked.status());
-    const auto accepted = client->client->Prefetch(asked->sequences(), asked->match());
+    const auto request = CallRequest::From(
+        {.sequences = {sequences, count}, .flags = flags, .timeout_ms = timeout_ms});
+    if (!request.ok()) return Fail(request.status());
+    const auto accepted = client->client->Prefetch(request->sequences(), request->match());
     if (!accepted.ok()) return Fail(accepted.status());
     return static_cast<int64_t>(*accepted);
   });

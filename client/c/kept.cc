@@ -1,7 +1,7 @@
 // kvtier_kept.h.
 #include <algorithm>
 
-#include "client/c/asked.h"
+#include "client/c/call_request.h"
 #include "client/c/handles.h"
 #include "client/c/kvtier_kept.h"
 
@@ -43,10 +43,12 @@ int64_t kvtier_keep(kvtier_client* client, const kvtier_sequence* sequences, siz
       return Fail(KVTIER_INVALID, "client or kept is NULL");
     }
     *kept = {};
-    const auto asked = Asked::From({.sequences = {sequences, count}, .timeout_ms = timeout_ms});
-    if (!asked.ok()) return Fail(asked.status());
+    const auto request =
+        CallRequest::From({.sequences = {sequences, count}, .timeout_ms = timeout_ms});
+    if (!request.ok()) return Fail(request.status());
     const auto keeps = client->client->Keep(
-        asked->sequences(), {.ttl = absl::Milliseconds(ttl_ms), .timeout = asked->match().timeout});
+        request->sequences(),
+        {.ttl = absl::Milliseconds(ttl_ms), .timeout = request->match().timeout});
     if (!keeps.ok()) return Fail(keeps.status());
     if (!keeps->answered) return NoAnswer();
     for (size_t i = 0; i < keeps->sequences.size(); ++i) {
@@ -101,9 +103,10 @@ int64_t kvtier_drop_prefix(kvtier_client* client, const kvtier_sequence* sequenc
                            int32_t timeout_ms, uint64_t* held, uint32_t* more) {
   return Guarded([&]() -> int64_t {
     if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto asked = Asked::From({.sequences = {sequences, count}, .timeout_ms = timeout_ms});
-    if (!asked.ok()) return Fail(asked.status());
-    const auto blocks = client->client->DropPrefix(asked->sequences(), asked->match().timeout);
+    const auto request =
+        CallRequest::From({.sequences = {sequences, count}, .timeout_ms = timeout_ms});
+    if (!request.ok()) return Fail(request.status());
+    const auto blocks = client->client->DropPrefix(request->sequences(), request->match().timeout);
     if (!blocks.ok()) return Fail(blocks.status());
     if (!blocks->answered) return NoAnswer();
     if (held != nullptr) *held = blocks->held;

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "client/c/asked.h"
+#include "client/c/call_request.h"
 #include "client/c/handles.h"
 #include "client/c/kvtier_lanes.h"
 #include "client/c/pieces.h"

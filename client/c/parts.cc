@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/c/asked.h"
+#include "client/c/call_request.h"
 #include "client/c/handles.h"
 #include "client/c/kvtier_parts.h"
 #include "client/c/results.h"
@@ -32,13 +32,13 @@ int SubmitParts(const Submission& by, const CallArguments& arguments, kvtier_in_
     if (by.client == nullptr || ends == nullptr) {
       return Fail(KVTIER_INVALID, "client or ends is NULL");
     }
-    const auto asked = Asked::From(arguments);
-    if (!asked.ok()) return Fail(asked.status());
+    const auto request = CallRequest::From(arguments);
+    if (!request.ok()) return Fail(request.status());
     using Result = std::vector<OnboardedInParts>;
     return Submitted<Result>(
         by,
         [&](auto done) {
-          return by.client->client->SubmitOnboardParts(asked->sequences(), asked->onboard(),
+          return by.client->client->SubmitOnboardParts(request->sequences(), request->onboard(),
                                                        PartsTo(by), std::move(done));
         },
         [ends](const Result& all, kvtier_completion* completion) {

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/c/asked.h"
+#include "client/c/call_request.h"
 #include "client/c/handles.h"
 #include "client/c/kvtier_sequences.h"
 #include "client/c/results.h"
@@ -20,15 +20,15 @@ void ReadCount(size_t count, kvtier_completion* completion) {
 int SubmitMatch(const Submission& by, const CallArguments& arguments, kvtier_matched* matched) {
   return Guarded([&]() -> int {
     if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto asked = Asked::From(arguments);
-    if (!asked.ok()) return Fail(asked.status());
+    const auto request = CallRequest::From(arguments);
+    if (!request.ok()) return Fail(request.status());
     std::vector<size_t> keys;  // Number of keys of each sequence.
-    for (const KeySequence& sequence : asked->sequences()) keys.push_back(sequence.keys.size());
+    for (const KeySequence& sequence : request->sequences()) keys.push_back(sequence.keys.size());
     using Result = std::vector<MatchedSequence>;
     return Submitted<Result>(
         by,
         [&](auto done) {
-          return by.client->client->SubmitMatch(asked->sequences(), asked->match(),
+          return by.client->client->SubmitMatch(request->sequences(), request->match(),
                                                 std::move(done));
         },
         [matched, keys](const Result& all, kvtier_completion* completion) {
@@ -45,13 +45,13 @@ int SubmitMatch(const Submission& by, const CallArguments& arguments, kvtier_mat
 int SubmitOnboard(const Submission& by, const CallArguments& arguments, kvtier_hit** hits) {
   return Guarded([&]() -> int {
     if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto asked = Asked::From(arguments);
-    if (!asked.ok()) return Fail(asked.status());
+    const auto request = CallRequest::From(arguments);
+    if (!request.ok()) return Fail(request.status());
     using Result = std::vector<OnboardedBlocks>;
     return Submitted<Result>(
         by,
         [&](auto done) {
-          return by.client->client->SubmitOnboard(asked->sequences(), asked->onboard(),
+          return by.client->client->SubmitOnboard(request->sequences(), request->onboard(),
                                                   std::move(done));
         },
         [hits](Result all, kvtier_completion* completion) {
@@ -69,12 +69,12 @@ int SubmitReserve(const Submission& by, const CallArguments& arguments,
                   kvtier_put* (*new_put)(ReservedBlocks)) {
   return Guarded([&]() -> int {
     if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto asked = Asked::From(arguments);
-    if (!asked.ok()) return Fail(asked.status());
+    const auto request = CallRequest::From(arguments);
+    if (!request.ok()) return Fail(request.status());
     return Submitted<ReservedBlocks>(
         by,
         [&](auto done) {
-          return by.client->client->SubmitReserve(asked->sequences(), asked->reserve(),
+          return by.client->client->SubmitReserve(request->sequences(), request->reserve(),
                                                   std::move(done));
         },
         [new_put](ReservedBlocks blocks, kvtier_completion* completion) {
@@ -103,12 +103,12 @@ int SubmitCommit(kvtier_client* client, kvtier_put* put, const CommitOptions& op
 int SubmitDelete(const Submission& by, const CallArguments& arguments, uint64_t* held) {
   return Guarded([&]() -> int {
     if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto asked = Asked::From(arguments);
-    if (!asked.ok()) return Fail(asked.status());
+    const auto request = CallRequest::From(arguments);
+    if (!request.ok()) return Fail(request.status());
     return Submitted<DeletedBlocks>(
         by,
         [&](auto done) {
-          return by.client->client->SubmitDelete(asked->sequences(), asked->match().timeout,
+          return by.client->client->SubmitDelete(request->sequences(), request->match().timeout,
                                                  std::move(done));
         },
         [held](const DeletedBlocks& deleted, kvtier_completion* completion) {
@@ -161,7 +161,7 @@ int kvtier_submit_onboard_sequences(kvtier_client* client, const kvtier_sequence
 int kvtier_submit_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
                           const kvtier_bytes* keys, size_t count, int target, int32_t timeout_ms,
                           uint64_t tag) {
-  const kvtier_sequence run = RunBehind(parent, RunOf(space, keys, count));
+  const kvtier_sequence run = RunWithParent(parent, RunOf(space, keys, count));
   return SubmitReserve({client, tag, KVTIER_OP_RESERVE}, {Only(run), target, 0, timeout_ms},
                        NewPut);
 }
@@ -169,7 +169,7 @@ int kvtier_submit_reserve(kvtier_client* client, kvtier_space space, const kvtie
 int kvtier_submit_reserve_entries(kvtier_client* client, kvtier_space space,
                                   const kvtier_bytes* parent, const kvtier_bytes* keys,
                                   size_t count, int target, int32_t timeout_ms, uint64_t tag) {
-  kvtier_sequence run = RunBehind(parent, RunOf(space, keys, count));
+  kvtier_sequence run = RunWithParent(parent, RunOf(space, keys, count));
   return kvtier_submit_reserve_sequences(client, &run, 1, target, timeout_ms, tag);
 }
 
@@ -190,12 +190,12 @@ int kvtier_submit_prefetch_sequences(kvtier_client* client, const kvtier_sequenc
                                      uint64_t tag) {
   return Guarded([&]() -> int {
     if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto asked = Asked::From({{sequences, count}, KVTIER_HOST, flags, timeout_ms});
-    if (!asked.ok()) return Fail(asked.status());
+    const auto request = CallRequest::From({{sequences, count}, KVTIER_HOST, flags, timeout_ms});
+    if (!request.ok()) return Fail(request.status());
     return Submitted<size_t>(
         {client, tag, KVTIER_OP_PREFETCH},
         [&](auto done) {
-          return client->client->SubmitPrefetch(asked->sequences(), asked->match(),
+          return client->client->SubmitPrefetch(request->sequences(), request->match(),
                                                 std::move(done));
         },
         ReadCount);
@@ -206,12 +206,12 @@ int kvtier_submit_advise(kvtier_client* client, const kvtier_sequence* sequences
                          int32_t timeout_ms, uint64_t tag) {
   return Guarded([&]() -> int {
     if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto asked = Asked::From({{sequences, count}, KVTIER_HOST, 0, timeout_ms});
-    if (!asked.ok()) return Fail(asked.status());
+    const auto request = CallRequest::From({{sequences, count}, KVTIER_HOST, 0, timeout_ms});
+    if (!request.ok()) return Fail(request.status());
     return Submitted<size_t>(
         {client, tag, KVTIER_OP_ADVISE},
         [&](auto done) {
-          return client->client->SubmitAdvise(asked->sequences(), asked->match().timeout,
+          return client->client->SubmitAdvise(request->sequences(), request->match().timeout,
                                               std::move(done));
         },
         ReadCount);

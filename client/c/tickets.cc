@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/c/asked.h"
+#include "client/c/call_request.h"
 #include "client/c/handles.h"
 #include "client/c/kvtier_tickets.h"
 #include "client/c/results.h"
@@ -41,9 +41,9 @@ int64_t FillTicket(const PinTicket& taken, const TicketRoom& room) {
   return all;
 }
 
-TicketOptions OptionsOf(const Asked& asked, uint32_t redemptions, uint32_t lifetime_ms) {
-  return {.timeout = asked.match().timeout,
-          .local_only = asked.match().local_only,
+TicketOptions OptionsOf(const CallRequest& request, uint32_t redemptions, uint32_t lifetime_ms) {
+  return {.timeout = request.match().timeout,
+          .local_only = request.match().local_only,
           .redemptions = redemptions,
           .lifetime = absl::Milliseconds(lifetime_ms)};
 }
@@ -80,10 +80,10 @@ int64_t kvtier_take_ticket(kvtier_client* client, const kvtier_sequence* sequenc
                            int32_t timeout_ms, kvtier_ticket* ticket, uint64_t* blocks) {
   return Guarded([&]() -> int64_t {
     if (const int wrong = CheckTake(client, ticket); wrong != KVTIER_OK) return wrong;
-    const auto asked = Asked::From({{sequences, count}, KVTIER_HOST, flags, timeout_ms});
-    if (!asked.ok()) return Fail(asked.status());
-    const auto taken =
-        client->client->TakeTicket(asked->sequences(), OptionsOf(*asked, redemptions, lifetime_ms));
+    const auto request = CallRequest::From({{sequences, count}, KVTIER_HOST, flags, timeout_ms});
+    if (!request.ok()) return Fail(request.status());
+    const auto taken = client->client->TakeTicket(request->sequences(),
+                                                  OptionsOf(*request, redemptions, lifetime_ms));
     if (!taken.ok()) return Fail(taken.status());
     return FillTicket(*taken, {ticket, blocks});
   });
@@ -95,13 +95,13 @@ int kvtier_submit_take_ticket(kvtier_client* client, const kvtier_sequence* sequ
                               uint64_t tag) {
   return Guarded([&]() -> int {
     if (const int wrong = CheckTake(client, ticket); wrong != KVTIER_OK) return wrong;
-    const auto asked = Asked::From({{sequences, count}, KVTIER_HOST, flags, timeout_ms});
-    if (!asked.ok()) return Fail(asked.status());
+    const auto request = CallRequest::From({{sequences, count}, KVTIER_HOST, flags, timeout_ms});
+    if (!request.ok()) return Fail(request.status());
     return Submitted<PinTicket>(
         {client, tag, KVTIER_OP_TAKE_TICKET},
         [&](auto done) {
           return client->client->SubmitTakeTicket(
-              asked->sequences(), OptionsOf(*asked, redemptions, lifetime_ms), std::move(done));
+              request->sequences(), OptionsOf(*request, redemptions, lifetime_ms), std::move(done));
         },
         [ticket, blocks](const PinTicket& taken, kvtier_completion* completion) {
           completion->blocks = FillTicket(taken, {ticket, blocks});

@@ -50,7 +50,7 @@ Task<absl::Status> Prove(const LaneParts& parts, const OnboardedBlocks& leased,
   for (size_t i = 0; i < leased.size(); ++i) {
     const JobOutcome& outcome = outcomes[i];
     if (outcome.sum) {
-      KVT_CO_RETURN_IF_ERROR(leased.Believe(i, *outcome.sum));
+      KVT_CO_RETURN_IF_ERROR(leased.CheckSum(i, *outcome.sum));
     } else {
       KVT_CO_RETURN_IF_ERROR(leased.Prove(i));
       SleepUntil others(parts.executor, parts.executor->Now());

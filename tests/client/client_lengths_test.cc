@@ -100,7 +100,7 @@ TEST_F(ClientLengthsTest, ASumThatADeviceTookIsSentAndTheTailIsZeroed) {
   ASSERT_EQ(reserved.Commit(), 1U);
   const OnboardedBlocks hit = *client_->Onboard(space_, TestKeys(1, 1));
   ASSERT_EQ(hit.size(), 1U);
-  EXPECT_EQ(hit.Believe(0, sum), absl::OkStatus());
+  EXPECT_EQ(hit.CheckSum(0, sum), absl::OkStatus());
   EXPECT_EQ(hit.Prove(0).code(), absl::StatusCode::kDataLoss);
 }
 

@@ -1,21 +1,22 @@
-// StreamFlight is a submitted call on its way whose answer comes in several messages.
-#ifndef KVTIER_CLIENT_STREAM_FLIGHT_H_
-#define KVTIER_CLIENT_STREAM_FLIGHT_H_
+// PendingStreamCall is a submitted call on its way whose answer comes in several messages.
+#ifndef KVTIER_CLIENT_PENDING_STREAM_CALL_H_
+#define KVTIER_CLIENT_PENDING_STREAM_CALL_H_
 
 #include "absl/status/status.h"
-#include "client/call_flight.h"
+#include "client/pending_call.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/support/status.h"
 #include "proto/convert.h"
 
 namespace kvtier {
 
-// StreamFlight carries one call. Its `CallType` is as call.h says, but Start() prepares an RPC with
-// a stream of answers; TakePart() takes each from messages.response, and returns true for the last.
+// PendingStreamCall carries one call. Its `CallType` is as call.h says, but Start() prepares an RPC
+// with a stream of answers; TakePart() takes each from messages.response, and returns true for the
+// last.
 template <typename CallType>
-class StreamFlight final : public CallFlight<CallType> {
+class PendingStreamCall final : public PendingCall<CallType> {
  public:
-  using CallFlight<CallType>::CallFlight;
+  using PendingCall<CallType>::PendingCall;
 
   void Start(grpc::CompletionQueue* queue) override {
     reader_ = this->Begin(queue);
@@ -51,7 +52,7 @@ class StreamFlight final : public CallFlight<CallType> {
     return absl::DataLossError("the answer has no end");
   }
 
-  typename CallFlight<CallType>::Reader reader_;
+  typename PendingCall<CallType>::Reader reader_;
   Awaited awaited_ = Awaited::kStart;
   bool is_whole_ = false;  // The last message has come.
   grpc::Status status_;
@@ -59,4 +60,4 @@ class StreamFlight final : public CallFlight<CallType> {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_CLIENT_STREAM_FLIGHT_H_
+#endif  // KVTIER_CLIENT_PENDING_STREAM_CALL_H_

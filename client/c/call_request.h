@@ -1,6 +1,6 @@
-// Asked is what one call of kvtier.h or kvtier_sequences.h asks for, as the client takes it.
-#ifndef KVTIER_CLIENT_C_ASKED_H_
-#define KVTIER_CLIENT_C_ASKED_H_
+// CallRequest is what one call of kvtier.h or kvtier_sequences.h asks for, as the client takes it.
+#ifndef KVTIER_CLIENT_C_CALL_REQUEST_H_
+#define KVTIER_CLIENT_C_CALL_REQUEST_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ inline kvtier_sequence RunOf(kvtier_space space, const kvtier_bytes* keys, size_
           .hint = nullptr};
 }
 // Returns `run` with the parent `parent`, which may be NULL.
-inline kvtier_sequence RunBehind(const kvtier_bytes* parent, kvtier_sequence run) {
+inline kvtier_sequence RunWithParent(const kvtier_bytes* parent, kvtier_sequence run) {
   if (parent != nullptr) run.parent = *parent;
   return run;
 }
@@ -51,13 +51,13 @@ inline std::span<const kvtier_sequence> Only(const kvtier_sequence& sequence) {
   return {&sequence, 1};
 }
 
-// Asked owns the keys of its sequences. Move-only.
-class Asked {
+// CallRequest owns the keys of its sequences. Move-only.
+class CallRequest {
  public:
   // Errors: kInvalidArgument, naming the argument; of several sequences as "sequences[2].keys[0]".
-  static absl::StatusOr<Asked> From(const CallArguments& arguments);
-  Asked(Asked&&) noexcept = default;
-  Asked& operator=(Asked&&) = delete;
+  static absl::StatusOr<CallRequest> From(const CallArguments& arguments);
+  CallRequest(CallRequest&&) noexcept = default;
+  CallRequest& operator=(CallRequest&&) = delete;
 
   std::span<const KeySequence> sequences() const { return sequences_; }
   MatchOptions match() const { return {.timeout = timeout_, .local_only = local_only_}; }
@@ -67,7 +67,7 @@ class Asked {
   ReserveOptions reserve() const { return {.target = target_, .timeout = timeout_}; }
 
  private:
-  Asked() = default;
+  CallRequest() = default;
   absl::Status Add(const kvtier_sequence& sequence, const std::string& owner);
 
   std::vector<std::vector<EngineKey>> keys_;
@@ -79,4 +79,4 @@ class Asked {
 
 }  // namespace kvtier::c
 
-#endif  // KVTIER_CLIENT_C_ASKED_H_
+#endif  // KVTIER_CLIENT_C_CALL_REQUEST_H_

@@ -1,6 +1,6 @@
-// CallFlight is a submitted call on its way, and UnaryFlight one whose answer is one message.
-#ifndef KVTIER_CLIENT_CALL_FLIGHT_H_
-#define KVTIER_CLIENT_CALL_FLIGHT_H_
+// PendingCall is a submitted call on its way, and PendingUnaryCall one whose answer is one message.
+#ifndef KVTIER_CLIENT_PENDING_CALL_H_
+#define KVTIER_CLIENT_PENDING_CALL_H_
 
 #include <memory>
 #include <utility>
@@ -19,19 +19,19 @@
 
 namespace kvtier {
 
-// CallFlight carries one call; call.h says what a `CallType` has.
+// PendingCall carries one call; call.h says what a `CallType` has.
 template <typename CallType>
-class CallFlight : public SubmittedCalls::Flight {
+class PendingCall : public SubmittedCalls::Call {
  public:
   using Done = absl::AnyInvocable<void(typename CallType::Result)>;
-  CallFlight(std::shared_ptr<AgentLink> link, std::shared_ptr<Connection> connection,
-             std::unique_ptr<CallType> call, Done done)
+  PendingCall(std::shared_ptr<AgentLink> link, std::shared_ptr<Connection> connection,
+              std::unique_ptr<CallType> call, Done done)
       : link_(std::move(link)),
         connection_(std::move(connection)),
         call_(std::move(call)),
         done_(std::move(done)) {}
 
-  void Land() final {
+  void Complete() final {
     const CallEnd end = {.name = CallType::kName,
                          .timeout = AnswerTimeout(call_->messages.timeout),
                          .took = MonotonicClock().Now() - began_,
@@ -50,7 +50,7 @@ class CallFlight : public SubmittedCalls::Flight {
     return call_->Start(&connection_->stub(), queue);
   }
   // Returns the tag that the queue answers.
-  Flight* tag() { return this; }
+  Call* tag() { return this; }
   CallType& call() { return *call_; }
   const std::shared_ptr<AgentLink>& link() const { return link_; }
 
@@ -66,9 +66,9 @@ class CallFlight : public SubmittedCalls::Flight {
 };
 
 template <typename CallType>
-class UnaryFlight final : public CallFlight<CallType> {
+class PendingUnaryCall final : public PendingCall<CallType> {
  public:
-  using CallFlight<CallType>::CallFlight;
+  using PendingCall<CallType>::PendingCall;
 
   void Start(grpc::CompletionQueue* queue) override {
     reader_ = this->Begin(queue);
@@ -79,10 +79,10 @@ class UnaryFlight final : public CallFlight<CallType> {
  private:
   absl::Status Outcome() const override { return convert::FromGrpc(status_); }
 
-  typename CallFlight<CallType>::Reader reader_;
+  typename PendingCall<CallType>::Reader reader_;
   grpc::Status status_;
 };
 
 }  // namespace kvtier
 
-#endif  // KVTIER_CLIENT_CALL_FLIGHT_H_
+#endif  // KVTIER_CLIENT_PENDING_CALL_H_

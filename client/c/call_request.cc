@@ -1,4 +1,4 @@
-#include "client/c/asked.h"
+#include "client/c/call_request.h"
 
 #include <algorithm>
 #include <limits>
@@ -108,21 +108,21 @@ absl::StatusOr<ReuseHint> HintFrom(const kvtier_reuse_hint* theirs, const std::s
   return absl::InvalidArgumentError(absl::StrCat(owner, "hint.", hint.status().message()));
 }
 
-absl::StatusOr<Asked> Asked::From(const CallArguments& arguments) {
+absl::StatusOr<CallRequest> CallRequest::From(const CallArguments& arguments) {
   KVT_RETURN_IF_ERROR(CheckSizes(arguments.sequences));
   const size_t count = arguments.sequences.size();
-  Asked asked;
+  CallRequest request;
   for (size_t i = 0; i < count; ++i) {
     const std::string owner = count == 1 ? std::string() : absl::StrCat("sequences[", i, "].");
-    KVT_RETURN_IF_ERROR(asked.Add(arguments.sequences[i], owner));
+    KVT_RETURN_IF_ERROR(request.Add(arguments.sequences[i], owner));
   }
-  KVT_ASSIGN_OR_RETURN(asked.target_, TargetFrom(arguments.target));
-  KVT_ASSIGN_OR_RETURN(asked.timeout_, TimeoutFrom(arguments.timeout_ms));
-  asked.local_only_ = (arguments.flags & KVTIER_LOCAL_ONLY) != 0;
-  return asked;
+  KVT_ASSIGN_OR_RETURN(request.target_, TargetFrom(arguments.target));
+  KVT_ASSIGN_OR_RETURN(request.timeout_, TimeoutFrom(arguments.timeout_ms));
+  request.local_only_ = (arguments.flags & KVTIER_LOCAL_ONLY) != 0;
+  return request;
 }
 
-absl::Status Asked::Add(const kvtier_sequence& sequence, const std::string& owner) {
+absl::Status CallRequest::Add(const kvtier_sequence& sequence, const std::string& owner) {
   KVT_ASSIGN_OR_RETURN(std::vector<EngineKey> keys, KeysFrom(sequence.keys, sequence.count, owner));
   KeySequence& added = sequences_.emplace_back();
   if (sequence.parent.size > 0) {
