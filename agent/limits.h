@@ -209,10 +209,10 @@ inline constexpr size_t kCallBytesPerRequestByte = 4;
 // for and while it is sent. An estimate, rounded up.
 inline constexpr size_t kPartsBytesPerKey = 512;
 inline constexpr size_t kMaxWorkerCallBytes = size_t{256} << 20;
-// Part of these for calls whose session is not known, which end at once, and what the tenants
-// have together.
-inline constexpr size_t kMaxStrangerCallBytes = size_t{16} << 20;
-inline constexpr size_t kMaxTenantCallBytes = kMaxWorkerCallBytes - kMaxStrangerCallBytes;
+// Part of these for calls whose session is unknown, which end at once, and the part that the
+// tenants have together.
+inline constexpr size_t kMaxUnknownSessionCallBytes = size_t{16} << 20;
+inline constexpr size_t kMaxTenantCallBytes = kMaxWorkerCallBytes - kMaxUnknownSessionCallBytes;
 inline constexpr size_t kMaxAdminCallBytes = size_t{8} << 20;  // Each door with admin.
 // A call that lasts longer makes room when others need it: its answer is not read.
 inline constexpr absl::Duration kMaxCallDuration = absl::Seconds(90);

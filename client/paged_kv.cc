@@ -139,12 +139,12 @@ uint64_t PagedKv::swapped_bytes() const {
   return blocks * granted_.block_bytes();
 }
 
-std::optional<SequenceId> PagedKv::NextReturn() const { return PickReturn(tables_); }
+std::optional<SequenceId> PagedKv::NextReturn() const { return PickSwapIn(tables_); }
 
 absl::Status PagedKv::CheckReturn(SequenceId sequence) const {
   KVT_ASSIGN_OR_RETURN(const SequenceFacts facts, tables_.Facts(sequence));
   const std::optional<SequenceId> next = NextReturn();
-  if (!facts.away || next == sequence) return absl::OkStatus();
+  if (!facts.swapped_out || next == sequence) return absl::OkStatus();
   const SequenceFacts first = *tables_.Facts(*next);
   return absl::FailedPreconditionError(
       absl::StrCat("sequence ", facts.started, " of priority ", facts.priority,
@@ -203,7 +203,7 @@ absl::StatusOr<std::vector<SequenceId>> PagedKv::Victims(SequenceId beneficiary,
 
 absl::StatusOr<std::vector<uint32_t>> PagedKv::slots(SequenceId sequence) const {
   KVT_ASSIGN_OR_RETURN(const SequenceFacts facts, tables_.Facts(sequence));
-  if (facts.away) {
+  if (facts.swapped_out) {
     return absl::FailedPreconditionError(
         absl::StrCat("sequence ", facts.started, " is out of the pool: swap it in first"));
   }

@@ -40,7 +40,7 @@ ReleaseQueue::Added ReleaseQueue::Add(Kind kind, std::span<const uint64_t> ids, 
   if (kind != Kind::kLease) {
     rest_due_ = now;
   } else if (queued_.lease_ids.empty()) {
-    leases_due_ = now + kLinger;
+    leases_due_ = now + kMaxLeaseDelay;
   }
   std::vector<uint64_t>& list = ListOf(kind, &queued_);
   list.insert(list.end(), ids.begin(), ids.begin() + static_cast<ptrdiff_t>(fitting));
@@ -76,7 +76,7 @@ bool ReleaseQueue::IsDue(absl::Time now) const {
 absl::Time ReleaseQueue::NextLook(absl::Time now) {
   absl::MutexLock lock(&mu_);
   said_ = DueNow();
-  if (std::exchange(leases_came_, false)) said_ = std::min(said_, now + kLinger);
+  if (std::exchange(leases_came_, false)) said_ = std::min(said_, now + kMaxLeaseDelay);
   return said_;
 }
 

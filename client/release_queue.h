@@ -23,9 +23,9 @@ class ReleaseQueue {
   // Most ids that wait, as many as a session can hold; further leases run to their deadline.
   static constexpr size_t kMaxQueued = size_t{1} << 17;
   static constexpr size_t kMaxBatch = 8192;  // Most ids of a kind in one RPC.
-  // How long leases wait for the next call: engines load and let go in turn, and one call for both
-  // is half the work.
-  static constexpr absl::Duration kLinger = absl::Milliseconds(1);
+  // Maximum time that leases wait for the next call. Engines load and let go in turn, and one call
+  // for both is half the work.
+  static constexpr absl::Duration kMaxLeaseDelay = absl::Milliseconds(1);
 
   // kDamaged: leases whose bytes were not what their sums say.
   enum class Kind : uint8_t { kLease, kReservation, kSlot, kDamaged, kSpace, kSwap };
@@ -54,7 +54,7 @@ class ReleaseQueue {
   bool IsDue(absl::Time now) const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns when to look at the queue again; InfiniteFuture: not before Add() says so. Where calls
   // take leases along, the queue is often empty, but more leases come soon: a look once in each
-  // kLinger costs less than a wake-up for each of them.
+  // kMaxLeaseDelay costs less than a wake-up for each of them.
   absl::Time NextLook(absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
   // Takes the newest ids, kMaxBatch of each kind at most. What is left is due still.
   Batch Take() ABSL_LOCKS_EXCLUDED(mu_);

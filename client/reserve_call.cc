@@ -113,12 +113,12 @@ bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
   messages.request.set_session_token(connection->session()->token());
   for (const ReservedBlocks::Block& block : blocks_.blocks_) {
     if (!block.reservation_id) continue;
-    if (block.taken != ReservedBlocks::Taken::kNo) bytes_ += block.length;
+    if (block.use != ReservedBlocks::SlotUse::kUnused) bytes_ += block.length;
     if (const std::optional<PayloadSum> sum = block.sum()) {
       messages.request.add_summed_reservation_ids(*block.reservation_id);
       messages.request.add_sums(sum->hi);
       messages.request.add_sums(sum->lo);
-    } else if (block.taken != ReservedBlocks::Taken::kNo) {
+    } else if (block.use != ReservedBlocks::SlotUse::kUnused) {
       messages.request.add_reservation_ids(*block.reservation_id);
     } else {
       messages.request.add_unwritten_reservation_ids(*block.reservation_id);

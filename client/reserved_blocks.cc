@@ -29,13 +29,13 @@ ReservedBlocks::State ReservedBlocks::state(size_t i) const {
 
 std::span<std::byte> ReservedBlocks::slot(size_t i) const {
   KVT_CHECK(i < blocks_.size());
-  Take(blocks_[i], Taken::kByWorker);
+  NoteUse(blocks_[i], SlotUse::kByWorker);
   return blocks_[i].slot;
 }
 
 uint64_t ReservedBlocks::offset(size_t i) const {
   KVT_CHECK(i < blocks_.size());
-  Take(blocks_[i], Taken::kByWorker);
+  NoteUse(blocks_[i], SlotUse::kByWorker);
   return blocks_[i].offset;
 }
 
@@ -44,7 +44,7 @@ absl::Status ReservedBlocks::CopyIn(size_t i, std::span<const ConstPiece> pieces
   const absl::StatusOr<PayloadSum> sum = CopyIntoSlot(i, blocks_[i].slot, pieces);
   if (!sum.ok()) return sum.status();
   blocks_[i].copied = *sum;
-  Take(blocks_[i], Taken::kSummed);
+  NoteUse(blocks_[i], SlotUse::kSummed);
   return absl::OkStatus();
 }
 
@@ -52,12 +52,12 @@ void ReservedBlocks::NoteSum(size_t i, const PayloadSum& sum) {
   KVT_CHECK(i < blocks_.size() && !blocks_[i].slot.empty());
   ZeroTail(blocks_[i].slot);
   blocks_[i].copied = sum;
-  Take(blocks_[i], Taken::kSummed);
+  NoteUse(blocks_[i], SlotUse::kSummed);
 }
 
 // Relaxed: the thread that commits has waited for those that write.
-void ReservedBlocks::Take(const Block& block, Taken how) {
-  std::atomic_ref<Taken>(block.taken).store(how, std::memory_order_relaxed);
+void ReservedBlocks::NoteUse(const Block& block, SlotUse use) {
+  std::atomic_ref<SlotUse>(block.use).store(use, std::memory_order_relaxed);
 }
 
 void ReservedBlocks::GiveBack(size_t i) {

@@ -96,24 +96,24 @@ class ReservedBlocks {
  private:
   friend class ReserveCall;
   friend class CommitCall;
-  // How a slot was taken to be written.
-  enum class Taken : uint8_t { kNo, kByWorker, kSummed };
+  // How a slot is filled; kUnused: its block is not written.
+  enum class SlotUse : uint8_t { kUnused, kByWorker, kSummed };
   struct Block {
     State state = State::kNoRoom;
     std::span<std::byte> slot{};
     uint64_t length = 0;  // Length of the payload, also if it has no bytes here.
     uint64_t offset = 0;
     std::optional<uint64_t> reservation_id{};  // Absent: there is no slot.
-    mutable Taken taken = Taken::kNo;
-    PayloadSum copied{};  // Sum of a slot that is taken kSummed.
+    mutable SlotUse use = SlotUse::kUnused;
+    PayloadSum copied{};  // Sum of a slot whose use is kSummed.
 
     // Returns the sum of a slot that the worker knows; absent: it wrote the slot by itself.
     std::optional<PayloadSum> sum() const {
-      if (taken != Taken::kSummed) return std::nullopt;
+      if (use != SlotUse::kSummed) return std::nullopt;
       return copied;
     }
   };
-  static void Take(const Block& block, Taken how);
+  static void NoteUse(const Block& block, SlotUse use);
   // Forgets all slots, which are no longer ours.
   static void Forget(std::vector<Block>* blocks);
   void ForgetSlots();

@@ -125,7 +125,7 @@ absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
                                       .address = config.listen,
                                       .health = true,
                                       .limits = kRemoteLimits,
-                                      .too_much = [&memory] { return memory.TooMuch(0); }},
+                                      .too_much = [&memory] { return memory.IsOverLimit(0); }},
                                      for_agents));
   Log(LogLevel::kInfo, absl::StrCat("listening on ", address.host, ":", remote->port(),
                                     ", for operators at ", admin_socket));

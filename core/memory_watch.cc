@@ -34,7 +34,7 @@ void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, kMaxBufferKept);
 }
 
-bool MemoryWatch::TooMuch(uint64_t extra) {
+bool MemoryWatch::IsOverLimit(uint64_t extra) {
   if (PrivateBytes() <= limit_ + extra) return false;
   {
     absl::MutexLock lock(&mu_);

@@ -32,7 +32,7 @@ class MemoryWatch {
   // Returns whether the process has taken more than the limit and `extra` bytes. Before it returns
   // true, it gives back the memory that the allocator holds unused, once a second at most, since
   // that takes time.
-  bool TooMuch(uint64_t extra) ABSL_LOCKS_EXCLUDED(mu_);
+  bool IsOverLimit(uint64_t extra) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   const uint64_t limit_;

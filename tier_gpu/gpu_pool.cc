@@ -91,7 +91,7 @@ Task<absl::Status> GpuPool::Grow() {
     if (grown->status.ok()) grown->descriptor = region->descriptor(region->handles() - 1);
   };
   changing_ = true;
-  co_await runner_->Between(std::move(grow));
+  co_await runner_->RunBetweenPolls(std::move(grow));
   changing_ = false;
   if (!grown->status.ok()) co_return grown->status;
   handles_.push_back({.descriptor = grown->descriptor, .since = ++version_});
@@ -99,29 +99,29 @@ Task<absl::Status> GpuPool::Grow() {
   co_return absl::OkStatus();
 }
 
-void GpuPool::CloseBeyond(size_t handles) {
+void GpuPool::BeginShrink(size_t handles) {
   KVT_CHECK(!changing_ && handles > 0 && handles <= handles_.size());
   table_.Reopen();
   table_.CloseFrom(SlotsIn(handles));
 }
 
-Task<size_t> GpuPool::Cut() {
+Task<size_t> GpuPool::FreeClosed() {
   KVT_CHECK(!changing_);
   const size_t in_use = table_.closed_use_end();
   size_t left = handles_.size();
   while (left > 1 && SlotsIn(left - 1) >= in_use) --left;
-  const size_t cut = handles_.size() - left;
-  if (cut == 0) co_return 0;
+  const size_t freed = handles_.size() - left;
+  if (freed == 0) co_return 0;
   table_.CutTo(SlotsIn(left));
   handles_.resize(left);
   ++version_;
-  absl::AnyInvocable<void()> shrink = [region = region_.get(), cut] {
-    for (size_t i = 0; i < cut; ++i) region->Shrink();
+  absl::AnyInvocable<void()> shrink = [region = region_.get(), freed] {
+    for (size_t i = 0; i < freed; ++i) region->Shrink();
   };
   changing_ = true;
-  co_await runner_->Between(std::move(shrink));
+  co_await runner_->RunBetweenPolls(std::move(shrink));
   changing_ = false;
-  co_return cut;
+  co_return freed;
 }
 
 absl::StatusOr<GpuSlot> GpuPool::Reserve() {

@@ -94,26 +94,26 @@ class GpuPool {
   // Returns one more hold of the agent's on a slot. REQUIRES: the slot is held.
   GpuSlot HoldAgain(SlotRef slot);
 
-  // Adds one handle of memory, and its slots. REQUIRES: neither Grow() nor Cut() is running.
+  // Adds one handle of memory, and its slots. REQUIRES: neither Grow() nor FreeClosed() is running.
   // Errors: kResourceExhausted, no memory, or the pool has its maximum size; kFailedPrecondition,
   // the pool is shrinking.
   Task<absl::Status> Grow();
   // Begins to shrink the pool to `handles` handles: slots that do not lie wholly inside them are no
-  // longer handed out. REQUIRES: 1 <= handles <= handles().size(); neither Grow() nor Cut() is
-  // running.
-  void CloseBeyond(size_t handles);
+  // longer handed out. REQUIRES: 1 <= handles <= handles().size(); neither Grow() nor FreeClosed()
+  // is running.
+  void BeginShrink(size_t handles);
   // Frees closed handles from the end, as many as have no slot in use, and returns how many it
   // freed. To free the rest, evict, wait for steps, and call it again. Workers that still map a
   // freed handle keep its memory. REQUIRES: as Grow().
-  Task<size_t> Cut();
+  Task<size_t> FreeClosed();
   // Stops shrinking: closed slots are handed out again.
-  void KeepSize() { table_.Reopen(); }
+  void CancelShrink() { table_.Reopen(); }
   // Returns a number that rises with every change of the handles. A worker that maps the pool as of
   // some version has mapped every slot that was held at that version and is still held.
   uint64_t version() const { return version_; }
   const std::vector<PoolHandle>& handles() const { return handles_; }
   // Returns false if the slot is to leave the pool: it is handed out to nobody any more.
-  bool Stays(uint32_t slot) const { return slot < table_.closed_from(); }
+  bool StaysOpen(uint32_t slot) const { return slot < table_.closed_from(); }
   uint64_t handle_bytes() const { return region_->shape().handle_bytes; }
   size_t max_handles() const { return region_->shape().max_handles; }
 
@@ -159,7 +159,7 @@ class GpuPool {
   SlotTable table_;
   std::vector<PoolHandle> handles_;
   uint64_t version_ = 1;
-  bool changing_ = false;  // Whether Grow() or Cut() is running.
+  bool changing_ = false;  // Whether Grow() or FreeClosed() is running.
 };
 
 }  // namespace kvtier

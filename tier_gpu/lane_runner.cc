@@ -49,7 +49,7 @@ void LaneRunner::HandOver(CopyDirection direction, CopyUrgency urgency) {
                 batches = std::move(batches)]() mutable { Enqueue(what, std::move(batches)); });
 }
 
-Task<void> LaneRunner::Between(absl::AnyInvocable<void()> change) {
+Task<void> LaneRunner::RunBetweenPolls(absl::AnyInvocable<void()> change) {
   KVT_CHECK(flows_->OnExecutor());
   const auto changed = std::make_shared<Event>(flows_);
   lanes_->Post([this, change = std::move(change), changed]() mutable {

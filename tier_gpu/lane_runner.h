@@ -89,7 +89,7 @@ class LaneRunner {
   // Runs `change` on `lanes`, between two polls of the device, and ends when it has returned. A
   // region is changed in this way while copies of its other parts run. Destroying the task does not
   // stop it. Executor `flows` only.
-  Task<void> Between(absl::AnyInvocable<void()> change);
+  Task<void> RunBetweenPolls(absl::AnyInvocable<void()> change);
 
  private:
   // Progress of one Copy to its end; used on `flows`, except for `failure`.

@@ -51,7 +51,7 @@ Task<void> GpuResizer::Run() {
       break;
     }
     if (target_ > parts_.pool->handles().size()) {
-      parts_.pool->KeepSize();
+      parts_.pool->CancelShrink();
       const absl::Status grown = co_await parts_.pool->Grow();
       // Another size may be wanted by now.
       if (grown.ok() || target_ <= parts_.pool->handles().size()) continue;
@@ -62,17 +62,17 @@ Task<void> GpuResizer::Run() {
     const absl::Time next = parts_.executor->Now() + (more ? absl::ZeroDuration() : kSweepInterval);
     co_await SleepUntil(parts_.executor, next);
   }
-  parts_.pool->KeepSize();
+  parts_.pool->CancelShrink();
   target_ = parts_.pool->handles().size();
   std::exchange(end_, nullptr)->Set();
 }
 
 Task<bool> GpuResizer::Shrink() {
-  parts_.pool->CloseBeyond(target_);
+  parts_.pool->BeginShrink(target_);
   const auto first = static_cast<uint32_t>(parts_.pool->table().closed_from());
   const size_t evicted = parts_.evictor->EvictFrom(first, kMaxEvictedForResize);
   parts_.workers->Sweep();
-  co_await parts_.pool->Cut();
+  co_await parts_.pool->FreeClosed();
   co_return evicted == kMaxEvictedForResize;
 }
 

@@ -134,7 +134,7 @@ void GpuTier::Publish(const BlockMeta& meta, GpuSlot slot, const ReuseHint& hint
 
 std::optional<GpuHold> GpuTier::Hold(SessionId session, const Pin& pin) {
   const SlotRef slot = blocks_.Find(pin.key())->slot.ref();
-  if (!memory_.pool->Stays(slot.index)) return std::nullopt;
+  if (!memory_.pool->StaysOpen(slot.index)) return std::nullopt;
   return workers_.Hold(session, slot);
 }
 

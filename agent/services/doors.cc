@@ -55,7 +55,7 @@ bool Doors::MemoryIsShort() {
   while (now > most && !most_blocks_.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
   }
   most = std::max({most, now, blocks_at_start_});
-  return memory_.TooMuch((most - blocks_at_start_) * kMaxIndexBytesPerBlock);
+  return memory_.IsOverLimit((most - blocks_at_start_) * kMaxIndexBytesPerBlock);
 }
 
 absl::StatusOr<std::unique_ptr<Doors>> Doors::Open(const AgentConfig& config, Agent* agent,

@@ -24,7 +24,7 @@ class WorkerService final : public v1::Worker::CallbackService {
  public:
   explicit WorkerService(Agent* agent)
       : agent_(agent),
-        budget_({.bytes = kMaxStrangerCallBytes, .duration = kMaxCallDuration},
+        budget_({.bytes = kMaxUnknownSessionCallBytes, .duration = kMaxCallDuration},
                 &agent->sessions().calls()),
         namer_(agent),
         calls_(agent->executor(), agent->scope(), &budget_, &agent->turns()) {}

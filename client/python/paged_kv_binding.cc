@@ -75,7 +75,7 @@ std::vector<uint32_t> Slots(const PyPagedKv& self, uint64_t sequence) {
 }
 py::tuple Facts(const PyPagedKv& self, uint64_t sequence) {
   const SequenceFacts facts = ValueOrRaise(self.kv->Facts(Id(sequence)));
-  return py::make_tuple(facts.tokens, facts.blocks_out, facts.away);
+  return py::make_tuple(facts.tokens, facts.blocks_out, facts.swapped_out);
 }
 py::tuple Fragmented(const PyPagedKv& self) {
   const Fragmentation measured = self.kv->Measure();

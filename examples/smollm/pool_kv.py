@@ -155,7 +155,7 @@ class PoolKv:
     def _bring_in(self, table):
         self._use(table)
         facts = self._native.facts(table.sequence)
-        if facts.away:
+        if facts.swapped_out:
             self._with_room(table, facts.blocks_out,
                             lambda: self._native.swap_in(table.sequence))
             table.slots = np.array(self._native.slots(table.sequence), np.int64)

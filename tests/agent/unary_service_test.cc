@@ -176,7 +176,8 @@ class TenantCallsTest : public ::testing::Test {
   }
 
   CallShares tenants_{kMaxTenantCallBytes, 2};
-  CallBudget budget_{{.bytes = kMaxStrangerCallBytes, .duration = absl::ZeroDuration()}, &tenants_};
+  CallBudget budget_{{.bytes = kMaxUnknownSessionCallBytes, .duration = absl::ZeroDuration()},
+                     &tenants_};
   std::vector<std::unique_ptr<CountedCall>> calls_;
 };
 
@@ -185,8 +186,8 @@ class TenantCallsTest : public ::testing::Test {
 TEST_F(TenantCallsTest, EndlessCallsOfOneTenantAndOfStrangersRefuseNoCallOfAnother) {
   constexpr size_t kBytes = size_t{1} << 20;
   EXPECT_EQ(BeginAll(Token(1), kBytes), kMaxTenantCallBytes * 3 / 4 / kBytes);
-  EXPECT_EQ(BeginAll(Token(3), kBytes), kMaxStrangerCallBytes / kBytes);
-  EXPECT_EQ(budget_.bytes(), kMaxStrangerCallBytes);
+  EXPECT_EQ(BeginAll(Token(3), kBytes), kMaxUnknownSessionCallBytes / kBytes);
+  EXPECT_EQ(budget_.bytes(), kMaxUnknownSessionCallBytes);
   EXPECT_EQ(BeginAll(Token(2), kBytes), kMaxTenantCallBytes / 4 / kBytes);
   EndAll();
   EXPECT_EQ(budget_.bytes(), 0u);

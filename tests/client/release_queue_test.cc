@@ -26,8 +26,8 @@ TEST(ReleaseQueueTest, LeasesWaitAMomentForACallAndNothingElseDoes) {
   EXPECT_EQ(queue.NextLook(kNow), absl::InfiniteFuture());
   EXPECT_TRUE(queue.Add(Kind::kLease, std::vector<uint64_t>{1}, kNow).sooner);
   EXPECT_FALSE(queue.IsDue(kNow));
-  EXPECT_TRUE(queue.IsDue(kNow + ReleaseQueue::kLinger));
-  EXPECT_EQ(queue.NextLook(kNow), kNow + ReleaseQueue::kLinger);
+  EXPECT_TRUE(queue.IsDue(kNow + ReleaseQueue::kMaxLeaseDelay));
+  EXPECT_EQ(queue.NextLook(kNow), kNow + ReleaseQueue::kMaxLeaseDelay);
   EXPECT_FALSE(
       queue.Add(Kind::kLease, std::vector<uint64_t>{2}, kNow + absl::Microseconds(1)).sooner);
   EXPECT_EQ(queue.TakeLeases(), (std::vector<uint64_t>{1, 2}));
@@ -35,8 +35,8 @@ TEST(ReleaseQueueTest, LeasesWaitAMomentForACallAndNothingElseDoes) {
   // NextLook().
   EXPECT_FALSE(
       queue.Add(Kind::kLease, std::vector<uint64_t>{3}, kNow + absl::Microseconds(2)).sooner);
-  EXPECT_FALSE(queue.IsDue(kNow + ReleaseQueue::kLinger));
-  EXPECT_TRUE(queue.IsDue(kNow + absl::Microseconds(2) + ReleaseQueue::kLinger));
+  EXPECT_FALSE(queue.IsDue(kNow + ReleaseQueue::kMaxLeaseDelay));
+  EXPECT_TRUE(queue.IsDue(kNow + absl::Microseconds(2) + ReleaseQueue::kMaxLeaseDelay));
   EXPECT_TRUE(queue.Add(Kind::kSlot, std::vector<uint64_t>{4}, kNow).sooner);
   EXPECT_TRUE(queue.IsDue(kNow));
   EXPECT_EQ(queue.NextLook(kNow), kNow);
@@ -55,11 +55,11 @@ TEST(ReleaseQueueTest, LeasesThatCallsTakeAlongWakeNobodyEachTime) {
   EXPECT_TRUE(add(kNow));
   EXPECT_EQ(queue.TakeLeases().size(), 1U);  // Taken before the woken thread runs.
   absl::Time look = queue.NextLook(kNow);
-  EXPECT_EQ(look, kNow + ReleaseQueue::kLinger);
+  EXPECT_EQ(look, kNow + ReleaseQueue::kMaxLeaseDelay);
   EXPECT_FALSE(add(kNow + absl::Microseconds(500)));
   EXPECT_EQ(queue.TakeLeases().size(), 1U);
   look = queue.NextLook(look);
-  EXPECT_EQ(look, kNow + 2 * ReleaseQueue::kLinger);
+  EXPECT_EQ(look, kNow + 2 * ReleaseQueue::kMaxLeaseDelay);
   EXPECT_EQ(queue.NextLook(look), absl::InfiniteFuture());  // None came for a while.
   EXPECT_TRUE(add(look));
 }
@@ -78,7 +78,7 @@ TEST(ReleaseQueueTest, ABatchIsBoundedAndTheRestStays) {
   const std::vector<uint64_t> ids(ReleaseQueue::kMaxBatch + 1);
   queue.Add(Kind::kLease, ids, kNow);
   EXPECT_EQ(queue.Take().lease_ids.size(), ReleaseQueue::kMaxBatch);
-  EXPECT_TRUE(queue.IsDue(kNow + ReleaseQueue::kLinger));
+  EXPECT_TRUE(queue.IsDue(kNow + ReleaseQueue::kMaxLeaseDelay));
   EXPECT_EQ(queue.Take().lease_ids.size(), 1U);
 }
 

@@ -14,13 +14,13 @@ constexpr size_t kMiB = size_t{1} << 20;
 
 TEST(MemoryWatchTest, WhatIsTakenBeyondTheGrowthIsTooMuchUntilItIsGivenBack) {
   MemoryWatch watch(32 * kMiB);
-  EXPECT_FALSE(watch.TooMuch(0));
+  EXPECT_FALSE(watch.IsOverLimit(0));
   auto taken = std::make_unique<char[]>(64 * kMiB);
   std::memset(taken.get(), 1, 64 * kMiB);
-  EXPECT_TRUE(watch.TooMuch(0));
-  EXPECT_FALSE(watch.TooMuch(64 * kMiB)) << "it may be more by so much";
+  EXPECT_TRUE(watch.IsOverLimit(0));
+  EXPECT_FALSE(watch.IsOverLimit(64 * kMiB)) << "it may be more by so much";
   taken.reset();
-  EXPECT_FALSE(watch.TooMuch(0));
+  EXPECT_FALSE(watch.IsOverLimit(0));
 }
 
 TEST(MemoryWatchTest, SharedMemoryDoesNotCount) {
@@ -29,7 +29,7 @@ TEST(MemoryWatchTest, SharedMemoryDoesNotCount) {
       mmap(nullptr, 64 * kMiB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
   std::memset(shared, 1, 64 * kMiB);
-  EXPECT_FALSE(watch.TooMuch(0));
+  EXPECT_FALSE(watch.IsOverLimit(0));
   munmap(shared, 64 * kMiB);
 }
 
@@ -48,7 +48,7 @@ TEST(MemoryWatchTest, WhatTheAllocatorKeepsIsGivenBackBeforeItIsTooMuch) {
   }
   buffers.clear();
   EXPECT_GT(PrivateBytes(), before + 4 * kMiB) << "kept for the next ones";
-  EXPECT_FALSE(watch.TooMuch(0));
+  EXPECT_FALSE(watch.IsOverLimit(0));
 }
 
 }  // namespace

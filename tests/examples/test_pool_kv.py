@@ -84,17 +84,17 @@ class PoolKvTest(unittest.TestCase):
                                  np.full(self.kv.block_bytes // 4, block, np.float32))
         return table
 
-    def away(self, *tables):
-        return [self.native.facts(table.sequence).away for table in tables]
+    def swapped_out(self, *tables):
+        return [self.native.facts(table.sequence).swapped_out for table in tables]
 
     def test_the_last_in_line_makes_room(self):
         first, second, third = self.filled(), self.filled(), self.filled()
         fourth = self.filled()
-        self.assertEqual(self.away(first, second, third, fourth), [False, False, True, False])
+        self.assertEqual(self.swapped_out(first, second, third, fourth), [False, False, True, False])
         run = bytearray(self.kv.block_bytes)
         self.kv.export_block(third, 5, run)
         self.assertEqual(bytes(run[:4]), b"\0\0\xa0@", "5.0: what went out came back")
-        self.assertEqual(self.away(first, second, third, fourth), [False, False, False, True])
+        self.assertEqual(self.swapped_out(first, second, third, fourth), [False, False, False, True])
 
     def test_what_is_only_kept_goes_first(self):
         first, second, third = self.filled(), self.filled(), self.filled()
@@ -102,9 +102,9 @@ class PoolKvTest(unittest.TestCase):
         self.kv.keep(third)
         self.kv.export_block(third, 0, bytearray(self.kv.block_bytes))
         fourth = self.filled()
-        self.assertEqual(self.away(first, second, third, fourth), [False, False, True, False])
+        self.assertEqual(self.swapped_out(first, second, third, fourth), [False, False, True, False])
         self.filled()
-        self.assertEqual(self.away(first, second, third, fourth), [True, False, True, False])
+        self.assertEqual(self.swapped_out(first, second, third, fourth), [True, False, True, False])
 
     def test_several_questions_share_the_document(self):
         from smollm.answering import Answerer, Ask
@@ -202,10 +202,10 @@ class SwapTest(unittest.TestCase):
         self.kv.append(sequence, 5 * 16)
         with self.assertRaisesRegex(BlockingIOError, "bytes of a tenant"):
             self.kv.swap_out([sequence])
-        self.assertFalse(self.kv.facts(sequence).away)
+        self.assertFalse(self.kv.facts(sequence).swapped_out)
         self.kv.truncate(sequence, 4 * 16)
         self.kv.swap_out([sequence])
-        self.assertTrue(self.kv.facts(sequence).away)
+        self.assertTrue(self.kv.facts(sequence).swapped_out)
 
     def test_without_its_agent_nothing_is_swapped(self):
         first, second = self.kv.open(priority=1), self.kv.open()
@@ -217,8 +217,8 @@ class SwapTest(unittest.TestCase):
             self.kv.swap_out([second])
         with self.assertRaises(RuntimeError):
             self.kv.swap_in(first)
-        self.assertTrue(self.kv.facts(first).away)
-        self.assertFalse(self.kv.facts(second).away)
+        self.assertTrue(self.kv.facts(first).swapped_out)
+        self.assertFalse(self.kv.facts(second).swapped_out)
         self.assertFalse(self.kv.valid())
 
 

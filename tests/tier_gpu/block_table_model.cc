@@ -109,7 +109,7 @@ bool BlockTableModel::Writable(PoolWorker worker, const BlockPtr& block) const {
 long BlockTableModel::AwayHolds(const Block* block) const {
   long holds = 0;
   for (const Sequence& sequence : sequences_) {
-    if (!sequence.away) continue;
+    if (!sequence.swapped_out) continue;
     for (const BlockPtr& held : sequence.blocks) holds += held.get() == block ? 1 : 0;
   }
   return holds;
@@ -148,12 +148,12 @@ bool BlockTableModel::Append() {
   if (sequence == nullptr) return true;
   const auto tokens = static_cast<uint32_t>(1 + random_.Below(7));
   const size_t before = sequence->tokens.size();
-  const bool copies = before % kTokens != 0 && !sequence->away &&
+  const bool copies = before % kTokens != 0 && !sequence->swapped_out &&
                       !Writable(sequence->worker, sequence->blocks.back());
   const size_t blocks = (before + tokens + kTokens - 1) / kTokens - sequence->blocks.size();
   const size_t free = FreeSlots();
   const absl::StatusOr<Appended> appended = tables_.Append(sequence->id, tokens);
-  if (sequence->away || (blocks + copies <= free && copies && !InFlight(sequence->worker))) {
+  if (sequence->swapped_out || (blocks + copies <= free && copies && !InFlight(sequence->worker))) {
     EXPECT_TRUE(absl::IsFailedPrecondition(appended.status())) << appended.status();
     return true;
   }
@@ -191,7 +191,7 @@ bool BlockTableModel::Fork() {
   const Sequence* const parent = Any();
   if (parent == nullptr || sequences_.size() >= kMaxSequences) return true;
   const absl::StatusOr<SequenceId> id = tables_.Fork(parent->id);
-  if (parent->away) {
+  if (parent->swapped_out) {
     EXPECT_TRUE(absl::IsFailedPrecondition(id.status())) << id.status();
     return true;
   }
@@ -208,7 +208,7 @@ bool BlockTableModel::Truncate() {
   if (sequence == nullptr) return true;
   const size_t tokens = random_.Below(sequence->tokens.size() + 3);
   const absl::Status truncated = tables_.Truncate(sequence->id, tokens);
-  if (sequence->away) {
+  if (sequence->swapped_out) {
     EXPECT_TRUE(absl::IsFailedPrecondition(truncated)) << truncated;
     return true;
   }
@@ -409,7 +409,7 @@ void BlockTableModel::Audit() {
     const SequenceFacts facts = *tables_.Facts(sequence.id);
     EXPECT_EQ(facts.tokens, sequence.tokens.size());
     EXPECT_EQ(facts.blocks_out, sequence.saved.size());
-    EXPECT_EQ(facts.away, sequence.away);
+    EXPECT_EQ(facts.swapped_out, sequence.swapped_out);
     EXPECT_EQ(facts.started, sequence.started);
   }
   for (const BlockPtr& block : cached_) count(block);

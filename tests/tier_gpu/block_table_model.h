@@ -73,7 +73,7 @@ class BlockTableModel {
     PoolWorker worker{};
     int32_t priority = 0;
     uint64_t started = 0;
-    bool away = false;
+    bool swapped_out = false;
     std::vector<uint64_t> tokens;
     std::vector<BlockPtr> blocks;  // Null where swapped out.
     // Tokens of blocks that were copied out, by block.

@@ -17,7 +17,7 @@ void BlockTableModel::SwapOut(const std::vector<SequenceId>& ids) {
     return std::find_if(sequences_.begin(), sequences_.end(),
                         [id](const Sequence& one) { return one.id == id; });
   };
-  for (const SequenceId id : ids) find(id)->away = true;
+  for (const SequenceId id : ids) find(id)->swapped_out = true;
   std::vector<SwapCopy> expected;
   for (const SequenceId id : ids) {
     Sequence& sequence = *find(id);
@@ -92,16 +92,16 @@ bool BlockTableModel::SetPriority() {
 bool BlockTableModel::SwapIn() {
   Sequence* first = nullptr;
   for (Sequence& one : sequences_) {
-    if (one.away && (first == nullptr || IsAhead(one, *first))) first = &one;
+    if (one.swapped_out && (first == nullptr || IsAhead(one, *first))) first = &one;
   }
-  const std::optional<SequenceId> next = PickReturn(tables_);
+  const std::optional<SequenceId> next = PickSwapIn(tables_);
   EXPECT_EQ(next.has_value(), first != nullptr);
   EXPECT_EQ(next.value_or(SequenceId{}), first != nullptr ? first->id : SequenceId{});
   Sequence* const sequence = first != nullptr && random_.Below(4) > 0 ? first : Any();
   if (sequence == nullptr) return true;
   const size_t free = FreeSlots();
   const absl::StatusOr<std::vector<SwapCopy>> copies = tables_.SwapIn(sequence->id);
-  if (!sequence->away) {
+  if (!sequence->swapped_out) {
     EXPECT_TRUE(absl::IsFailedPrecondition(copies.status())) << copies.status();
     return true;
   }
@@ -120,7 +120,7 @@ bool BlockTableModel::SwapIn() {
     std::copy(saved.begin(), saved.end(), Memory(copy.slot));
   }
   sequence->saved.clear();
-  sequence->away = false;
+  sequence->swapped_out = false;
   return false;
 }
 

@@ -119,7 +119,7 @@ TEST_F(BlockTableTest, ACopyNeedsAStepThatDoesIt) {
   ASSERT_EQ(slots_.Retire(kA, 1), absl::OkStatus());
   EXPECT_TRUE(absl::IsFailedPrecondition(tables_.Append(child, 1).status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(tables_.SwapOut({{child}}).status()));
-  EXPECT_FALSE(tables_.Facts(child)->away);
+  EXPECT_FALSE(tables_.Facts(child)->swapped_out);
   EXPECT_EQ(Slots(child), Slots(parent));
   ASSERT_EQ(slots_.Begin(kA, 2), absl::OkStatus());
   EXPECT_EQ(tables_.Append(child, 1).status(), absl::OkStatus());
@@ -215,7 +215,7 @@ TEST_F(BlockTableTest, ASequenceGoesAndComesBackWhole) {
   EXPECT_EQ(tables_.Append(sequence, 1)->position, kTokens + 2);
 }
 
-TEST_F(BlockTableTest, WhatIsAwayIsNotTouched) {
+TEST_F(BlockTableTest, WhatIsSwappedOutIsNotTouched) {
   const SequenceId sequence = Sequence(kTokens);
   ASSERT_EQ(tables_.SwapOut({{sequence}}).status(), absl::OkStatus());
   EXPECT_TRUE(absl::IsFailedPrecondition(tables_.Append(sequence, 1).status()));
@@ -261,7 +261,7 @@ TEST_F(BlockTableTest, ASequenceComesBackWithAllItsBlocksOrNotAtAll) {
   const absl::Status refused = tables_.SwapIn(sequence).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("needs 3 slots to come back; 2 of 6"));
-  EXPECT_TRUE(tables_.Facts(sequence)->away);
+  EXPECT_TRUE(tables_.Facts(sequence)->swapped_out);
   EXPECT_EQ(slots_.free_slots(), 2);
   ASSERT_EQ(tables_.Free(other), absl::OkStatus());
   Step();
@@ -270,15 +270,15 @@ TEST_F(BlockTableTest, ASequenceComesBackWithAllItsBlocksOrNotAtAll) {
 
 TEST_F(BlockTableTest, ACrashTakesTheWorkersSequencesAndLeavesTheCache) {
   const SequenceId dead = Sequence(2 * kTokens);
-  const SequenceId away = Sequence(kTokens);
+  const SequenceId swapped_out = Sequence(kTokens);
   const SlotRef kept = *tables_.Seal(dead, 0);
   ASSERT_EQ(slots_.Keep(kept), absl::OkStatus());
   const SequenceId alive = Sequence(0, kB);
   ASSERT_EQ(tables_.Adopt(alive, {{kept}}), absl::OkStatus());
-  ASSERT_EQ(tables_.SwapOut({{away}}).status(), absl::OkStatus());
+  ASSERT_EQ(tables_.SwapOut({{swapped_out}}).status(), absl::OkStatus());
   EXPECT_EQ(tables_.Crash(kA), 2);
   EXPECT_TRUE(absl::IsNotFound(tables_.Facts(dead).status()));
-  EXPECT_TRUE(absl::IsNotFound(tables_.Facts(away).status()));
+  EXPECT_TRUE(absl::IsNotFound(tables_.Facts(swapped_out).status()));
   EXPECT_THAT(Slots(alive), ElementsAre(kept.index));
   EXPECT_EQ(slots_.free_slots(), kSlots - 1);
 }

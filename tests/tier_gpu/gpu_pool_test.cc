@@ -262,7 +262,7 @@ class ResizedPoolTest : public GpuPoolTest {
     }
     return slots;
   }
-  size_t Cut() { return Finish(three_->Cut()); }
+  size_t FreeClosed() { return Finish(three_->FreeClosed()); }
 
   std::unique_ptr<GpuPool> three_ = MakePool(kHandle, kSlot, 3 * kHandle);
 };
@@ -273,40 +273,40 @@ TEST_F(ResizedPoolTest, AHandleGoesWhenNobodyHasToDoWithItsSlots) {
   ASSERT_EQ(three_->table().Begin(worker, 1), absl::OkStatus());
   const SlotRef last = three_->table().Ref(3 * kPerHandle - 1);
   ASSERT_EQ(three_->table().Hold(worker, last), absl::OkStatus());
-  three_->CloseBeyond(1);
-  EXPECT_EQ(Cut(), 0u);
+  three_->BeginShrink(1);
+  EXPECT_EQ(FreeClosed(), 0u);
   EXPECT_EQ(Finish(three_->Grow()).code(), absl::StatusCode::kFailedPrecondition);
   slots.clear();
-  EXPECT_EQ(Cut(), 0u) << "the worker holds its last slot";
+  EXPECT_EQ(FreeClosed(), 0u) << "the worker holds its last slot";
   ASSERT_EQ(three_->table().Release(worker, last), absl::OkStatus());
-  EXPECT_EQ(Cut(), 0u) << "its step may still read it";
+  EXPECT_EQ(FreeClosed(), 0u) << "its step may still read it";
   EXPECT_LT(MustTake(*three_).offset(), kHandle) << "what is closed is not handed out";
   ASSERT_EQ(three_->table().Retire(worker, 1), absl::OkStatus());
-  EXPECT_EQ(Cut(), 2u);
+  EXPECT_EQ(FreeClosed(), 2u);
   EXPECT_EQ(three_->region()->handles(), 1u);
   EXPECT_EQ(three_->handles().size(), 1u);
   EXPECT_EQ(three_->capacity_bytes(), kHandle);
-  EXPECT_EQ(Cut(), 0u) << "nothing is closed any more";
+  EXPECT_EQ(FreeClosed(), 0u) << "nothing is closed any more";
   three_->Audit();
 }
 
 TEST_F(ResizedPoolTest, HandlesGoFromTheEndAsFarAsTheyAreFree) {
   std::vector<GpuSlot> slots = TakeAll();
   std::erase_if(slots, [](const GpuSlot& slot) { return slot.ref().index != kPerHandle; });
-  three_->CloseBeyond(1);
-  EXPECT_EQ(Cut(), 1u);
+  three_->BeginShrink(1);
+  EXPECT_EQ(FreeClosed(), 1u);
   EXPECT_EQ(three_->handles().size(), 2u);
   EXPECT_EQ(three_->table().slots(), 2 * kPerHandle);
   slots.clear();
-  EXPECT_EQ(Cut(), 1u);
+  EXPECT_EQ(FreeClosed(), 1u);
   three_->Audit();
 }
 
 TEST_F(ResizedPoolTest, AHandleThatComesAgainIsAnotherMemory) {
   const uint64_t before = three_->handles()[1].since;
   three_->region()->address()[kHandle] = std::byte{7};
-  three_->CloseBeyond(1);
-  ASSERT_EQ(Cut(), 2u);
+  three_->BeginShrink(1);
+  ASSERT_EQ(FreeClosed(), 2u);
   ASSERT_EQ(Finish(three_->Grow()), absl::OkStatus());
   EXPECT_GT(three_->handles()[1].since, before);
   EXPECT_EQ(three_->handles()[0].since, 1u);
@@ -322,18 +322,18 @@ TEST_F(ResizedPoolTest, ASlotOverABorderGoesWithTheHandleItEndsIn) {
   ASSERT_EQ(pool->table().slots(), 3u);
   GpuSlot first = MustTake(*pool);
   const GpuSlot second = MustTake(*pool);
-  pool->CloseBeyond(1);
-  EXPECT_EQ(Finish(pool->Cut()), 0u) << second.ref().index;
-  pool->KeepSize();
+  pool->BeginShrink(1);
+  EXPECT_EQ(Finish(pool->FreeClosed()), 0u) << second.ref().index;
+  pool->CancelShrink();
 }
 
 TEST_F(ResizedPoolTest, APoolThatKeepsItsSizeHandsItsSlotsOutAgain) {
   std::vector<GpuSlot> slots = TakeAll();
-  three_->CloseBeyond(2);
-  EXPECT_EQ(Cut(), 0u);
+  three_->BeginShrink(2);
+  EXPECT_EQ(FreeClosed(), 0u);
   std::erase_if(slots, [](const GpuSlot& slot) { return slot.ref().index + 1 == 3 * kPerHandle; });
   EXPECT_FALSE(three_->Reserve().ok());
-  three_->KeepSize();
+  three_->CancelShrink();
   EXPECT_TRUE(three_->Reserve().ok());
   three_->Audit();
 }
@@ -363,8 +363,8 @@ TEST_F(ResizedPoolTest, CopiesRunWhileThePoolChanges) {
   size_t cut = 0;
   absl::Status grown = absl::UnknownError("runs");
   scope_.Spawn(Record(pool->Scatter(in), &scattered));
-  pool->CloseBeyond(1);
-  scope_.Spawn(Count(pool->Cut(), &cut));
+  pool->BeginShrink(1);
+  scope_.Spawn(Count(pool->FreeClosed(), &cut));
   while (cut == 0) ASSERT_TRUE(time_.Step());
   EXPECT_EQ(scattered.code(), absl::StatusCode::kUnknown) << "the cut did not wait for it";
   scope_.Spawn(Record(pool->Grow(), &grown));

@@ -109,11 +109,11 @@ void GpuWorld::Worker::Step() {
   if (sequences_.size() < kMaxSequences && world_->Chance(0.3)) Begin();
   Work work;
   for (Sequence& sequence : sequences_) {
-    if (sequence.away) SwapIn(&sequence);
-    if (!sequence.away && world_->Chance(0.8)) Grow(&sequence, &work);
+    if (sequence.swapped_out) SwapIn(&sequence);
+    if (!sequence.swapped_out && world_->Chance(0.8)) Grow(&sequence, &work);
   }
   for (const Sequence& sequence : sequences_) {
-    if (!sequence.away) AddReads(sequence, &work);
+    if (!sequence.swapped_out) AddReads(sequence, &work);
   }
   Launch(std::move(work));
   SubmitSwaps();
@@ -122,7 +122,7 @@ void GpuWorld::Worker::Step() {
   }
   if (!sequences_.empty() && world_->Chance(end_chance_)) {
     std::swap(sequences_[world_->Below(sequences_.size())], sequences_.back());
-    if (!sequences_.back().away) End();
+    if (!sequences_.back().swapped_out) End();
   }
   KVT_CHECK(steps_->End().ok());
 }
@@ -215,7 +215,7 @@ void GpuWorld::Worker::Begin() {
 }
 
 void GpuWorld::Worker::Fork(const Sequence& sequence) {
-  if (sequence.away) return;
+  if (sequence.swapped_out) return;
   ++world_->counts_.forks;
   Sequence copy{.id = *Ask([&] { return world_->tables_->Fork(sequence.id); }),
                 .tokens = sequence.tokens};
@@ -226,7 +226,7 @@ void GpuWorld::Worker::End() {
   const Sequence ended = std::move(sequences_.back());
   sequences_.pop_back();
   Ask([&] {
-    const size_t full = ended.away ? 0 : ended.tokens.size() / kBlockTokens;
+    const size_t full = ended.swapped_out ? 0 : ended.tokens.size() / kBlockTokens;
     for (uint32_t block = 0; block < full; ++block) {
       SharedHostBlock to = world_->TakeHostBlock();
       if (to == nullptr) break;
@@ -254,7 +254,7 @@ void GpuWorld::Worker::SwapOut(const std::vector<SequenceId>& victims) {
   Ask([&] {
     const auto copies = world_->tables_->SwapOut(victims);
     KVT_CHECK(copies.ok());
-    for (const SequenceId id : victims) Find(id)->away = true;
+    for (const SequenceId id : victims) Find(id)->swapped_out = true;
     for (const SwapCopy& copy : *copies) {
       Sequence* const sequence = Find(copy.sequence);
       SharedHostBlock to = world_->TakeHostBlock();
@@ -293,7 +293,7 @@ void GpuWorld::Worker::SubmitSwaps() {
 void GpuWorld::Worker::SwapIn(Sequence* sequence) {
   const bool filled = std::ranges::all_of(sequence->swapped,
                                           [](const auto& block) { return block.second->filled; });
-  if (!filled || PickReturn(*world_->tables_) != sequence->id) return;
+  if (!filled || PickSwapIn(*world_->tables_) != sequence->id) return;
   Ask([&] {
     const auto copies = world_->tables_->SwapIn(sequence->id);
     if (!copies.ok()) return false;
@@ -305,7 +305,7 @@ void GpuWorld::Worker::SwapIn(Sequence* sequence) {
           world_->CopyIn(slot, sequence->swapped.at(copy.block), steps_->NextOnboard()));
     }
     sequence->swapped.clear();
-    sequence->away = false;
+    sequence->swapped_out = false;
     return true;
   });
 }

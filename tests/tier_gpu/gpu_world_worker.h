@@ -25,7 +25,7 @@ class GpuWorld::Worker {
   struct Sequence {
     SequenceId id{};
     Tokens tokens;
-    bool away = false;
+    bool swapped_out = false;
     std::map<uint32_t, SharedHostBlock> swapped;  // By block.
   };
   // Work of a step's kernel, in this order.

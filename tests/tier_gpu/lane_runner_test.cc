@@ -277,11 +277,11 @@ Task<void> GrowAndShrink(LaneRunner* runner, DeviceRegion* region, int* failed) 
     absl::AnyInvocable<void()> grow = [region, failed] {
       while (region->handles() < 3) *failed += region->Grow().ok() ? 0 : 1;
     };
-    co_await runner->Between(std::move(grow));
+    co_await runner->RunBetweenPolls(std::move(grow));
     absl::AnyInvocable<void()> shrink = [region] {
       while (region->handles() > 1) region->Shrink();
     };
-    co_await runner->Between(std::move(shrink));
+    co_await runner->RunBetweenPolls(std::move(shrink));
   }
 }
 

@@ -109,9 +109,9 @@ TEST_F(PreemptionTest, ANewPriorityIsANewPlaceInLine) {
   EXPECT_THAT(Victims(third, 2), ElementsAre(second, first));
   EXPECT_TRUE(absl::IsResourceExhausted(PickVictims(tables_, second, 1).status()));
   Freed({first, second});
-  EXPECT_EQ(PickReturn(tables_), first);
-  ASSERT_EQ(tables_.SetPriority(second, 3), absl::OkStatus()) << "also while it is away";
-  EXPECT_EQ(PickReturn(tables_), second);
+  EXPECT_EQ(PickSwapIn(tables_), first);
+  ASSERT_EQ(tables_.SetPriority(second, 3), absl::OkStatus()) << "also while it is swapped out";
+  EXPECT_EQ(PickSwapIn(tables_), second);
   EXPECT_TRUE(absl::IsNotFound(tables_.SetPriority(SequenceId{77}, 1)));
 }
 
@@ -120,14 +120,14 @@ TEST_F(PreemptionTest, AnUnknownBeneficiaryIsNotFound) {
 }
 
 TEST_F(PreemptionTest, TheFirstInLineReturnsFirst) {
-  EXPECT_EQ(PickReturn(tables_), std::nullopt);
+  EXPECT_EQ(PickSwapIn(tables_), std::nullopt);
   const SequenceId low = Sequence(1, 1);
   const SequenceId older = Sequence(3, 1);
   const SequenceId younger = Sequence(3, 1);
   Sequence(9, 1);  // This sequence is not swapped out.
   Freed({low, younger, older});
   for (const SequenceId next : {older, younger, low}) {
-    EXPECT_EQ(PickReturn(tables_), next);
+    EXPECT_EQ(PickSwapIn(tables_), next);
     ASSERT_EQ(tables_.SwapIn(next).status(), absl::OkStatus());
   }
 }

@@ -33,11 +33,11 @@ namespace {
 // Longer operations are polled less often: an end is noticed late by at most an eighth of the time
 // the operation took.
 constexpr absl::Duration kMaxPollInterval = absl::Microseconds(500);
-// Interval for asking CUDA about errors. A word cannot report an error, so CUDA is asked after no
+// Interval between checks for CUDA errors. A word cannot report an error, so CUDA is asked after no
 // word has changed for this long.
-constexpr absl::Duration kSilence = absl::Milliseconds(10);
+constexpr absl::Duration kErrorCheckInterval = absl::Milliseconds(10);
 // Maximum time to wait for operations that still run on a device that is lost or being closed.
-constexpr absl::Duration kPatience = absl::Seconds(1);
+constexpr absl::Duration kStopTimeout = absl::Seconds(1);
 constexpr absl::Duration kWaitInterval = absl::Microseconds(50);
 
 DeviceUuid UuidOf(const cudaDeviceProp& properties) {
@@ -119,9 +119,9 @@ class CudaDevice final : public Device {
   void FindErrors(absl::Time now);
   // Makes the device lost: every operation from now on ends with kUnavailable.
   void Lose(const absl::Status& error);
-  // Ends all operations of a lost device once nothing runs any more, or after kPatience. Memory may
-  // still be in use after kPatience, because only an error that CUDA repeats for every call ends
-  // all work.
+  // Ends all operations of a lost device once nothing runs any more, or after kStopTimeout. Memory
+  // may still be in use after kStopTimeout, because only an error that CUDA repeats for every call
+  // ends all work.
   void AbandonWhenQuiet(absl::Time now);
 
   const CudaOptions options_;
@@ -155,7 +155,7 @@ absl::Status CudaDevice::Open() {
 
 CudaDevice::~CudaDevice() {
   const CudaScope scope(context_);
-  const absl::Time deadline = absl::Now() + kPatience;
+  const absl::Time deadline = absl::Now() + kStopTimeout;
   while (!lanes_->Quiet() && absl::Now() < deadline) absl::SleepFor(kWaitInterval);
   if (!lanes_->Quiet()) {
     Log(LogLevel::kWarning, absl::StrCat(name_,
@@ -340,7 +340,7 @@ void CudaDevice::Advance() {
   const absl::Time now = clock_->Now();
   const bool healthy = state().ok();
   // Most polls find nothing new, and make no CUDA call.
-  if (healthy && !lanes_->HasNews() && !AsksForErrors(now)) return;
+  if (healthy && !lanes_->HasWork() && !AsksForErrors(now)) return;
   const CudaScope scope(context_);
   lanes_->Observe(now);
   if (!healthy) return AbandonWhenQuiet(now);
@@ -349,7 +349,8 @@ void CudaDevice::Advance() {
 }
 
 bool CudaDevice::AsksForErrors(absl::Time now) const {
-  return now - asked_ >= kSilence && lanes_->LongestSilence(now) >= kSilence;
+  return now - asked_ >= kErrorCheckInterval &&
+         lanes_->LongestTimeSinceChange(now) >= kErrorCheckInterval;
 }
 
 void CudaDevice::FindErrors(absl::Time now) {
@@ -360,7 +361,7 @@ void CudaDevice::FindErrors(absl::Time now) {
 
 void CudaDevice::AbandonWhenQuiet(absl::Time now) {
   const bool quiet = lanes_->Quiet();
-  if (!quiet && now < lost_at_ + kPatience) return;
+  if (!quiet && now < lost_at_ + kStopTimeout) return;
   if (!quiet) *abandoned_ = true;
   lanes_->Abandon(now, quiet ? state() : Abandoned(state()));
 }
@@ -373,7 +374,8 @@ size_t CudaDevice::Poll(std::span<Completion> ended) {
 absl::Time CudaDevice::next_poll() const {
   if (lanes_->idle()) return absl::InfiniteFuture();
   const absl::Time now = clock_->Now();
-  const absl::Duration interval = std::min(kMaxPollInterval, lanes_->ShortestSilence(now) / 8);
+  const absl::Duration interval =
+      std::min(kMaxPollInterval, lanes_->ShortestTimeSinceChange(now) / 8);
   return now + std::max(interval, kLanePollInterval);
 }
 

@@ -128,7 +128,7 @@ absl::Status CudaLane::AddMark() {
   return absl::OkStatus();
 }
 
-bool CudaLane::HasNews() const {
+bool CudaLane::HasWork() const {
   if (idle()) return false;
   if (fed_operations_ < operations_.size() && HasRoom()) return true;
   // Relaxed, as it only compares: Observe() acquires.
@@ -179,7 +179,7 @@ bool CudaLane::TakeEnded(Completion* completion) {
   return true;
 }
 
-absl::Duration CudaLane::Silence(absl::Time now) const {
+absl::Duration CudaLane::TimeSinceChange(absl::Time now) const {
   return idle() ? absl::ZeroDuration() : now - last_change_;
 }
 

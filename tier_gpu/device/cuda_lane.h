@@ -93,7 +93,7 @@ class CudaLane {
   // Adds an operation. REQUIRES: not full; kinds other than kCopy have commands.
   Ticket Add(Kind kind, std::vector<CudaCommand> commands, absl::Time now);
   // Returns whether Observe() or Feed() would do something.
-  bool HasNews() const;
+  bool HasWork() const;
   // Puts commands into the stream while there is room. A copy one of whose calls fails ends with
   // kUnavailable and CUDA's text, once nothing of it runs any more; the lane goes on. Errors mean
   // that the device is lost: an error that CUDA returns for all calls (Failure()), or one of a call
@@ -103,7 +103,7 @@ class CudaLane {
   void Observe(absl::Time now);
   bool TakeEnded(Completion* completion);
   // Returns the time since something last happened here; zero when the lane is idle.
-  absl::Duration Silence(absl::Time now) const;
+  absl::Duration TimeSinceChange(absl::Time now) const;
   // Returns false if something of ours still runs in the stream, or CUDA does not tell while an
   // engine captures a graph. Returns true also if a CUDA error ended its work. Somebody else's
   // stream is judged by its marks, as asking it could disturb a capture.

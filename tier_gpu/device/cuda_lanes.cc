@@ -60,8 +60,8 @@ CudaLanes::~CudaLanes() {
   (void)cudaGetLastError();
 }
 
-bool CudaLanes::HasNews() const {
-  return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->HasNews(); });
+bool CudaLanes::HasWork() const {
+  return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->HasWork(); });
 }
 
 void CudaLanes::Observe(absl::Time now) {
@@ -89,16 +89,16 @@ bool CudaLanes::idle() const {
   return std::ranges::all_of(lanes_, [](const auto& lane) { return lane->idle(); });
 }
 
-absl::Duration CudaLanes::LongestSilence(absl::Time now) const {
+absl::Duration CudaLanes::LongestTimeSinceChange(absl::Time now) const {
   absl::Duration longest;
-  for (const auto& lane : lanes_) longest = std::max(longest, lane->Silence(now));
+  for (const auto& lane : lanes_) longest = std::max(longest, lane->TimeSinceChange(now));
   return longest;
 }
 
-absl::Duration CudaLanes::ShortestSilence(absl::Time now) const {
+absl::Duration CudaLanes::ShortestTimeSinceChange(absl::Time now) const {
   absl::Duration shortest = absl::InfiniteDuration();
   for (const auto& lane : lanes_) {
-    if (!lane->idle()) shortest = std::min(shortest, lane->Silence(now));
+    if (!lane->idle()) shortest = std::min(shortest, lane->TimeSinceChange(now));
   }
   return shortest;
 }

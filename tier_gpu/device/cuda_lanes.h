@@ -43,7 +43,7 @@ class CudaLanes {
   CudaBlocks* blocks(Lane lane) { return blocks_[static_cast<size_t>(lane)].get(); }
 
   // These do as CudaLane's, for all lanes.
-  bool HasNews() const;
+  bool HasWork() const;
   void Observe(absl::Time now);
   absl::Status Feed();
   size_t TakeEnded(std::span<Completion> ended);
@@ -51,8 +51,8 @@ class CudaLanes {
   bool idle() const;
   // Return, among the lanes that are not idle, the longest and the shortest time since something
   // happened in one. If all are idle: zero and infinite.
-  absl::Duration LongestSilence(absl::Time now) const;
-  absl::Duration ShortestSilence(absl::Time now) const;
+  absl::Duration LongestTimeSinceChange(absl::Time now) const;
+  absl::Duration ShortestTimeSinceChange(absl::Time now) const;
   // Returns whether nothing of ours runs any more, because all has ended or CUDA has failed.
   bool Quiet() const;
   // Returns the error of any stream: an error ends all work of the process on the GPU. The engine's

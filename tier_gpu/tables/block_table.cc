@@ -23,14 +23,14 @@ absl::Status Unknown(SequenceId id) {
   return absl::NotFoundError(absl::StrCat("no sequence ", NumberOf(id)));
 }
 
-absl::Status IsAway(SequenceId id) {
+absl::Status SwappedOutError(SequenceId id) {
   return absl::FailedPreconditionError(absl::StrCat("sequence ", NumberOf(id), " is swapped out"));
 }
 
 }  // namespace
 
 BlockTable::BlockTable(SlotTable* slots, uint32_t block_tokens)
-    : slots_(slots), block_tokens_(block_tokens), away_holds_(slots->slots(), 0) {
+    : slots_(slots), block_tokens_(block_tokens), swapped_out_holds_(slots->slots(), 0) {
   KVT_CHECK(block_tokens > 0);
 }
 
@@ -90,7 +90,7 @@ absl::Status BlockTable::SetPriority(SequenceId id, int32_t priority) {
 absl::Status BlockTable::Adopt(SequenceId id, std::span<const SlotRef> blocks) {
   Sequence* const sequence = Find(id);
   if (sequence == nullptr) return Unknown(id);
-  if (sequence->facts.away) return IsAway(id);
+  if (sequence->facts.swapped_out) return SwappedOutError(id);
   if (sequence->facts.tokens > 0) {
     return absl::FailedPreconditionError(absl::StrCat("sequence ", NumberOf(id), " has ",
                                                       sequence->facts.tokens,
@@ -115,7 +115,7 @@ absl::StatusOr<Appended> BlockTable::Append(SequenceId id, uint32_t tokens) {
   Sequence* const sequence = Find(id);
   if (sequence == nullptr) return Unknown(id);
   SequenceFacts& facts = sequence->facts;
-  if (facts.away) return IsAway(id);
+  if (facts.swapped_out) return SwappedOutError(id);
   if (tokens == 0) return absl::InvalidArgumentError("0 tokens to append");
 
   const uint64_t room = sequence->slots.size() * uint64_t{block_tokens_};
@@ -150,7 +150,7 @@ absl::StatusOr<Appended> BlockTable::Append(SequenceId id, uint32_t tokens) {
 absl::StatusOr<SequenceId> BlockTable::Fork(SequenceId id) {
   const Sequence* parent = Find(id);
   if (parent == nullptr) return Unknown(id);
-  if (parent->facts.away) return IsAway(id);
+  if (parent->facts.swapped_out) return SwappedOutError(id);
   const SequenceId child_id = Create(parent->facts.worker, parent->facts.priority);
   parent = Find(id);  // Creating the fork moves the sequences.
   Sequence* const child = Find(child_id);
@@ -165,7 +165,7 @@ absl::StatusOr<SequenceId> BlockTable::Fork(SequenceId id) {
 absl::Status BlockTable::Truncate(SequenceId id, uint64_t tokens) {
   Sequence* const sequence = Find(id);
   if (sequence == nullptr) return Unknown(id);
-  if (sequence->facts.away) return IsAway(id);
+  if (sequence->facts.swapped_out) return SwappedOutError(id);
   if (tokens > sequence->facts.tokens) {
     return absl::InvalidArgumentError(absl::StrCat(
         "sequence ", NumberOf(id), " has ", sequence->facts.tokens, " tokens, not ", tokens));
@@ -190,7 +190,7 @@ absl::Status BlockTable::Free(SequenceId id) {
   // Released from the end: the stack of free slots then gives them to the next sequence in order.
   for (auto slot = sequence->slots.rbegin(); slot != sequence->slots.rend(); ++slot) {
     if (*slot == kNoSlot) continue;
-    if (sequence->facts.away) --away_holds_[*slot];
+    if (sequence->facts.swapped_out) --swapped_out_holds_[*slot];
     Release(*sequence, *slot);
   }
   Forget(static_cast<size_t>(sequence - sequences_.data()));
@@ -204,7 +204,7 @@ absl::StatusOr<SlotRef> BlockTable::Seal(SequenceId id, uint32_t block) {
     return absl::InvalidArgumentError(absl::StrCat(
         "sequence ", NumberOf(id), " has ", sequence->slots.size(), " blocks, no block ", block));
   }
-  if (sequence->slots[block] == kNoSlot) return IsAway(id);
+  if (sequence->slots[block] == kNoSlot) return SwappedOutError(id);
   if (const uint32_t tokens = TokensIn(*sequence, block); tokens < block_tokens_) {
     return absl::FailedPreconditionError(absl::StrCat("block ", block, " of sequence ",
                                                       NumberOf(id), " has ", tokens, " of ",
@@ -215,13 +215,13 @@ absl::StatusOr<SlotRef> BlockTable::Seal(SequenceId id, uint32_t block) {
   return slot;
 }
 
-void BlockTable::LetGo(SequenceId id, Sequence* sequence, std::vector<SwapCopy>* copies) {
+void BlockTable::SwapOutUnshared(SequenceId id, Sequence* sequence, std::vector<SwapCopy>* copies) {
   for (uint32_t block = 0; block < sequence->slots.size(); ++block) {
     uint32_t& slot = sequence->slots[block];
-    if (slot == kNoSlot || slots_->holds(slot) > away_holds_[slot]) continue;
+    if (slot == kNoSlot || slots_->holds(slot) > swapped_out_holds_[slot]) continue;
     copies->push_back(
         {.sequence = id, .block = block, .slot = slot, .tokens = TokensIn(*sequence, block)});
-    --away_holds_[slot];
+    --swapped_out_holds_[slot];
     Release(*sequence, slot);
     slot = kNoSlot;
     ++sequence->facts.blocks_out;
@@ -239,13 +239,13 @@ absl::StatusOr<std::vector<SwapCopy>> BlockTable::SwapOut(std::span<const Sequen
   for (const SequenceId id : ids) {
     Sequence* const sequence = Find(id);
     blocks += sequence->slots.size();
-    if (sequence->facts.away) continue;
-    sequence->facts.away = true;
-    for (const uint32_t slot : sequence->slots) ++away_holds_[slot];
+    if (sequence->facts.swapped_out) continue;
+    sequence->facts.swapped_out = true;
+    for (const uint32_t slot : sequence->slots) ++swapped_out_holds_[slot];
   }
   std::vector<SwapCopy> copies;
   copies.reserve(blocks);
-  for (const SequenceId id : ids) LetGo(id, Find(id), &copies);
+  for (const SequenceId id : ids) SwapOutUnshared(id, Find(id), &copies);
   return copies;
 }
 
@@ -258,7 +258,7 @@ absl::StatusOr<std::vector<SwapCopy>> BlockTable::PlanSwapOut(
     if (sequence == nullptr) return Unknown(id);
     if (std::ranges::find(leaving, id) != leaving.end()) continue;
     leaving.push_back(id);
-    if (sequence->facts.away) continue;
+    if (sequence->facts.swapped_out) continue;
     for (const uint32_t slot : sequence->slots) ++leaving_holds[slot];
   }
   std::vector<SwapCopy> copies;
@@ -266,7 +266,7 @@ absl::StatusOr<std::vector<SwapCopy>> BlockTable::PlanSwapOut(
     const Sequence& sequence = *Find(id);
     for (uint32_t block = 0; block < sequence.slots.size(); ++block) {
       const uint32_t slot = sequence.slots[block];
-      if (slot == kNoSlot || slots_->holds(slot) > away_holds_[slot] + leaving_holds[slot])
+      if (slot == kNoSlot || slots_->holds(slot) > swapped_out_holds_[slot] + leaving_holds[slot])
         continue;
       copies.push_back(
           {.sequence = id, .block = block, .slot = slot, .tokens = TokensIn(sequence, block)});
@@ -279,7 +279,7 @@ absl::StatusOr<std::vector<SwapCopy>> BlockTable::SwapIn(SequenceId id) {
   Sequence* const sequence = Find(id);
   if (sequence == nullptr) return Unknown(id);
   SequenceFacts& facts = sequence->facts;
-  if (!facts.away) {
+  if (!facts.swapped_out) {
     return absl::FailedPreconditionError(
         absl::StrCat("sequence ", facts.started, " is not swapped out"));
   }
@@ -293,7 +293,7 @@ absl::StatusOr<std::vector<SwapCopy>> BlockTable::SwapIn(SequenceId id) {
   for (uint32_t block = 0; block < sequence->slots.size(); ++block) {
     uint32_t& slot = sequence->slots[block];
     if (slot != kNoSlot) {
-      --away_holds_[slot];
+      --swapped_out_holds_[slot];
       continue;
     }
     slot = slots_->Allocate(facts.worker)->index;
@@ -301,7 +301,7 @@ absl::StatusOr<std::vector<SwapCopy>> BlockTable::SwapIn(SequenceId id) {
         {.sequence = id, .block = block, .slot = slot, .tokens = TokensIn(*sequence, block)});
   }
   facts.blocks_out = 0;
-  facts.away = false;
+  facts.swapped_out = false;
   return copies;
 }
 
@@ -311,7 +311,7 @@ size_t BlockTable::Crash(PoolWorker worker) {
     const Sequence& sequence = sequences_[place];
     if (sequence.facts.started == 0 || sequence.facts.worker != worker) continue;
     for (const uint32_t slot : sequence.slots) {
-      if (slot != kNoSlot && sequence.facts.away) --away_holds_[slot];
+      if (slot != kNoSlot && sequence.facts.swapped_out) --swapped_out_holds_[slot];
     }
     Forget(place);
     ++gone;
@@ -361,8 +361,8 @@ Fragmentation BlockTable::Measure() const {
 
 void BlockTable::Audit() const {
   slots_->Audit();
-  std::vector<uint32_t> away(away_holds_.size(), 0);
-  std::vector<std::vector<uint32_t>> holds(slots_->workers(), away);
+  std::vector<uint32_t> swapped_out(swapped_out_holds_.size(), 0);
+  std::vector<std::vector<uint32_t>> holds(slots_->workers(), swapped_out);
   size_t lives = 0;
   for (const Sequence& sequence : sequences_) {
     const SequenceFacts& facts = sequence.facts;
@@ -380,12 +380,12 @@ void BlockTable::Audit() const {
       }
       KVT_CHECK(slot < slots_->slots());
       ++holds[static_cast<size_t>(facts.worker)][slot];
-      away[slot] += facts.away ? 1 : 0;
+      swapped_out[slot] += facts.swapped_out ? 1 : 0;
     }
-    KVT_CHECK(out == facts.blocks_out && (out == 0 || facts.away));
+    KVT_CHECK(out == facts.blocks_out && (out == 0 || facts.swapped_out));
   }
   KVT_CHECK(lives == sequences());
-  KVT_CHECK(away == away_holds_);
+  KVT_CHECK(swapped_out == swapped_out_holds_);
   for (uint32_t worker = 0; worker < slots_->workers(); ++worker) {
     for (uint32_t slot = 0; slot < slots_->slots(); ++slot) {
       KVT_CHECK(slots_->holds(static_cast<PoolWorker>(worker), slot) >= holds[worker][slot]);

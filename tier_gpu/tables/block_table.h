@@ -65,7 +65,7 @@ struct SequenceFacts {
   uint64_t tokens = 0;
   // Number of blocks that are swapped out, for which SwapIn() needs slots.
   uint32_t blocks_out = 0;
-  bool away = false;
+  bool swapped_out = false;
 };
 
 // Room of the used slots, in tokens. A shared token counts once.
@@ -151,16 +151,18 @@ class BlockTable {
   uint32_t TokensIn(const Sequence& sequence, size_t block) const;
   absl::Status CheckInFlight(PoolWorker worker) const;
   void Release(const Sequence& sequence, uint32_t slot);
-  // Swaps out the blocks that the pool need not keep for a sequence that is swapped out.
-  void LetGo(SequenceId id, Sequence* sequence, std::vector<SwapCopy>* copies);
+  // Swaps out the blocks of a sequence that no sequence in the pool shares. REQUIRES: the sequence
+  // is marked as swapped out.
+  void SwapOutUnshared(SequenceId id, Sequence* sequence, std::vector<SwapCopy>* copies);
   void Forget(size_t place);
 
   SlotTable* const slots_;  // Borrowed.
   const uint32_t block_tokens_;
   uint64_t started_ = 0;
   std::vector<Sequence> sequences_;
-  std::vector<uint32_t> free_;        // Free places in `sequences_`.
-  std::vector<uint32_t> away_holds_;  // By slot: number of holds of sequences that are swapped out.
+  std::vector<uint32_t> free_;  // Free places in `sequences_`.
+  // By slot: number of holds of sequences that are swapped out.
+  std::vector<uint32_t> swapped_out_holds_;
 };
 
 }  // namespace kvtier

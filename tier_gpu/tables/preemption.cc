@@ -85,12 +85,12 @@ absl::StatusOr<std::vector<SequenceId>> PickVictims(const BlockTable& tables,
   return victims;
 }
 
-std::optional<SequenceId> PickReturn(const BlockTable& tables) {
+std::optional<SequenceId> PickSwapIn(const BlockTable& tables) {
   std::optional<SequenceId> first;
   SequenceFacts ahead;
   for (const SequenceId id : tables.Sequences()) {
     const SequenceFacts facts = *tables.Facts(id);
-    if (!facts.away || (first && !IsAhead(facts, ahead))) continue;
+    if (!facts.swapped_out || (first && !IsAhead(facts, ahead))) continue;
     first = id;
     ahead = facts;
   }

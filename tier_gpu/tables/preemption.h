@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<SequenceId>> PickVictims(const BlockTable& tables,
 // Returns the first in line of the sequences that are swapped out; nullopt: there is none. Only
 // this one may come back: if others passed it when there are too few slots for it, it could wait
 // for ever.
-std::optional<SequenceId> PickReturn(const BlockTable& tables);
+std::optional<SequenceId> PickSwapIn(const BlockTable& tables);
 
 }  // namespace kvtier
 

@@ -12,7 +12,7 @@ class SequenceFacts:
 
     tokens: int
     blocks_out: int  # Swapped out, so that swap_in() needs as many slots.
-    away: bool  # Out of the pool: no slots() until swap_in().
+    swapped_out: bool  # Out of the pool: no slots() until swap_in().
 
 
 class PagedKv:
