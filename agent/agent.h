@@ -33,9 +33,9 @@
 #include "agent/index/block_changes.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
-#include "agent/index/kept_lessons.h"
 #include "agent/index/lessons_store.h"
 #include "agent/index/residency.h"
+#include "agent/index/stored_lessons.h"
 #include "agent/limits.h"
 #include "agent/peers/coordinator_link.h"
 #include "agent/peers/coordinator_reporter.h"
@@ -43,7 +43,7 @@
 #include "agent/sessions/fair_turns.h"
 #include "agent/sessions/worker_sessions.h"
 #include "agent/tenants.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/eviction_policy.h"
 #include "core/executor.h"
 #include "core/node.h"
@@ -88,8 +88,8 @@ class Agent {
   // Not owned. What is null is not there: the node then runs without that part.
   struct Seams {
     Executor* executor = nullptr;
-    ByteWorkers* workers = nullptr;
-    ByteWorkers* memory = nullptr;  // Its threads fill and empty host memory; null: `workers`.
+    ByteThreads* byte_threads = nullptr;
+    ByteThreads* memory = nullptr;  // Its threads fill and empty host memory; null: `byte_threads`.
     std::vector<DiskSeam> disks;    // Empty: no disk tier.
     std::vector<Device*> devices;   // Each gets a pool of its own, if gpu_bytes says so.
     Executor* lanes = nullptr;      // Its thread calls the devices; null: `executor`.
@@ -177,7 +177,7 @@ class Agent {
   BlockIndex index_;
   Evictor evictor_;
   NodeGpus gpus_;
-  KeptLessons lessons_;
+  StoredLessons lessons_;
   std::unique_ptr<CoordinatorReporter> reporter_;
   WorkerSessions sessions_;
   FairTurns turns_;

@@ -26,8 +26,8 @@ absl::Status Invalid(const char* flag, const std::string& value, const char* why
   return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", value, ": ", why));
 }
 
-// Whether `path` is `directory` or lies in it, as far as their names say.
-bool Lies(const std::string& path, const std::string& directory) {
+// Returns whether `path` is `directory` or lies in it, as far as their names say.
+bool IsInside(const std::string& path, const std::string& directory) {
   const auto whole = [](const std::string& name) {
     return (std::filesystem::path(name) / "").lexically_normal();
   };
@@ -157,7 +157,7 @@ absl::Status AgentConfig::ValidateDisks() const {
   for (size_t i = 0; i < disk_dirs.size(); ++i) {
     if (disk_dirs[i].empty()) return Invalid("disk_dir", all, "one of the directories is empty");
     for (size_t j = 0; j < i; ++j) {
-      if (Lies(disk_dirs[i], disk_dirs[j]) || Lies(disk_dirs[j], disk_dirs[i])) {
+      if (IsInside(disk_dirs[i], disk_dirs[j]) || IsInside(disk_dirs[j], disk_dirs[i])) {
         return Invalid("disk_dir", all,
                        absl::StrCat(disk_dirs[j], " and ", disk_dirs[i],
                                     " are the same directory, or one lies in the other")
@@ -166,7 +166,7 @@ absl::Status AgentConfig::ValidateDisks() const {
     }
   }
   for (const std::string& directory : disk_dirs) {
-    if (!disk_secret_dir.empty() && Lies(disk_secret_dir, directory)) {
+    if (!disk_secret_dir.empty() && IsInside(disk_secret_dir, directory)) {
       return Invalid("disk_secret_dir", disk_secret_dir,
                      "lies in a directory of --disk_dir: who takes the disk would have it too");
     }

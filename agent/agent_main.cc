@@ -140,7 +140,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   KVT_ASSIGN_OR_RETURN(const NodeId node, NodeId::FromString(config.node_id));
 
   ThreadExecutor executor("decisions");
-  BytePool workers(&executor, "bytes", config.byte_threads);
+  BytePool byte_threads(&executor, "bytes", config.byte_threads);
   KVT_ASSIGN_OR_RETURN(const std::vector<NamedDisk> disks, OpenNamedDisks(&executor, config));
   std::vector<DiskSeam> disk_seams;
   for (const NamedDisk& disk : disks) {
@@ -198,7 +198,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .gpu_block_bytes = config.gpu_block_bytes,
                      .gpu_tenant = config.gpu_tenant},
                     {.executor = &executor,
-                     .workers = &workers,
+                     .byte_threads = &byte_threads,
                      .memory = &memory_threads,
                      .disks = std::move(disk_seams),
                      .devices = std::move(device_seams),

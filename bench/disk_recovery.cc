@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/call_on_executor.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"

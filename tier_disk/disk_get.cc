@@ -45,7 +45,7 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
   if (!read.ok()) co_return read;
 
   absl::StatusOr<PayloadSum> verdict;
-  ByteWorkers::Work verify = [&] {
+  ByteThreads::Work verify = [&] {
     const auto page = header.bytes();
     const std::span<std::byte> payload = slot.first(entry.block.length);
     verdict =
@@ -53,7 +53,7 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
     // The record's padding is not proven, so it is not returned.
     std::ranges::fill(slot.subspan(entry.block.length), std::byte{0});
   };
-  Task<void> verified = workers->Run(std::move(verify));
+  Task<void> verified = byte_threads->Run(std::move(verify));
   co_await verified;
   if (verdict.ok()) {
     ++stats.verified;
@@ -126,11 +126,11 @@ Task<absl::StatusOr<BlockMeta>> DiskTier::Get(BlockKey key, std::span<std::byte>
   co_return got;
 }
 
-void DiskTier::Hasten(const BlockKey& key) {
+void DiskTier::MoveToForeground(const BlockKey& key) {
   const std::optional<DiskEntry> entry = state_->index.Find(key);
   if (!entry) return;
-  state_->disk->Hasten({.segment = entry->place.segment, .offset = entry->place.offset},
-                       RecordBytes(entry->block.length));
+  state_->disk->MoveToForeground({.segment = entry->place.segment, .offset = entry->place.offset},
+                                 RecordBytes(entry->block.length));
 }
 
 }  // namespace kvtier

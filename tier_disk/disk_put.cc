@@ -52,12 +52,12 @@ Task<absl::Status> DiskTier::State::WriteSealed(const DiskEntry& entry, const Re
   absl::StatusOr<RecordHeader> header;
   // Copied before it is verified: others may write the slot, and the verified bytes must be the
   // sealed bytes.
-  ByteWorkers::Work seal = [&] {
+  ByteThreads::Work seal = [&] {
     const std::span<const std::byte> payload = slot.first(entry.block.length);
     std::copy(payload.begin(), payload.end(), sealed.bytes().begin());
     header = SealRecord(entry, cipher, &sum, sealed.bytes());
   };
-  Task<void> done = workers->Run(std::move(seal));
+  Task<void> done = byte_threads->Run(std::move(seal));
   co_await done;
   if (!header.ok()) co_return header.status();
   co_return co_await WriteRecord(entry, *header, sealed.bytes());

@@ -116,7 +116,7 @@ Task<DiskTier::State::Copied> DiskTier::State::CopySurvivors(SegmentId victim,
     // Any other failure concerns this block only: it is not copied, and is dropped with its
     // segment.
     copied.bytes += RecordBytes(entry->block.length);
-    if (!shares.is_lone()) log->SetAside(index.live_bytes(victim));
+    if (!shares.is_lone()) log->ReserveForReclaim(index.live_bytes(victim));
     if (hurried) continue;
     const absl::Duration due =
         absl::Seconds(static_cast<double>(copied.bytes) / kReclaimBytesPerSecond);
@@ -127,8 +127,8 @@ Task<DiskTier::State::Copied> DiskTier::State::CopySurvivors(SegmentId victim,
 
 ReclaimPlan DiskTier::State::PlanFor(const ReclaimChoice& choice, uint64_t budget_bytes) const {
   ReclaimTerms terms{.victim = choice.victim, .budget_bytes = budget_bytes};
-  if (!choice.payers) return PlanReclaim(index, order, terms);
-  const Allowances allowances = shares.MayTake(index, *choice.payers);
+  if (!choice.take_from) return PlanReclaim(index, order, terms);
+  const Allowances allowances = shares.MayTake(index, *choice.take_from);
   terms.allowances = &allowances;
   return PlanReclaim(index, order, terms);
 }
@@ -145,7 +145,7 @@ void DiskTier::State::Evict(const std::vector<BlockKey>& keys) {
 Task<absl::Status> DiskTier::State::CopyWhatStays(const ReclaimChoice& choice,
                                                   uint64_t budget_bytes) {
   const SegmentId victim = choice.victim;
-  if (choice.payers) log->SetAside(index.live_bytes(victim));
+  if (choice.take_from) log->ReserveForReclaim(index.live_bytes(victim));
   // Repeated, because blocks may be touched while copies are in flight.
   absl::flat_hash_set<BlockKey> tried;
   while (true) {
@@ -181,7 +181,7 @@ Task<absl::Status> DiskTier::State::Reclaim(ReclaimChoice choice, uint64_t budge
     log->PutBack(victim);
     co_return stays;
   }
-  log->SetAside(0);
+  log->ReserveForReclaim(0);
   // Nothing waits between the last plan and this line, so no child can appear in between.
   ManifestBatch batch{.erases = PlanFor(choice, 0).drop};
   KVT_KILL_POINT("reclaim.before_drop");
@@ -219,8 +219,8 @@ Task<absl::StatusOr<RecordHeader>> DiskTier::State::HeaderForCopy(DiskEntry* ent
   }
   absl::StatusOr<RecordHeader> header;
   // It was opened just now, in a buffer that nobody else writes, so no sum needs checking.
-  ByteWorkers::Work seal = [&] { header = SealRecord(*entry, *cipher, nullptr, slot); };
-  Task<void> sealed = workers->Run(std::move(seal));
+  ByteThreads::Work seal = [&] { header = SealRecord(*entry, *cipher, nullptr, slot); };
+  Task<void> sealed = byte_threads->Run(std::move(seal));
   co_await sealed;
   co_return header;
 }

@@ -93,7 +93,7 @@ absl::Status DiskTier::VerifyAll(uint64_t bytes_per_second) {
   if (!state.scrub || state.scrub_stopped) {
     return absl::FailedPreconditionError("the disk is not open, or being closed");
   }
-  if (!state.scrub->Ask(bytes_per_second, state.executor->Now())) {
+  if (!state.scrub->RequestPass(bytes_per_second, state.executor->Now())) {
     return absl::AlreadyExistsError("every record of the disk is being verified already");
   }
   state.scrub_wake->Set();

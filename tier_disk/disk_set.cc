@@ -56,22 +56,22 @@ Task<void> DiskSet::OpenOne(Disk* disk) {
         absl::StrCat("disk ", disk->id.ToHex(), ": ", disk->recovery.status().ToString()));
     co_return;
   }
-  ForgetDuplicates(disk);
+  HideDuplicates(disk);
   ScrubIfOpen(disk);
-  StartFollowing(disk);
+  StartUpdate(disk);
 }
 
-uint64_t DiskSet::ForgetDuplicates(Disk* disk) {
+uint64_t DiskSet::HideDuplicates(Disk* disk) {
   for (const BlockKey& key : disk->tier->Keys()) {
     for (const auto& other : disks_) {
-      // A disk that is not open forgets duplicates when it opens; its index is empty until then.
+      // A disk that is not open hides duplicates when it opens; its index is empty until then.
       if (other.get() != disk && other->Has(key)) {
-        Forget(disk, key);
+        HideCopy(disk, key);
         break;
       }
     }
   }
-  return disk->forgotten.size();
+  return disk->hidden.size();
 }
 
 Task<absl::StatusOr<DiskSet::Recovery>> DiskSet::Open(absl::Time deadline) {
@@ -88,7 +88,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> DiskSet::Open(absl::Time deadline) {
     if (!disk->recovery.ok()) continue;
     any = true;
     const DiskTier::Recovery& found = *disk->recovery;
-    const uint64_t duplicates = ForgetDuplicates(disk.get());
+    const uint64_t duplicates = HideDuplicates(disk.get());
     result.dropped_duplicates += duplicates;
     result.total.recovered_blocks += found.recovered_blocks - duplicates;
     result.total.dropped_stale += found.dropped_stale;
@@ -178,23 +178,23 @@ Task<absl::Status> DiskSet::PutOn(Disk* disk, const BlockMeta& meta,
                                   std::span<const std::byte> slot, const std::string& tenant) {
   ++disk->calls.puts;
   absl::Status status;
-  // A forgotten copy that is still there must not be taken for the new one.
-  if (disk->forgotten.contains(meta.key)) status = co_await EraseOn(disk, meta.key);
+  // A hidden copy that is still there must not be taken for the new one.
+  if (disk->hidden.contains(meta.key)) status = co_await EraseOn(disk, meta.key);
   if (status.ok()) status = co_await disk->tier->Put(meta, slot, tenant);
   --disk->calls.puts;
-  if (status.ok()) status = Settle(disk, meta.key);
+  if (status.ok()) status = KeepOneCopy(disk, meta.key);
   co_return status;
 }
 
-absl::Status DiskSet::Settle(Disk* disk, const BlockKey& key) {
+absl::Status DiskSet::KeepOneCopy(Disk* disk, const BlockKey& key) {
   const bool elsewhere = IsElsewhere(disk, key);
   if (disk->serving && !elsewhere) {
     for (const auto& other : disks_) {
-      if (other.get() != disk) Forget(other.get(), key);
+      if (other.get() != disk) HideCopy(other.get(), key);
     }
     return absl::OkStatus();
   }
-  Forget(disk, key);
+  HideCopy(disk, key);
   if (elsewhere) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("disk ", disk->id.ToHex(), " was quarantined while it wrote the block"));
@@ -214,8 +214,8 @@ Task<absl::StatusOr<BlockMeta>> DiskSet::Get(BlockKey key, std::span<std::byte> 
   co_return got;
 }
 
-void DiskSet::Hasten(const BlockKey& key) {
-  if (const Disk* const disk = Holder(key)) disk->tier->Hasten(key);
+void DiskSet::MoveToForeground(const BlockKey& key) {
+  if (const Disk* const disk = Holder(key)) disk->tier->MoveToForeground(key);
 }
 
 Task<absl::Status> DiskSet::Erase(BlockKey key) {
@@ -224,8 +224,8 @@ Task<absl::Status> DiskSet::Erase(BlockKey key) {
   for (size_t i = 0; i < disks_.size(); ++i) {
     Disk* const disk = disks_[i].get();
     if (!disk->serving) {
-      Forget(disk, key);
-    } else if (!disk->forgotten.contains(key)) {
+      HideCopy(disk, key);
+    } else if (!disk->hidden.contains(key)) {
       // Erases on disks without the block, too: a put of it may be in flight.
       const absl::Status erased = co_await EraseOn(disk, key);
       result.Update(erased);
@@ -235,29 +235,29 @@ Task<absl::Status> DiskSet::Erase(BlockKey key) {
 }
 
 Task<absl::Status> DiskSet::EraseOn(Disk* disk, BlockKey key) {
-  disk->forgotten.erase(key);
+  disk->hidden.erase(key);
   // The block has left the tier's index before any other code runs, unless a put of it is in flight
-  // there. That put may end, and be forgotten, before the erase.
+  // there. That put may end, and be hidden, before the erase.
   const absl::Status erased = co_await disk->tier->Erase(key);
-  if (!disk->tier->Contains(key)) disk->forgotten.erase(key);
+  if (!disk->tier->Contains(key)) disk->hidden.erase(key);
   co_return erased;
 }
 
-void DiskSet::Forget(Disk* disk, const BlockKey& key) {
+void DiskSet::HideCopy(Disk* disk, const BlockKey& key) {
   if (!disk->tier->Contains(key)) return;
-  disk->forgotten.insert(key);
+  disk->hidden.insert(key);
   StartErasing(disk);
 }
 
 void DiskSet::StartErasing(Disk* disk) {
-  if (!disk->serving || disk->erasing || disk->forgotten.empty()) return;
+  if (!disk->serving || disk->erasing || disk->hidden.empty()) return;
   disk->erasing = true;
-  scope_->Spawn(EraseForgotten(disk));
+  scope_->Spawn(EraseHidden(disk));
 }
 
-Task<void> DiskSet::EraseForgotten(Disk* disk) {
-  while (disk->serving && !disk->forgotten.empty()) {
-    const BlockKey key = *disk->forgotten.begin();
+Task<void> DiskSet::EraseHidden(Disk* disk) {
+  while (disk->serving && !disk->hidden.empty()) {
+    const BlockKey key = *disk->hidden.begin();
     // If the manifest fails, the copy is back after a restart, as a duplicate.
     (co_await EraseOn(disk, key)).IgnoreError();
   }
@@ -268,8 +268,8 @@ Task<void> DiskSet::EraseForgotten(Disk* disk) {
 
 void DiskSet::TierChanged(size_t member, Change change, const BlockKey& key, TenantTag owner) {
   Disk* const disk = disks_[member].get();
-  if (change == Change::kDropped) disk->forgotten.erase(key);
-  // A copy that Settle() will give up is not announced, and its removal is not either.
+  if (change == Change::kDropped) disk->hidden.erase(key);
+  // A copy that KeepOneCopy() will give up is not announced, and its removal is not either.
   const bool counts = change == Change::kAdded ? disk->serving : disk->announced;
   if (counts && !IsElsewhere(disk, key)) observer_(change, key, owner);
 }
@@ -280,16 +280,16 @@ void DiskSet::HealthChanged(Disk* disk) {
     Log(LogLevel::kWarning, absl::StrCat("disk ", disk->id.ToHex(),
                                          " out of service: ", disk->watched->health().Describe()));
   }
-  StartFollowing(disk);
+  StartUpdate(disk);
 }
 
-void DiskSet::StartFollowing(Disk* disk) {
-  if (!open_ || disk->following) return;
-  disk->following = true;
-  scope_->Spawn(Follow(disk));
+void DiskSet::StartUpdate(Disk* disk) {
+  if (!open_ || disk->updating) return;
+  disk->updating = true;
+  scope_->Spawn(UpdateAnnouncements(disk));
 }
 
-Task<void> DiskSet::Follow(Disk* disk) {
+Task<void> DiskSet::UpdateAnnouncements(Disk* disk) {
   while (true) {
     // Never runs inside the I/O that decided the disk's health, and lets other tasks run between a
     // quarantine and the readmission after it.
@@ -303,7 +303,7 @@ Task<void> DiskSet::Follow(Disk* disk) {
       break;
     }
   }
-  disk->following = false;
+  disk->updating = false;
 }
 
 Task<void> DiskSet::Withdraw(Disk* disk) {

@@ -6,7 +6,7 @@
 // `scope`.
 // REQUIRES: the tasks of its calls and of `scope` have ended, or were destroyed, before the set is;
 // the members outlive it.
-// Invariants, checked by Audit(): a block is on at most one disk, except for forgotten copies,
+// Invariants, checked by Audit(): a block is on at most one disk, except for hidden copies,
 // which are never served and wait for their erase.
 #ifndef KVTIER_TIER_DISK_DISK_SET_H_
 #define KVTIER_TIER_DISK_DISK_SET_H_
@@ -120,8 +120,8 @@ class DiskSet final : public DiskResidents {
   // serving disk has it.
   Task<absl::StatusOr<BlockMeta>> Get(BlockKey key, std::span<std::byte> slot,
                                       IoClass io_class = IoClass::kForeground);
-  // Calls DiskTier::Hasten() on the disk that has the block.
-  void Hasten(const BlockKey& key);
+  // Calls DiskTier::MoveToForeground() on the disk that has the block.
+  void MoveToForeground(const BlockKey& key);
   // Erases the block on every disk, on a quarantined disk when it comes back. (A disk that is not
   // open yet may still bring the block.) Errors: kUnavailable, a manifest failed; the block may be
   // back after a restart.
@@ -161,7 +161,7 @@ class DiskSet final : public DiskResidents {
   // Marks the block and its ancestors as used; follows the prefix from disk to disk.
   void Touch(const BlockKey& key, const ReuseHint& hint) override;
   uint64_t capacity_bytes() const;
-  uint64_t used_bytes() const;  // Includes forgotten copies.
+  uint64_t used_bytes() const;  // Includes hidden copies.
 
   // Return members, in the constructor's order, whether they serve or not.
   size_t disk_count() const { return disks_.size(); }
@@ -194,21 +194,21 @@ class DiskSet final : public DiskResidents {
   Task<absl::Status> PutOn(Disk* disk, const BlockMeta& meta, std::span<const std::byte> slot,
                            const std::string& tenant);
   // Ends a put: makes this copy the block's only one, or gives it up.
-  absl::Status Settle(Disk* disk, const BlockKey& key);
+  absl::Status KeepOneCopy(Disk* disk, const BlockKey& key);
   // Hides the disk's copy, if it has one, and erases it when that is possible.
-  void Forget(Disk* disk, const BlockKey& key);
+  void HideCopy(Disk* disk, const BlockKey& key);
   Task<absl::Status> EraseOn(Disk* disk, BlockKey key);
-  Task<void> EraseForgotten(Disk* disk);
+  Task<void> EraseHidden(Disk* disk);
 
   Task<void> OpenOne(Disk* disk);
   void ScrubIfOpen(Disk* disk);
-  // Called when a disk has opened: forgets its copies of blocks that other disks have.
-  uint64_t ForgetDuplicates(Disk* disk);
+  // Called when a disk has opened: hides its copies of blocks that other disks have.
+  uint64_t HideDuplicates(Disk* disk);
   void HealthChanged(Disk* disk);
-  void StartFollowing(Disk* disk);
+  void StartUpdate(Disk* disk);
   void StartErasing(Disk* disk);
   // Announces and withdraws blocks until that agrees with the disk's health.
-  Task<void> Follow(Disk* disk);
+  Task<void> UpdateAnnouncements(Disk* disk);
   Task<void> Withdraw(Disk* disk);
   Task<void> Admit(Disk* disk);
 

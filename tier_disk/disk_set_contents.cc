@@ -25,7 +25,7 @@ std::vector<BlockKey> DiskSet::Keys() const {
   for (const auto& disk : disks_) {
     if (!disk->serving) continue;
     for (const BlockKey& key : disk->tier->Keys()) {
-      if (!disk->forgotten.contains(key)) keys.push_back(key);
+      if (!disk->hidden.contains(key)) keys.push_back(key);
     }
   }
   return keys;
@@ -43,7 +43,7 @@ void DiskSet::ForEachChildOf(const BlockKey& key,
   for (const auto& disk : disks_) {
     if (!disk->serving || !goes_on) continue;
     disk->tier->ForEachChildOf(key, [&](const BlockKey& child) {
-      return goes_on = disk->forgotten.contains(child) || visit(child);
+      return goes_on = disk->hidden.contains(child) || visit(child);
     });
   }
 }
@@ -130,7 +130,7 @@ bool DiskSet::serves(size_t member) const { return disks_.at(member)->serving; }
 
 bool DiskSet::settled() const {
   return std::none_of(disks_.begin(), disks_.end(),
-                      [](const auto& disk) { return disk->following; });
+                      [](const auto& disk) { return disk->updating; });
 }
 
 DiskSet::Calls DiskSet::stuck() const {
@@ -150,7 +150,7 @@ void DiskSet::Audit() const {
     KVT_CHECK(!disk->serving || (disk->recovery.ok() && disk->watched->health().healthy()));
     if (!disk->recovery.ok() || !open_) continue;
     for (const BlockKey& key : disk->tier->Keys()) {
-      KVT_CHECK(disk->forgotten.contains(key) || seen.insert(key).second);
+      KVT_CHECK(disk->hidden.contains(key) || seen.insert(key).second);
     }
   }
 }

@@ -13,11 +13,11 @@ namespace kvtier {
 struct DiskSet::Disk {
   explicit Disk(const Member& member) : id(member.id), tier(member.tier), watched(member.disk) {}
 
-  bool Has(const BlockKey& key) const { return !forgotten.contains(key) && tier->Contains(key); }
-  // Returns how many blocks here are not forgotten.
+  bool Has(const BlockKey& key) const { return !hidden.contains(key) && tier->Contains(key); }
+  // Returns how many blocks here are not hidden.
   size_t visible() const {
     const auto there = [&](const BlockKey& key) { return tier->Contains(key); };
-    return tier->block_count() - std::count_if(forgotten.begin(), forgotten.end(), there);
+    return tier->block_count() - std::count_if(hidden.begin(), hidden.end(), there);
   }
 
   const DiskId id;
@@ -26,12 +26,12 @@ struct DiskSet::Disk {
   absl::StatusOr<DiskTier::Recovery> recovery = absl::DeadlineExceededError("not open yet");
   bool serving = false;    // Whether its blocks can be found.
   bool announced = false;  // Whether its blocks, or some of them, were announced.
-  bool following = false;  // Whether Follow() runs.
-  bool erasing = false;    // Whether EraseForgotten() runs.
+  bool updating = false;   // Whether UpdateAnnouncements() runs.
+  bool erasing = false;    // Whether EraseHidden() runs.
   // Copies that exist and must not be seen: they were erased, or put on another disk, while this
   // disk was out of service. All of them are in the tier's index, which bounds them, or are just
   // leaving it.
-  absl::btree_set<BlockKey> forgotten;
+  absl::btree_set<BlockKey> hidden;
   Calls calls;  // Calls in flight.
 };
 

@@ -34,10 +34,10 @@ struct SharedOutcome {
 };
 
 struct DiskTier::State {
-  State(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest, Observer observer,
-        const DiskTierOptions& options)
+  State(Executor* executor, ByteThreads* byte_threads, Disk* disk, Manifest* manifest,
+        Observer observer, const DiskTierOptions& options)
       : executor(executor),
-        workers(workers),
+        byte_threads(byte_threads),
         disk(disk),
         manifest(manifest),
         keys(options.keys),
@@ -49,7 +49,7 @@ struct DiskTier::State {
         background(executor) {}
 
   Executor* const executor;
-  ByteWorkers* const workers;
+  ByteThreads* const byte_threads;
   Disk* const disk;
   Manifest* const manifest;
   TenantKeys* const keys;  // Null: payloads are in the clear.

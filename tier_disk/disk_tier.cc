@@ -24,9 +24,9 @@ void DiskTier::State::Unpublish(const BlockKey& key) {
   index.Erase(key);
 }
 
-DiskTier::DiskTier(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest,
+DiskTier::DiskTier(Executor* executor, ByteThreads* byte_threads, Disk* disk, Manifest* manifest,
                    Observer observer, const DiskTierOptions& options)
-    : state_(std::make_unique<State>(executor, workers, disk, manifest, std::move(observer),
+    : state_(std::make_unique<State>(executor, byte_threads, disk, manifest, std::move(observer),
                                      options)) {}
 
 DiskTier::~DiskTier() = default;

@@ -3,7 +3,7 @@
 // and which segment is reclaimed. It does no I/O itself (Disk and Manifest are seams) and knows
 // nothing of hosts or peers.
 //
-// Executor thread only. Does not own `executor`, `workers`, `disk`, `manifest`.
+// Executor thread only. Does not own `executor`, `byte_threads`, `disk`, `manifest`.
 // REQUIRES: the tasks of its calls have ended, or were destroyed, before the tier is.
 // Invariants, checked by Audit(): every live record lies in one segment, records of a segment do
 // not overlap, used_bytes() is their sum.
@@ -22,7 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/block_key.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/eviction_policy.h"
 #include "core/eviction_summary.h"
 #include "core/executor.h"
@@ -85,7 +85,7 @@ class DiskTier final : public DiskResidents {
 
   // Makes a tier that is not open. Reclaim runs in the background. A tier with real I/O may be
   // destroyed only after Idle() has returned true, or with the process.
-  DiskTier(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest,
+  DiskTier(Executor* executor, ByteThreads* byte_threads, Disk* disk, Manifest* manifest,
            Observer observer, const DiskTierOptions& options = {});
   ~DiskTier() override;
 
@@ -117,7 +117,7 @@ class DiskTier final : public DiskResidents {
                                       IoClass io_class = IoClass::kForeground);
   // Moves a Get() of the block that runs as a prefetch to the foreground, because somebody waits
   // for it now.
-  void Hasten(const BlockKey& key);
+  void MoveToForeground(const BlockKey& key);
   // Erases the block: from the index, then from the manifest. kOk if it is not here. Errors:
   // kUnavailable, the manifest failed; the block may be back after a restart.
   Task<absl::Status> Erase(BlockKey key);

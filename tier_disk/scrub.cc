@@ -12,7 +12,7 @@ Scrub::Scrub(const Options& options, absl::Time now)
   KVT_CHECK(options.first_segment < options.segments);
 }
 
-bool Scrub::Ask(uint64_t bytes_per_second, absl::Time now) {
+bool Scrub::RequestPass(uint64_t bytes_per_second, absl::Time now) {
   if (report_.pass.running() && report_.pass.asked) return false;
   Begin(/*asked=*/true, bytes_per_second, now);
   return true;

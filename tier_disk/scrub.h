@@ -82,8 +82,8 @@ class Scrub {
 
   // Begins a requested pass now, from where the last one stood; breaks off a regular pass. Returns
   // false if a requested pass is running. REQUIRES: the rate is not 0.
-  bool Ask(uint64_t bytes_per_second, absl::Time now);
-  // Returns when Next() is to be called; InfiniteFuture: not before Ask().
+  bool RequestPass(uint64_t bytes_per_second, absl::Time now);
+  // Returns when Next() is to be called; InfiniteFuture: not before RequestPass().
   absl::Time due() const;
   // Returns the record to read now; nullopt: the pass has ended. Begins a pass if none is running.
   // REQUIRES: due() <= now; Done() was called for the previous record.

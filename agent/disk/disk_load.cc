@@ -31,8 +31,8 @@ SharedLoad DiskLoader::Start(const QueuedLoad& wanted) {
   return load;
 }
 
-void DiskLoader::Hasten(const BlockKey& key) {
-  if (!queue_.Hasten(key)) parts_.disks->Hasten(key);
+void DiskLoader::MoveToForeground(const BlockKey& key) {
+  if (!queue_.MoveToForeground(key)) parts_.disks->MoveToForeground(key);
 }
 
 void DiskLoader::Pump() {

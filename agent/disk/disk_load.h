@@ -43,7 +43,7 @@ class DiskLoader {
   SharedLoad Start(const QueuedLoad& wanted);
   // Somebody waits now for a load that is in flight: were it a prefetch, it is none any
   // more, wherever it waits.
-  void Hasten(const BlockKey& key);
+  void MoveToForeground(const BlockKey& key);
   // Guarantees a part of the queue to one tenant more, or to one fewer.
   void AddDomain() { queue_shares_.AddDomain(); }
   void DropDomain(DomainId domain) { queue_shares_.DropDomain(domain); }

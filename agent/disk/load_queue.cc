@@ -21,7 +21,7 @@ void LoadQueue::Push(QueuedLoad load) {
   KVT_CHECK(prefetch_at_.emplace(load.key, Prefetch{load.payer(), place}).second);
 }
 
-bool LoadQueue::Hasten(const BlockKey& key) {
+bool LoadQueue::MoveToForeground(const BlockKey& key) {
   const auto found = prefetch_at_.find(key);
   if (found == prefetch_at_.end()) return false;
   const size_t party = PartyOf(found->second.payer);

@@ -45,7 +45,7 @@ class LoadQueue {
   // REQUIRES: no load of the key is in the queue.
   void Push(QueuedLoad load);
   // Puts a waiting prefetch of the key behind the foreground loads. False: none waits.
-  bool Hasten(const BlockKey& key);
+  bool MoveToForeground(const BlockKey& key);
   // REQUIRES: not empty.
   QueuedLoad Pop();
   size_t size() const { return foreground_.size() + prefetch_.size(); }

@@ -22,7 +22,7 @@ NodeDisks::NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions&
     sealed_ = seam.keys != nullptr;
     made.watched = std::make_unique<WatchedDisk>(parts.executor, parts.scope, seam.disk);
     made.tier = std::make_unique<DiskTier>(
-        parts.executor, parts.workers, made.watched.get(), seam.manifest,
+        parts.executor, parts.byte_threads, made.watched.get(), seam.manifest,
         [this, member = members.size()](DiskTier::Change change, const BlockKey& key,
                                         TenantTag owner) {
           set_->TierChanged(member, change, key, owner);

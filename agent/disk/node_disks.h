@@ -18,7 +18,7 @@
 #include "agent/index/block_changes.h"
 #include "agent/index/residency.h"
 #include "agent/tenants.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/eviction_policy.h"
 #include "core/eviction_summary.h"
 #include "core/executor.h"
@@ -43,7 +43,7 @@ class NodeDisks {
  public:
   struct Parts {  // Not owned.
     Executor* executor = nullptr;
-    ByteWorkers* workers = nullptr;
+    ByteThreads* byte_threads = nullptr;
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
     const TenantTable* tenants = nullptr;

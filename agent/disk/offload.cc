@@ -231,8 +231,8 @@ Task<void> Offloader::Write(const Promise& promise) {
   // Workers may write the arena: a block that changed after commit stops here.
   bool altered = false;
   // The whole slot is written, so the bytes behind the payload are zeroed.
-  ByteWorkers::Work verify = [&] { altered = SumSlot(slot, meta.length) != meta.sum; };
-  co_await parts_.workers->Run(std::move(verify));
+  ByteThreads::Work verify = [&] { altered = SumSlot(slot, meta.length) != meta.sum; };
+  co_await parts_.byte_threads->Run(std::move(verify));
   if (altered) {
     ++parts_.stats->altered;
     parts_.prover->Condemn(meta.key);

@@ -30,7 +30,7 @@
 #include "agent/index/cold_end.h"
 #include "agent/index/host_prover.h"
 #include "agent/tenants.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/executor.h"
 #include "core/fair_line.h"
 #include "core/task.h"
@@ -44,7 +44,7 @@ class Offloader final : public BlockFollower {
  public:
   struct Parts {
     Executor* executor = nullptr;
-    ByteWorkers* workers = nullptr;
+    ByteThreads* byte_threads = nullptr;
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
     const TenantTable* tenants = nullptr;

@@ -256,11 +256,11 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
                                      Arrivals* arrivals, size_t index) {
   const BlockIdentity identity{.key = key, .space = proof.space, .length = proof.length};
   absl::Status verified;
-  ByteWorkers::Work verify = [&] {
+  ByteThreads::Work verify = [&] {
     verified = VerifyBlock(identity, proof.sum, proof.seal, slot.bytes().first(proof.length));
     ZeroBehind(slot.bytes(), proof.length);
   };
-  co_await parts_.workers->Run(std::move(verify));
+  co_await parts_.byte_threads->Run(std::move(verify));
   if (!verified.ok()) {
     ++parts_.stats->peers.verify_failures;
     Log(LogLevel::kError, absl::StrCat("a peer's block is wrong: ", verified.ToString()));

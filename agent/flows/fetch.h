@@ -24,7 +24,7 @@
 #include "agent/peers/plan_fetch.h"
 #include "agent/sessions/sessions.h"
 #include "agent/tenants.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/node.h"
 #include "core/reuse_hint.h"
 #include "core/task.h"
@@ -36,7 +36,7 @@ class Fetcher {
  public:
   struct Parts {  // Not owned.
     Executor* executor = nullptr;
-    ByteWorkers* workers = nullptr;
+    ByteThreads* byte_threads = nullptr;
     TaskScope* scope = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;

@@ -82,7 +82,7 @@ Task<void> MemoryMover::Remove(Slab slab) {
   between_.insert(slab);
   const std::span<std::byte> bytes = parts_.host->BytesOf(domain, number);
   co_await parts_.disks->RemoveMemory(bytes);
-  ByteWorkers::Work empty = [arena = parts_.host->ArenaOf(domain),
+  ByteThreads::Work empty = [arena = parts_.host->ArenaOf(domain),
                              offset = number * parts_.host->slab_bytes(),
                              length = bytes.size()] { arena->Empty(offset, length); };
   co_await parts_.memory->Run(std::move(empty));
@@ -172,10 +172,10 @@ Task<void> MemoryMover::MoveOne(BlockKey key, HostSlot slot) {
   const BlockMeta meta = pin.block().meta;
   const std::span<const std::byte> from = parts_.index->Find(key)->slot.bytes();
   PayloadSum sum;
-  ByteWorkers::Work copy = [&sum, to = slot.bytes(), from, length = meta.length] {
+  ByteThreads::Work copy = [&sum, to = slot.bytes(), from, length = meta.length] {
     sum = CopyToSlot(to, from.first(length));
   };
-  co_await parts_.workers->Run(std::move(copy));
+  co_await parts_.byte_threads->Run(std::move(copy));
   pin.Release();
   if (parts_.index->IsPinned(key)) co_return;  // Its turn comes again.
   const bool is_whole = sum == meta.sum && parts_.index->erasures(domain) == erasures;
@@ -234,7 +234,7 @@ Task<absl::Status> MemoryMover::Fill(Slab slab, Room room) {
   const auto [domain, number] = slab;
   absl::Status filled;
   auto* const free_memory = room == Room::kIsUnknown ? parts_.free_memory : nullptr;
-  ByteWorkers::Work fill = [&filled, arena = parts_.host->ArenaOf(domain),
+  ByteThreads::Work fill = [&filled, arena = parts_.host->ArenaOf(domain),
                             offset = number * parts_.host->slab_bytes(),
                             length = parts_.host->slab_bytes(), free_memory] {
     const uint64_t free = free_memory == nullptr ? UINT64_MAX : free_memory();
@@ -273,7 +273,7 @@ Task<void> MemoryMover::ReturnStrays() {
     for (const uint32_t slab : slots.absent_slabs()) {
       if (between_.insert({domain, slab}).second) strays.push_back(slab);
     }
-    ByteWorkers::Work empty = [arena, &strays, slab_bytes = parts_.host->slab_bytes()] {
+    ByteThreads::Work empty = [arena, &strays, slab_bytes = parts_.host->slab_bytes()] {
       for (const uint32_t slab : strays) arena->Empty(slab * slab_bytes, slab_bytes);
     };
     co_await parts_.memory->Run(std::move(empty));

@@ -25,7 +25,7 @@
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
 #include "core/block_key.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -39,8 +39,8 @@ class MemoryMover {
  public:
   struct Parts {  // Not owned.
     Executor* executor = nullptr;
-    ByteWorkers* memory = nullptr;   // Its threads fill and empty memory, which takes long.
-    ByteWorkers* workers = nullptr;  // They copy blocks.
+    ByteThreads* memory = nullptr;        // Its threads fill and empty memory, which takes long.
+    ByteThreads* byte_threads = nullptr;  // They copy blocks.
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
     HostTier* host = nullptr;

@@ -35,7 +35,7 @@
 #include "agent/sessions/kept_prefixes.h"
 #include "agent/sessions/worker_sessions.h"
 #include "agent/tenants.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/executor.h"
 #include "core/node.h"
 #include "core/task_scope.h"
@@ -48,7 +48,7 @@ namespace kvtier {
 // The rooms of the agent that the flows work in; not owned.
 struct NodeRooms {
   Executor* executor = nullptr;
-  ByteWorkers* workers = nullptr;
+  ByteThreads* byte_threads = nullptr;
   TaskScope* scope = nullptr;
   Waits* waits = nullptr;
   AgentStats* stats = nullptr;

@@ -29,8 +29,8 @@
 #include "agent/flows/node_flows.h"
 #include "agent/flows/tenant_book.h"
 #include "agent/flows/tenant_store.h"
-#include "agent/index/kept_lessons.h"
 #include "agent/index/residency.h"
+#include "agent/index/stored_lessons.h"
 #include "agent/tenants.h"
 #include "core/event.h"
 #include "core/report.h"
@@ -56,7 +56,7 @@ class NodeTenants {
     NodeRooms rooms;
     TenantTable* tenants = nullptr;
     Residency* residency = nullptr;
-    KeptLessons* lessons = nullptr;
+    StoredLessons* lessons = nullptr;
     NodeFlows* flows = nullptr;
     HostShares* shares = nullptr;
     MemoryMover* mover = nullptr;

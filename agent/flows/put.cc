@@ -268,7 +268,7 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
       ++committing->committed;
       Finish(block.meta.key, committing.get());
     } else {
-      // All at once: the checksums run side by side on the byte workers.
+      // All at once: the checksums run side by side on the byte threads.
       parts_.scope->Spawn(CommitOne(std::move(block), committing));
     }
   }
@@ -316,12 +316,12 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
   const std::span<std::byte> slot = block.host.bytes();
   const uint64_t length = block.meta.length;
   PayloadSum sum;
-  ByteWorkers::Work pass = [&block, &sum, slot, length] {
+  ByteThreads::Work pass = [&block, &sum, slot, length] {
     sum =
         block.staged ? CopyToSlot(slot, block.staged.bytes().first(length)) : SumSlot(slot, length);
   };
   const absl::Time start = parts_.executor->Now();
-  co_await parts_.workers->Run(std::move(pass));
+  co_await parts_.byte_threads->Run(std::move(pass));
   if (block.staged) ++parts_.stats->staged_blocks;
   // Ahead of the answer: the worker's next put finds the room.
   block.staged.Release();

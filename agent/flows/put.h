@@ -27,7 +27,7 @@
 #include "agent/sessions/fair_turns.h"
 #include "agent/sessions/reservations.h"
 #include "agent/sessions/sessions.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "core/waits.h"
@@ -51,7 +51,7 @@ class Putter {
   struct Parts {
     Executor* executor = nullptr;
     FairTurns* turns = nullptr;
-    ByteWorkers* workers = nullptr;
+    ByteThreads* byte_threads = nullptr;
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
     BlockIndex* index = nullptr;

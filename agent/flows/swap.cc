@@ -152,17 +152,17 @@ Task<void> SequenceSwapper::MoveSome(std::shared_ptr<Moving> moving, size_t firs
   absl::Status status;
   if (moving->way == Way::kOut) {
     status = co_await moving->gpu->CopyOut(blocks);
-    ByteWorkers::Work sum = [blocks, sums, length = moving->length] {
+    ByteThreads::Work sum = [blocks, sums, length = moving->length] {
       for (size_t i = 0; i < blocks.size(); ++i) sums[i] = SumSlot(blocks[i].bytes, length);
     };
-    if (status.ok()) co_await parts_.workers->Run(std::move(sum));
+    if (status.ok()) co_await parts_.byte_threads->Run(std::move(sum));
   } else {
-    ByteWorkers::Work prove = [blocks, sums, &damaged, length = moving->length] {
+    ByteThreads::Work prove = [blocks, sums, &damaged, length = moving->length] {
       for (size_t i = 0; i < blocks.size(); ++i) {
         damaged += SumPayload(blocks[i].bytes.first(length)) == sums[i] ? 0 : 1;
       }
     };
-    co_await parts_.workers->Run(std::move(prove));
+    co_await parts_.byte_threads->Run(std::move(prove));
     parts_.stats->verified += count - damaged;
     parts_.stats->verify_failures += damaged;
     if (damaged == 0) status = co_await moving->gpu->CopyIn(blocks);

@@ -25,7 +25,7 @@
 #include "agent/sessions/fair_turns.h"
 #include "agent/sessions/sessions.h"
 #include "agent/sessions/swapped_sequences.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -56,7 +56,7 @@ class SequenceSwapper {
   struct Parts {  // Not owned.
     Executor* executor = nullptr;
     FairTurns* turns = nullptr;
-    ByteWorkers* workers = nullptr;
+    ByteThreads* byte_threads = nullptr;
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
     const HostTier* host = nullptr;

@@ -87,7 +87,7 @@ absl::StatusOr<KeptTenantSettings> TenantFiles::Read() const {
 
 Task<absl::StatusOr<KeptTenantSettings>> TenantFiles::LoadSettings() {
   absl::StatusOr<KeptTenantSettings> loaded;
-  ByteWorkers::Work read = [this, &loaded] {
+  ByteThreads::Work read = [this, &loaded] {
     loaded = Read();
     if (!absl::IsDataLoss(loaded.status()) && !absl::IsFailedPrecondition(loaded.status())) return;
     const std::string path = absl::StrCat(directories_.settings, "/", kForm.name);
@@ -99,20 +99,20 @@ Task<absl::StatusOr<KeptTenantSettings>> TenantFiles::LoadSettings() {
     loaded = absl::Status(loaded.status().code(),
                           absl::StrCat(loaded.status().message(), "; it is now ", aside));
   };
-  co_await workers_->Run(std::move(read));
+  co_await byte_threads_->Run(std::move(read));
   co_return loaded;
 }
 
 Task<absl::Status> TenantFiles::SaveSettings(KeptTenantSettings settings) {
   absl::Status saved;
-  ByteWorkers::Work write = [this, &settings, &saved] {
+  ByteThreads::Work write = [this, &settings, &saved] {
     SummedWriter out = BeginSummedFile(kForm);
     out.Put(settings.cluster_version);
     PutTenantSettings(settings.node, &out);
     PutTenantSettings(settings.cluster, &out);
     saved = ReplaceSummedFile(directories_.settings, kForm, std::move(out));
   };
-  co_await workers_->Run(std::move(write));
+  co_await byte_threads_->Run(std::move(write));
   co_return saved;
 }
 
@@ -135,8 +135,8 @@ absl::Status TenantFiles::NotWritable(const absl::Status& why, const std::string
 Task<absl::StatusOr<std::vector<TenantSecret>>> TenantFiles::ReadSecrets() {
   KVT_CO_RETURN_IF_ERROR(CheckConfigured());
   absl::StatusOr<std::vector<TenantSecret>> secrets;
-  ByteWorkers::Work read = [this, &secrets] { secrets = ReadTenantSecrets(directories_.secrets); };
-  co_await workers_->Run(std::move(read));
+  ByteThreads::Work read = [this, &secrets] { secrets = ReadTenantSecrets(directories_.secrets); };
+  co_await byte_threads_->Run(std::move(read));
   if (!secrets.ok()) {
     co_return absl::InvalidArgumentError(
         absl::StrCat("--tenants_dir=", directories_.secrets, ": ", secrets.status().message()));
@@ -147,11 +147,11 @@ Task<absl::StatusOr<std::vector<TenantSecret>>> TenantFiles::ReadSecrets() {
 Task<absl::Status> TenantFiles::WriteSecret(std::string name, std::string secret) {
   KVT_CO_RETURN_IF_ERROR(CheckConfigured());
   absl::Status written;
-  ByteWorkers::Work write = [&] {
+  ByteThreads::Work write = [&] {
     written = Write(name, secret);
     if (!written.ok()) written = NotWritable(written, name);
   };
-  co_await workers_->Run(std::move(write));
+  co_await byte_threads_->Run(std::move(write));
   co_return written;
 }
 
@@ -177,8 +177,8 @@ absl::Status TenantFiles::Remove(const std::string& name) const {
 Task<absl::Status> TenantFiles::RemoveSecret(std::string name) {
   KVT_CO_RETURN_IF_ERROR(CheckConfigured());
   absl::Status removed;
-  ByteWorkers::Work remove = [&] { removed = Remove(name); };
-  co_await workers_->Run(std::move(remove));
+  ByteThreads::Work remove = [&] { removed = Remove(name); };
+  co_await byte_threads_->Run(std::move(remove));
   co_return removed;
 }
 

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent/flows/tenant_store.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 
 namespace kvtier {
 
@@ -34,8 +34,8 @@ class TenantFiles final : public TenantStore {
     std::string secrets;  // Empty: none are configured.
   };
   // All reads and writes are done by `workers`, which are not owned. Makes no directory.
-  TenantFiles(ByteWorkers* workers, Directories directories)
-      : workers_(workers), directories_(std::move(directories)) {}
+  TenantFiles(ByteThreads* byte_threads, Directories directories)
+      : byte_threads_(byte_threads), directories_(std::move(directories)) {}
 
   Task<absl::StatusOr<KeptTenantSettings>> LoadSettings() override;
   Task<absl::Status> SaveSettings(KeptTenantSettings settings) override;
@@ -52,7 +52,7 @@ class TenantFiles final : public TenantStore {
   absl::Status NotWritable(const absl::Status& why, const std::string& name) const;
   absl::Status CheckConfigured() const;
 
-  ByteWorkers* const workers_;
+  ByteThreads* const byte_threads_;
   const Directories directories_;
 };
 

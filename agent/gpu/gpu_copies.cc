@@ -36,12 +36,12 @@ Task<absl::Status> GpuCopies::Offload(std::span<CopiedBlock> blocks, CopyUrgency
 Task<absl::Status> GpuCopies::CopyOut(std::span<CopiedBlock> blocks, CopyUrgency urgency) {
   const absl::Status copied = co_await Offload(blocks, urgency);
   if (!copied.ok()) co_return copied;
-  ByteWorkers::Work prove = [blocks] {
+  ByteThreads::Work prove = [blocks] {
     for (CopiedBlock& block : blocks) {
       block.proved = SumSlot(block.bytes, block.meta.length) == block.meta.sum;
     }
   };
-  co_await parts_.workers->Run(std::move(prove));
+  co_await parts_.byte_threads->Run(std::move(prove));
   for (const CopiedBlock& block : blocks) {
     parts_.tier_stats->bytes_out += block.meta.length;
     ++(block.proved ? parts_.tier_stats->verified : parts_.tier_stats->verify_failures);

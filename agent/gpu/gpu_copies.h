@@ -13,7 +13,7 @@
 #include "agent/agent_stats.h"
 #include "agent/index/pin.h"
 #include "core/block_proof.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/executor.h"
 #include "core/reuse_hint.h"
 #include "core/task.h"
@@ -40,7 +40,7 @@ class GpuCopies {
  public:
   struct Parts {  // Not owned.
     Executor* executor = nullptr;
-    ByteWorkers* workers = nullptr;
+    ByteThreads* byte_threads = nullptr;
     GpuPool* pool = nullptr;
     GpuStats* stats = nullptr;
     TierStats* tier_stats = nullptr;

@@ -41,7 +41,7 @@ GpuTier::GpuTier(Memory memory, const Node& node)
                 .words = workers_.words(),
                 .stats = &node.stats->gpu}),
       copies_({.executor = node.executor,
-               .workers = node.workers,
+               .byte_threads = node.byte_threads,
                .pool = memory_.pool.get(),
                .stats = &stats_,
                .tier_stats = &node.stats->gpu}),

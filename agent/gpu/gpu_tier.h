@@ -66,7 +66,7 @@ class GpuTier {
   // The node around it; not owned.
   struct Node {
     Executor* executor = nullptr;
-    ByteWorkers* workers = nullptr;
+    ByteThreads* byte_threads = nullptr;
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
     BlockIndex* index = nullptr;

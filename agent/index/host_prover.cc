@@ -51,12 +51,12 @@ Task<HostProver::Proven> HostProver::ProveAll(std::vector<BlockKey> keys) {
   std::vector<Subject> subjects = SubjectsOf(keys);
   Proven proven;
   if (subjects.empty()) co_return proven;
-  ByteWorkers::Work compare = [&] {
+  ByteThreads::Work compare = [&] {
     for (Subject& subject : subjects) {
       subject.whole = SumPayload(subject.payload) == subject.expected;
     }
   };
-  co_await parts_.workers->Run(std::move(compare));
+  co_await parts_.byte_threads->Run(std::move(compare));
   for (Subject& subject : subjects) {
     ++proven.blocks;
     proven.bytes += subject.payload.size();

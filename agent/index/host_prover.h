@@ -17,7 +17,7 @@
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
 #include "core/block_key.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/checksum.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -28,7 +28,7 @@ namespace kvtier {
 class HostProver {
  public:
   struct Parts {  // Not owned.
-    ByteWorkers* workers = nullptr;
+    ByteThreads* byte_threads = nullptr;
     TaskScope* scope = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;

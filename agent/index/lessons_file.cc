@@ -73,15 +73,15 @@ absl::Status LessonsFile::Write(const LessonsByOrder& lessons) const {
 
 Task<absl::StatusOr<LessonsByOrder>> LessonsFile::Load() {
   absl::StatusOr<LessonsByOrder> loaded;
-  ByteWorkers::Work read = [this, &loaded] { loaded = Read(); };
-  co_await workers_->Run(std::move(read));
+  ByteThreads::Work read = [this, &loaded] { loaded = Read(); };
+  co_await byte_threads_->Run(std::move(read));
   co_return loaded;
 }
 
 Task<absl::Status> LessonsFile::Save(LessonsByOrder lessons) {
   absl::Status saved;
-  ByteWorkers::Work write = [this, &lessons, &saved] { saved = Write(lessons); };
-  co_await workers_->Run(std::move(write));
+  ByteThreads::Work write = [this, &lessons, &saved] { saved = Write(lessons); };
+  co_await byte_threads_->Run(std::move(write));
   co_return saved;
 }
 

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent/index/lessons_store.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/task.h"
 
 namespace kvtier {
@@ -21,8 +21,8 @@ inline constexpr char kLessonsFileName[] = "eviction_lessons";
 class LessonsFile final : public LessonsStore {
  public:
   // All reads and writes are done by `workers`, which are not owned. Makes no directory.
-  LessonsFile(ByteWorkers* workers, std::string directory)
-      : workers_(workers), directory_(std::move(directory)) {}
+  LessonsFile(ByteThreads* byte_threads, std::string directory)
+      : byte_threads_(byte_threads), directory_(std::move(directory)) {}
 
   // A file that is not there is an empty one. Errors of both name the file.
   Task<absl::StatusOr<LessonsByOrder>> Load() override;
@@ -34,7 +34,7 @@ class LessonsFile final : public LessonsStore {
   absl::Status Write(const LessonsByOrder& lessons) const;
   std::string path() const { return directory_ + "/" + kLessonsFileName; }
 
-  ByteWorkers* const workers_;
+  ByteThreads* const byte_threads_;
   const std::string directory_;
 };
 

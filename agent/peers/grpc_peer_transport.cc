@@ -153,7 +153,7 @@ Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<Blo
   context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(timeout));
   SilenceWatch watch(executor_, time.silence, &context);
   absl::Status status;
-  ByteWorkers::Work receive = [&] {
+  ByteThreads::Work receive = [&] {
     const auto stream = stub->Fetch(&context, request);
     ChunkReader reader(executor_, sink, keys.size());
     v1::FetchChunk chunk;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "agent/peers/peer_transport.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/executor.h"
 #include "core/node.h"
 #include "grpcpp/client_context.h"

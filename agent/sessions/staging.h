@@ -3,7 +3,7 @@
 // slot of the region, and the agent copies it into the arena at commit, where no worker can write.
 // docs/design/staged.md tells the whole.
 //
-// Executor thread only, but for the bytes of a slot, which byte workers read.
+// Executor thread only, but for the bytes of a slot, which byte threads read.
 #ifndef KVTIER_AGENT_SESSIONS_STAGING_H_
 #define KVTIER_AGENT_SESSIONS_STAGING_H_
 

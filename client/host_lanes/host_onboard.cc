@@ -55,7 +55,7 @@ class HostOnboard::NextCall final : public HostCopy {
   uint64_t CopyNext(HostScratch*) override { return 0; }
   void Finish() override {
     // If the maximum number of calls is running, the rest is missing.
-    if (!onboard_->Ask(first_).ok()) onboard_->EndJob();
+    if (!onboard_->Request(first_).ok()) onboard_->EndJob();
   }
 
  private:
@@ -63,7 +63,7 @@ class HostOnboard::NextCall final : public HostCopy {
   const size_t first_;
 };
 
-absl::Status HostOnboard::Ask(size_t first) {
+absl::Status HostOnboard::Request(size_t first) {
   const KeySequence run = {.space = space_, .keys = std::span(keys_).subspan(first), .hint = hint_};
   {
     const absl::MutexLock lock(&mu_);

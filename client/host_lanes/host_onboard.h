@@ -44,14 +44,14 @@ class HostOnboard final : public std::enable_shared_from_this<HostOnboard> {
 
   // Requests the blocks; none was requested before. Never blocks. Errors: as
   // Client::SubmitOnboardParts(), in which case nothing was begun.
-  absl::Status Begin() { return Ask(0); }
+  absl::Status Begin() { return Request(0); }
 
  private:
   class PartCopy;
   class NextCall;
 
   // Requests the run from key `first` on.
-  absl::Status Ask(size_t first);
+  absl::Status Request(size_t first);
   // Queues the copies of blocks that are ready; the call requested the run from key `first` on.
   void Add(size_t first, OnboardedBlocks blocks) ABSL_LOCKS_EXCLUDED(mu_);
   // Notes that no more blocks follow in the call that requested the run from key `first` on.

@@ -128,7 +128,7 @@ bool HostQueue::AwaitCopied(std::span<const uint32_t> slots, absl::Duration time
   if (!IsRead(slots)) return true;
   std::vector<bool> asked(readers_.size());
   for (const uint32_t slot : slots) asked[slot] = true;
-  Want(asked);
+  ReadFirst(asked);
   ++asking_;
   const auto free = [this, slots]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return !IsRead(slots); };
   const bool copied = mu_.AwaitWithTimeout(absl::Condition(&free), timeout);
@@ -155,7 +155,7 @@ void HostQueue::CancelAll() {
   for (Jobs& jobs : jobs_) {
     const Jobs ended = jobs;
     for (const std::shared_ptr<HostJob>& job : ended) {
-      GiveUp(job, absl::CancelledError("lanes: they were closed"));
+      EndWithoutResults(job, absl::CancelledError("lanes: they were closed"));
     }
   }
 }
@@ -199,7 +199,7 @@ std::unique_ptr<HostCopy> HostQueue::TakeNext() {
   return copy;
 }
 
-void HostQueue::Want(const std::vector<bool>& asked) {
+void HostQueue::ReadFirst(const std::vector<bool>& asked) {
   for (auto& [job, reading] : reading_) {
     for (size_t i = reading.blocks.size(); i-- > 0;) {
       const bool waits = reading.blocks[i] == Reading::Block::kWaits;
@@ -223,7 +223,7 @@ void HostQueue::GiveUpBlocks(const std::vector<bool>& asked) {
         blocks, [](Reading::Block block) { return block == Reading::Block::kGivenUp; });
     if (all && !blocks.empty()) ended.push_back(job);
   }
-  for (const auto& job : ended) GiveUp(job, absl::AbortedError(kAskedBackText));
+  for (const auto& job : ended) EndWithoutResults(job, absl::AbortedError(kAskedBackText));
 }
 
 void HostQueue::Leave(const HostJob& job, Reading* reading, size_t block, Reading::Block after) {
@@ -243,7 +243,7 @@ void HostQueue::StopReading(const std::shared_ptr<HostJob>& job) {
   reading_.erase(found);
 }
 
-void HostQueue::GiveUp(const std::shared_ptr<HostJob>& job, const absl::Status& why) {
+void HostQueue::EndWithoutResults(const std::shared_ptr<HostJob>& job, const absl::Status& why) {
   jobs_[IndexOf(*job)].erase(job);
   StopReading(job);
   job->End(why, std::vector<bool>(job->slots().size()));

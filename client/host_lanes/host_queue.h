@@ -131,7 +131,7 @@ class HostQueue {
   // Takes the next copy. REQUIRES: there is one.
   std::unique_ptr<HostCopy> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Makes blocks whose slots are `asked` be read first.
-  void Want(const std::vector<bool>& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReadFirst(const std::vector<bool>& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Gives up the blocks that still read a slot that is `asked`.
   void GiveUpBlocks(const std::vector<bool>& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Notes that the block is not read any more, or never was: its state is now `after`.
@@ -139,7 +139,7 @@ class HostQueue {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void StopReading(const std::shared_ptr<HostJob>& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends what is left of the job, without results.
-  void GiveUp(const std::shared_ptr<HostJob>& job, const absl::Status& why)
+  void EndWithoutResults(const std::shared_ptr<HostJob>& job, const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   template <typename T>

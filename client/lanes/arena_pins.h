@@ -61,8 +61,8 @@ class ArenaPins {
   void Refresh();
   // Waits for a running pin, and begins no other; the lanes' executor still runs. Any thread.
   void Stop() { pinner_.Stop(); }
-  // Drops the pinned memory. REQUIRES: Stop() was called, and the lanes' executor has stopped, too.
-  void Drop() { pinned_.reset(); }
+  // Unpins the memory. REQUIRES: Stop() was called, and the lanes' executor has stopped, too.
+  void Unpin() { pinned_.reset(); }
 
  private:
   struct Pinning {

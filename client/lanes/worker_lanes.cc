@@ -53,7 +53,7 @@ WorkerLanes::~WorkerLanes() {
   });
   pins_.Stop();
   executor_.Stop();
-  pins_.Drop();
+  pins_.Unpin();
   // The page is pinned unless the device was lost earlier.
   parts_.device->Unpin(words_.page()->bytes()).IgnoreError();
 }

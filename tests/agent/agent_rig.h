@@ -102,7 +102,7 @@ class AgentRig {
           {.id = {{2}}, .disk = &second, .manifest = &second_manifest, .keys = MakeKeys(shape)});
     }
     auto created = Agent::Create(std::move(options), {.executor = &executor,
-                                                      .workers = &workers,
+                                                      .byte_threads = &byte_threads,
                                                       .disks = std::move(disk_seams),
                                                       .devices = DevicesOf(shape),
                                                       .binder = shape.binder,
@@ -232,7 +232,7 @@ class AgentRig {
 
   SimTime time;
   SimExecutor executor;
-  InlineByteWorkers workers;
+  InlineByteThreads byte_threads;
   SimDiskMedia media;
   SimManifestMedia manifest_media;
   SimDisk disk;

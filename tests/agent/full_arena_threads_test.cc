@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "agent/agent.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
 #include "core/copy_sum.h"
@@ -58,7 +58,7 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
                            .slab_bytes = 4 * kBlockBytes,
                            .staging_bytes = GetParam() ? 2 * kPutAtOnce * kBlockBytes : 0,
                            .host_scrub_bytes_per_second = uint64_t{64} << 20};
-    agent_ = *Agent::Create(std::move(options), {.executor = &executor_, .workers = &bytes_});
+    agent_ = *Agent::Create(std::move(options), {.executor = &executor_, .byte_threads = &bytes_});
     KVT_CHECK(AwaitOn(&executor_, agent_->scope(), agent_->Start()).ok());
   }
   void TearDown() override {

@@ -19,7 +19,7 @@ namespace kvtier {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::InlineByteWorkers;
+using testing::InlineByteThreads;
 using testing::SimExecutor;
 using testing::SimTime;
 
@@ -60,9 +60,9 @@ class LessonsFileTest : public ::testing::Test {
   const std::string directory_ = MakeDirectory();
   SimTime time_;
   SimExecutor executor_{&time_};
-  InlineByteWorkers workers_;
+  InlineByteThreads byte_threads_;
   TaskScope scope_{&executor_};
-  LessonsFile file_{&workers_, directory_};
+  LessonsFile file_{&byte_threads_, directory_};
 };
 
 TEST_F(LessonsFileTest, WhatIsSavedIsLoadedAndNothingElseIsLeft) {

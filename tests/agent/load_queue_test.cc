@@ -41,10 +41,10 @@ TEST_F(LoadQueueTest, ForegroundGoesFirstAndEachInItsOrder) {
 TEST_F(LoadQueueTest, AHastenedPrefetchGoesBehindTheForegroundAndIsNeverAbandoned) {
   for (const uint64_t number : {1, 2, 3}) Push(number, Urgency::kPrefetch);
   Push(4, Urgency::kForeground);
-  EXPECT_TRUE(queue_.Hasten(Key(2)));
-  EXPECT_FALSE(queue_.Hasten(Key(2)));
-  EXPECT_FALSE(queue_.Hasten(Key(4)));
-  EXPECT_FALSE(queue_.Hasten(Key(9)));
+  EXPECT_TRUE(queue_.MoveToForeground(Key(2)));
+  EXPECT_FALSE(queue_.MoveToForeground(Key(2)));
+  EXPECT_FALSE(queue_.MoveToForeground(Key(4)));
+  EXPECT_FALSE(queue_.MoveToForeground(Key(9)));
   Push(5, Urgency::kForeground);
   ExpectPop(4, Urgency::kForeground, false);
   ExpectPop(2, Urgency::kForeground, true);
@@ -83,7 +83,7 @@ TEST_F(LoadQueueTest, AHeavyDomainReadsMore) {
 TEST_F(LoadQueueTest, AHastenedPrefetchOfAnotherDomainHasItsTurnAmongTheForeground) {
   for (const uint64_t number : {1, 2}) Push(number, Urgency::kForeground);
   queue_.Push({.key = Key(3), .domain = DomainId{1}, .urgency = Urgency::kPrefetch});
-  EXPECT_TRUE(queue_.Hasten(Key(3)));
+  EXPECT_TRUE(queue_.MoveToForeground(Key(3)));
   ExpectPop(1, Urgency::kForeground, false);
   ExpectPop(3, Urgency::kForeground, true);
   ExpectPop(2, Urgency::kForeground, false);
@@ -92,9 +92,9 @@ TEST_F(LoadQueueTest, AHastenedPrefetchOfAnotherDomainHasItsTurnAmongTheForegrou
 TEST_F(LoadQueueTest, AKeyMayComeAgainAfterItWasTaken) {
   Push(1, Urgency::kPrefetch);
   queue_.Pop();
-  EXPECT_FALSE(queue_.Hasten(Key(1)));
+  EXPECT_FALSE(queue_.MoveToForeground(Key(1)));
   Push(1, Urgency::kPrefetch);
-  EXPECT_TRUE(queue_.Hasten(Key(1)));
+  EXPECT_TRUE(queue_.MoveToForeground(Key(1)));
   ExpectPop(1, Urgency::kForeground, true);
 }
 

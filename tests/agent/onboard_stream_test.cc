@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
 #include "agent/services/worker_wire.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
 #include "core/thread_executor.h"
@@ -108,7 +108,7 @@ class OnboardStreamTest : public ::testing::Test {
                            .host_bytes = 16 * kBlockBytes,
                            .slab_bytes = 4 * kBlockBytes};
     agent_ = *Agent::Create(std::move(options), {.executor = &executor_,
-                                                 .workers = &bytes_,
+                                                 .byte_threads = &bytes_,
                                                  .transport = &peer_,
                                                  .coordinator = &coordinator_});
     KVT_CHECK(AwaitOn(&executor_, agent_->scope(), agent_->Start()).ok());

@@ -10,7 +10,7 @@
 
 #include "agent/index/host_prover.h"
 #include "agent/limits.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/checksum.h"
 #include "core/event.h"
 #include "core/miss_reason.h"
@@ -140,10 +140,10 @@ TEST_F(SequencesTest, ASuspectedBlockThatChangedIsDroppedWhenItsLeasesEnd) {
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 2), 2) << "the disk has it";
 }
 
-// Byte workers that begin when they are told.
-class LateByteWorkers final : public ByteWorkers {
+// Byte threads that begin when they are told.
+class LateByteThreads final : public ByteThreads {
  public:
-  explicit LateByteWorkers(Executor* executor) : begin(executor) {}
+  explicit LateByteThreads(Executor* executor) : begin(executor) {}
   Task<void> Run(Work work) override {
     co_await begin.WaitUntil(absl::InfiniteFuture());
     work();
@@ -155,9 +155,9 @@ TEST_F(SequencesTest, MoreSuspectsThanAllowedAreForgotten) {
   AgentRig rig({.slots = 2048, .disk = false});
   ASSERT_EQ(rig.Put(rig.session, 1, kMaxSuspects + 3), kMaxSuspects + 3);
   const std::vector<BlockKey> keys = rig.NameRun(rig.session, 1, kMaxSuspects + 3).keys;
-  LateByteWorkers workers(&rig.executor);
+  LateByteThreads byte_threads(&rig.executor);
   TierStats stats;
-  HostProver prover({.workers = &workers,
+  HostProver prover({.byte_threads = &byte_threads,
                      .scope = rig.agent->scope(),
                      .index = &rig.agent->index(),
                      .evictor = &rig.agent->evictor(),
@@ -165,7 +165,7 @@ TEST_F(SequencesTest, MoreSuspectsThanAllowedAreForgotten) {
   // The first is looked at; behind it they wait.
   for (const BlockKey& key : keys) prover.Suspect(key);
   for (const BlockKey& key : keys) prover.Suspect(key);
-  workers.begin.Set();
+  byte_threads.begin.Set();
   rig.Pass(absl::Seconds(1));
   EXPECT_EQ(stats.verified, kMaxSuspects + 1);
 }

@@ -23,7 +23,7 @@ namespace kvtier {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::InlineByteWorkers;
+using testing::InlineByteThreads;
 using testing::SimExecutor;
 using testing::SimTime;
 
@@ -66,9 +66,9 @@ class TenantFilesTest : public ::testing::Test {
   const std::string directory_ = MakeDirectory();
   SimTime time_;
   SimExecutor executor_{&time_};
-  InlineByteWorkers workers_;
+  InlineByteThreads byte_threads_;
   TaskScope scope_{&executor_};
-  TenantFiles files_{&workers_, {.settings = directory_, .secrets = directory_}};
+  TenantFiles files_{&byte_threads_, {.settings = directory_, .secrets = directory_}};
 };
 
 TEST_F(TenantFilesTest, WhatIsSavedIsLoaded) {
@@ -178,7 +178,7 @@ TEST_F(TenantFilesTest, ADirectoryThatIsReadOnlySaysWhatToDo) {
 }
 
 TEST_F(TenantFilesTest, WithoutADirectoryThereIsTheOneOpenTenant) {
-  TenantFiles open(&workers_, {.settings = directory_});
+  TenantFiles open(&byte_threads_, {.settings = directory_});
   EXPECT_TRUE(absl::IsFailedPrecondition(Run(open.ReadSecrets()).status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(Run(open.WriteSecret("acme", "sixteen bytes or more"))));
 }

@@ -48,7 +48,9 @@ class RottenReads final : public Disk {
                            std::span<const std::span<const std::byte>> from) override {
     return disk_->Write(io_class, to, from);
   }
-  void Hasten(DiskAddress from, uint64_t bytes) override { disk_->Hasten(from, bytes); }
+  void MoveToForeground(DiskAddress from, uint64_t bytes) override {
+    disk_->MoveToForeground(from, bytes);
+  }
 
  private:
   Disk* const disk_;

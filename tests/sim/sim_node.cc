@@ -90,7 +90,7 @@ void SimNode::Boot() {
   KVT_CHECK(!running());
   ++incarnation_;
   executor_ = std::make_unique<testing::SimExecutor>(world_.time);
-  workers_ = std::make_unique<testing::SimByteWorkers>(executor_.get(), random_.Next());
+  byte_threads_ = std::make_unique<testing::SimByteThreads>(executor_.get(), random_.Next());
   if (options_.gpu_bytes > 0) {
     checker_ = std::make_shared<AccessChecker>(kGranule);
     device_ = std::make_unique<testing::FaultyDevice>(
@@ -129,7 +129,7 @@ void SimNode::Boot() {
   if (device_ != nullptr) devices.push_back(device_.get());
   absl::StatusOr<std::unique_ptr<Agent>> agent =
       Agent::Create(std::move(options), {.executor = executor_.get(),
-                                         .workers = workers_.get(),
+                                         .byte_threads = byte_threads_.get(),
                                          .disks = disks,
                                          .devices = devices,
                                          .transport = transport_.get(),
@@ -196,7 +196,7 @@ void SimNode::Crash() {
     disk->manifest.reset();
     disk->disk.reset();
   }
-  workers_.reset();
+  byte_threads_.reset();
   executor_.reset();
 }
 

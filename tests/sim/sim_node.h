@@ -19,7 +19,7 @@
 #include "tests/sim/trace.h"
 #include "tests/sim/worker_order.h"
 #include "tests/testing/faulty_device.h"
-#include "tests/testing/sim_byte_workers.h"
+#include "tests/testing/sim_byte_threads.h"
 #include "tests/testing/sim_coordinator_link.h"
 #include "tests/testing/sim_disk.h"
 #include "tests/testing/sim_executor.h"
@@ -173,7 +173,7 @@ class SimNode {
 
   // The process; gone after Crash().
   std::unique_ptr<testing::SimExecutor> executor_;
-  std::unique_ptr<testing::SimByteWorkers> workers_;
+  std::unique_ptr<testing::SimByteThreads> byte_threads_;
   std::shared_ptr<AccessChecker> checker_;  // Workers keep it, too. Null: no device.
   std::unique_ptr<testing::FaultyDevice> device_;
   std::unique_ptr<ShareWatch> share_watch_;  // Watches the agent below.

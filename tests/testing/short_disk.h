@@ -21,7 +21,7 @@ class ShortDisk final : public QueuedDisk {
  public:
   ShortDisk(Executor* executor, SimDiskMedia* media)
       : QueuedDisk(executor, media->segment_count(), media->segment_bytes()), media_(media) {}
-  void Hasten(DiskAddress /*from*/, uint64_t /*bytes*/) override {}  // Has no queue.
+  void MoveToForeground(DiskAddress /*from*/, uint64_t /*bytes*/) override {}  // Has no queue.
   uint64_t shorts() const { return shorts_; }  // Calls that moved less than all.
 
  private:

@@ -85,7 +85,7 @@ class SimDisk final : public Disk {
   Task<absl::Status> Write(IoClass io_class, DiskAddress to,
                            std::span<const std::span<const std::byte>> from) override;
 
-  void Hasten(DiskAddress /*from*/, uint64_t /*bytes*/) override {}  // Has no queue.
+  void MoveToForeground(DiskAddress /*from*/, uint64_t /*bytes*/) override {}  // Has no queue.
 
   // Lets no I/O end until Resume().
   void Stall();

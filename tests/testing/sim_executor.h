@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/executor.h"
 
 namespace kvtier::testing {
@@ -54,7 +54,7 @@ class SimExecutor final : public Executor {
 };
 
 // Runs the work at once, on the executor: bytes cost no virtual time.
-class InlineByteWorkers final : public ByteWorkers {
+class InlineByteThreads final : public ByteThreads {
  public:
   Task<void> Run(Work work) override {
     work();

@@ -54,7 +54,7 @@ TEST(DiskEvictionTest, ReclaimKeepsWhatThePolicySays) {
   }
 }
 
-// The disk itself stores no states of blocks and no lessons: without KeptLessons a tier begins
+// The disk itself stores no states of blocks and no lessons: without StoredLessons a tier begins
 // anew.
 TEST(DiskEvictionTest, AfterARestartReclaimGoesByWhatComesThen) {
   DiskRig rig(DiskForm::kSim, {}, "", [](const BlockKey&) {});

@@ -124,12 +124,12 @@ TEST(TierFaultsTest, AFullDiskDeclinesPutsAndServesGets) {
 TEST(TierFaultsTest, ShortTransfersChangeNothing) {
   testing::SimTime time;
   testing::SimExecutor executor(&time);
-  testing::InlineByteWorkers workers;
+  testing::InlineByteThreads byte_threads;
   testing::SimDiskMedia media(4, uint64_t{1} << 20, testing::TestSeed());
   testing::SimManifestMedia rows(1);
   testing::SimManifest manifest(&executor, &rows);
   testing::ShortDisk disk(&executor, &media);
-  DiskTier tier(&executor, &workers, &disk, &manifest,
+  DiskTier tier(&executor, &byte_threads, &disk, &manifest,
                 [](DiskTier::Change, const BlockKey&, TenantTag) {});
   ASSERT_TRUE(testing::RunTask(&time, &executor, tier.Open()).ok());
   for (uint64_t i = 0; i < 2 * kNumbers; ++i) {

@@ -64,7 +64,7 @@ absl::Status DiskRig::MakeSimSeams() {
     sim_keys_ = std::make_unique<TenantKeys>(layout_.secret, identity, opening);
   }
   tier = std::make_unique<DiskTier>(
-      sim_executor.get(), &inline_workers_, sim_disk.get(), sim_manifest_.get(), Listener(),
+      sim_executor.get(), &inline_byte_threads_, sim_disk.get(), sim_manifest_.get(), Listener(),
       DiskTierOptions{.keys = sim_keys_.get(), .eviction = eviction_});
   return absl::OkStatus();
 }

@@ -82,7 +82,7 @@ class DiskRig {
   DiskLayout layout_;
   const EvictionPolicy eviction_;
   const OnDrop on_drop_;
-  InlineByteWorkers inline_workers_;
+  InlineByteThreads inline_byte_threads_;
   std::unique_ptr<SimManifest> sim_manifest_;
   std::unique_ptr<TenantKeys> sim_keys_;
   std::unique_ptr<ThreadExecutor> executor_;

@@ -46,7 +46,7 @@ absl::Status DiskSetRig::Open(std::vector<size_t> members) {
     disk.watched = std::make_unique<WatchedDisk>(executor.get(), scope.get(), disk.sim.get());
     const size_t member = parts.size();
     disk.tier = std::make_unique<DiskTier>(
-        executor.get(), &workers_, disk.watched.get(), disk.manifest.get(),
+        executor.get(), &byte_threads_, disk.watched.get(), disk.manifest.get(),
         [this, member](DiskTier::Change change, const BlockKey& key, TenantTag owner) {
           set->TierChanged(member, change, key, owner);
         });

@@ -79,7 +79,7 @@ class DiskSetRig {
   int dropped = 0;
 
  private:
-  InlineByteWorkers workers_;
+  InlineByteThreads byte_threads_;
 };
 
 // Length of every block of the rig.

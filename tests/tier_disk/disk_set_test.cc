@@ -287,7 +287,7 @@ TEST_F(DiskSetTest, ASecondQuarantineTakesNothingBackThatIsElsewhere) {
   PutTenEach();
   BreakDisk0();
   for (const uint64_t number : rig_.NumbersOf(0, 4)) ASSERT_EQ(rig_.Put(number), absl::OkStatus());
-  rig_.disks[0]->rows.faults.latency = absl::Hours(1);  // Keeps the forgotten copies.
+  rig_.disks[0]->rows.faults.latency = absl::Hours(1);  // Keeps the hidden copies.
   MendDisk0();
   ASSERT_GT(tier(0).block_count(), 8);
   faults(0).read_error = 1;

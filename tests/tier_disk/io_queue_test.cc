@@ -60,9 +60,10 @@ TEST_F(IoQueueTest, AHastenedPrefetchGoesBehindTheForegroundThatWaits) {
   next_offset_ = wanted + 8192 - (64 << 20);
   Push(IoClass::kPrefetch);
   Push(IoClass::kForeground);
-  queue_.Hasten({SegmentId{1}, wanted}, 16384);  // Another segment, which has none of these I/Os.
-  queue_.Hasten({SegmentId{0}, wanted}, 16384);
-  queue_.Hasten({SegmentId{0}, wanted}, 16384);  // Repeated: it is there already.
+  queue_.MoveToForeground({SegmentId{1}, wanted},
+                          16384);  // Another segment, which has none of these I/Os.
+  queue_.MoveToForeground({SegmentId{0}, wanted}, 16384);
+  queue_.MoveToForeground({SegmentId{0}, wanted}, 16384);  // Repeated: it is there already.
   std::vector<uint64_t> offsets;
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(Start(), IoClass::kForeground);

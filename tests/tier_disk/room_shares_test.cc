@@ -66,11 +66,11 @@ TEST_F(RoomSharesTest, OnlyTheFurthestOverPayAtFirst) {
   Add(kB, 30);
   Add(kC, 5);
   // C has five of the fifty; A and B could have 22.5 each.
-  const Allowances furthest = shares_.MayTake(index_, RoomShares::Payers::kFurthestOver);
+  const Allowances furthest = shares_.MayTake(index_, RoomShares::TakeFrom::kFurthestOver);
   EXPECT_NEAR(furthest.Of(kA), 27.5 * kRecord, 2);
   EXPECT_EQ(furthest.Of(kB), 0U);
   EXPECT_EQ(furthest.Of(kC), 0U);
-  const Allowances all = shares_.MayTake(index_, RoomShares::Payers::kAllOver);
+  const Allowances all = shares_.MayTake(index_, RoomShares::TakeFrom::kAllOver);
   EXPECT_NEAR(all.Of(kB), 7.5 * kRecord, 2);
   EXPECT_EQ(all.Of(kC), 0U);
 }
@@ -79,7 +79,7 @@ TEST_F(RoomSharesTest, ATenantThatIsNotNamedHasItsFairShareAndNoGuarantee) {
   ASSERT_EQ(shares_.Set(std::vector<OwnerShare>{{kA, {}}}, index_), absl::OkStatus());
   Add(kA, 60);
   Add(kB, 10);
-  EXPECT_EQ(shares_.MayTake(index_, RoomShares::Payers::kAllOver).Of(kB), 10 * kRecord);
+  EXPECT_EQ(shares_.MayTake(index_, RoomShares::TakeFrom::kAllOver).Of(kB), 10 * kRecord);
 }
 
 TEST_F(RoomSharesTest, EvictionsAreForTheTenantsOwnWritesFirstAndThenForWhoeverWroteMost) {

@@ -50,7 +50,7 @@ TEST_F(ScrubTest, APassGoesOnceAroundTheDiskByPlace) {
   Insert(3, 0, 1);
   Insert(4, 3, 5);
   Scrub scrub({.segments = kSegments, .first_segment = 2}, now_);
-  ASSERT_TRUE(scrub.Ask(kRate, now_));
+  ASSERT_TRUE(scrub.RequestPass(kRate, now_));
   EXPECT_EQ(RunPass(&scrub), (std::vector{DiskKey(1), DiskKey(4), DiskKey(2), DiskKey(3)}));
   const ScrubReport& report = scrub.report();
   EXPECT_EQ(report.pass.counts, (ScrubCounts{.records = 4, .bytes = 4 * RecordBytes(kLength)}));
@@ -63,7 +63,7 @@ TEST_F(ScrubTest, APassGoesOnceAroundTheDiskByPlace) {
 
 TEST_F(ScrubTest, AnEmptyDiskIsAPassWithoutRecords) {
   Scrub scrub({.segments = kSegments}, now_);
-  ASSERT_TRUE(scrub.Ask(kRate, now_));
+  ASSERT_TRUE(scrub.RequestPass(kRate, now_));
   EXPECT_TRUE(RunPass(&scrub).empty());
   EXPECT_EQ(scrub.report().passes, 1);
 }
@@ -71,7 +71,7 @@ TEST_F(ScrubTest, AnEmptyDiskIsAPassWithoutRecords) {
 TEST_F(ScrubTest, WhatLeftOrMovedBeforeItsTurnIsPassedOver) {
   for (uint64_t i = 0; i < 3; ++i) Insert(i, 1, i);
   Scrub scrub({.segments = kSegments, .first_segment = 1}, now_);
-  ASSERT_TRUE(scrub.Ask(kRate, now_));
+  ASSERT_TRUE(scrub.RequestPass(kRate, now_));
   const std::optional<DiskEntry> first = scrub.Next(index_, now_);
   ASSERT_TRUE(first.has_value());
   scrub.Done(*first, Outcome::kVerified, now_);
@@ -84,7 +84,7 @@ TEST_F(ScrubTest, WhatLeftOrMovedBeforeItsTurnIsPassedOver) {
 TEST_F(ScrubTest, OutcomesAreCountedAndABusyDiskIsAskedAgain) {
   for (uint64_t i = 0; i < 4; ++i) Insert(i, 0, i);
   Scrub scrub({.segments = kSegments}, now_);
-  ASSERT_TRUE(scrub.Ask(kRate, now_));
+  ASSERT_TRUE(scrub.RequestPass(kRate, now_));
   std::vector<Outcome> outcomes = {Outcome::kBusy, Outcome::kDamaged, Outcome::kUnreadable,
                                    Outcome::kGone, Outcome::kVerified};
   std::vector<BlockKey> keys;
@@ -118,7 +118,7 @@ TEST_F(ScrubTest, PassesComeByThemselvesAndRestInBetween) {
 TEST_F(ScrubTest, WithoutARateNoPassComesByItself) {
   Scrub scrub({.segments = kSegments}, now_);
   EXPECT_EQ(scrub.due(), absl::InfiniteFuture());
-  ASSERT_TRUE(scrub.Ask(kRate, now_));
+  ASSERT_TRUE(scrub.RequestPass(kRate, now_));
   RunPass(&scrub);
   EXPECT_EQ(scrub.due(), absl::InfiniteFuture());
 }
@@ -128,8 +128,8 @@ TEST_F(ScrubTest, AnAskedPassBreaksOffOneThatCameByItselfAndNoOther) {
   Scrub scrub({.segments = kSegments, .bytes_per_second = kRate}, now_);
   now_ = scrub.due();
   const DiskEntry under_way = *scrub.Next(index_, now_);
-  ASSERT_TRUE(scrub.Ask(kRate, now_));
-  EXPECT_FALSE(scrub.Ask(kRate, now_));
+  ASSERT_TRUE(scrub.RequestPass(kRate, now_));
+  EXPECT_FALSE(scrub.RequestPass(kRate, now_));
   // The record was read for the previous pass: it is counted in the total, and read again for this
   // pass.
   scrub.Done(under_way, Outcome::kVerified, now_);
@@ -137,7 +137,7 @@ TEST_F(ScrubTest, AnAskedPassBreaksOffOneThatCameByItselfAndNoOther) {
   EXPECT_EQ(scrub.report().pass.counts.records, 3);
   EXPECT_EQ(scrub.report().total.records, 4);
   EXPECT_EQ(scrub.report().passes, 1);
-  EXPECT_TRUE(scrub.Ask(kRate, now_));
+  EXPECT_TRUE(scrub.RequestPass(kRate, now_));
 }
 
 // Over every stretch of time, the pacer permits the rate, one burst and one record. Reads are late

@@ -54,9 +54,9 @@ TEST(SegmentLogTest, PutsLeaveWhatIsSetAsideOfTheSegmentThatWasTheReserve) {
   SegmentLog log(Fresh(2), kSegmentBytes);
   FillSegment(&log);
   EXPECT_EQ(log.reclaim_room(), kSegmentBytes);
-  log.SetAside(4 * kPage);
+  log.ReserveForReclaim(4 * kPage);
   EXPECT_TRUE(log.Reserve(kPage, Use::kReclaim).has_value());
-  log.SetAside(3 * kPage);
+  log.ReserveForReclaim(3 * kPage);
   EXPECT_TRUE(log.Reserve(4 * kPage, Use::kPut).has_value());
   EXPECT_FALSE(log.Reserve(kPage, Use::kPut).has_value());
   EXPECT_FALSE(log.Reserve(6 * kPage, Use::kPut).has_value());  // Seals nothing either.

@@ -54,7 +54,7 @@ class Disk {
                                   std::span<const std::span<std::byte>> into) = 0;
   // Moves prefetch reads that begin in these bytes and have not started to the foreground, in
   // order, because somebody waits for them now.
-  virtual void Hasten(DiskAddress from, uint64_t bytes) = 0;
+  virtual void MoveToForeground(DiskAddress from, uint64_t bytes) = 0;
   // Writes the buffers in order; on return they are on the device (O_DIRECT; the checksums cover a
   // volatile write cache inside the device). Errors: as Read, and kResourceExhausted when the file
   // system is full.

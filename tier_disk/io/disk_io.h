@@ -34,7 +34,7 @@ class DiskIo {
   uint64_t offset() const { return address_.offset; }
   uint64_t bytes() const { return bytes_; }
   std::span<const iovec> buffers() const { return buffers_; }
-  void Hasten() { class_ = IoClass::kForeground; }
+  void MoveToForeground() { class_ = IoClass::kForeground; }
   // Returns the error of a device failure; names the place and the kind.
   absl::Status Failure(absl::string_view what) const;
 

@@ -16,12 +16,12 @@ void IoQueue::PushAgain(std::unique_ptr<IoBatch> batch) {
   again_.push_back(std::move(batch));
 }
 
-void IoQueue::Hasten(DiskAddress from, uint64_t bytes) {
+void IoQueue::MoveToForeground(DiskAddress from, uint64_t bytes) {
   std::deque<std::unique_ptr<DiskIo>> stay;
   for (std::unique_ptr<DiskIo>& io : Of(IoClass::kPrefetch)) {
     const bool inside = io->segment() == from.segment && io->offset() >= from.offset &&
                         io->offset() < from.offset + bytes;
-    if (inside) io->Hasten();
+    if (inside) io->MoveToForeground();
     (inside ? Of(IoClass::kForeground) : stay).push_back(std::move(io));
   }
   Of(IoClass::kPrefetch) = std::move(stay);

@@ -38,7 +38,7 @@ class IoQueue {
   // Queues a batch that failed as a whole, member by member, before everything else.
   void PushAgain(std::unique_ptr<IoBatch> batch);
   // Moves waiting prefetch I/Os that begin in these bytes to the foreground, in order.
-  void Hasten(DiskAddress from, uint64_t bytes);
+  void MoveToForeground(DiskAddress from, uint64_t bytes);
   // Returns whether Pop() has something to start now.
   bool Ready() const;
   // Returns the batch to start now; nullptr: not Ready(). End it with Ended().

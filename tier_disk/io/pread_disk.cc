@@ -35,9 +35,9 @@ void PreadDisk::Submit(std::unique_ptr<DiskIo> io) {
   queue_.Push(std::move(io));
 }
 
-void PreadDisk::Hasten(DiskAddress from, uint64_t bytes) {
+void PreadDisk::MoveToForeground(DiskAddress from, uint64_t bytes) {
   absl::MutexLock lock(&mu_);
-  queue_.Hasten(from, bytes);
+  queue_.MoveToForeground(from, bytes);
 }
 
 void PreadDisk::Loop() {

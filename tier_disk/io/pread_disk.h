@@ -27,7 +27,7 @@ class PreadDisk final : public QueuedDisk {
   PreadDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes,
             Durability durability = Durability::kDirect);
   ~PreadDisk() override;  // Joins the threads. REQUIRES: no call is in flight.
-  void Hasten(DiskAddress from, uint64_t bytes) override ABSL_LOCKS_EXCLUDED(mu_);
+  void MoveToForeground(DiskAddress from, uint64_t bytes) override ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   void Submit(std::unique_ptr<DiskIo> io) override ABSL_LOCKS_EXCLUDED(mu_);

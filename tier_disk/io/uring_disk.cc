@@ -150,9 +150,9 @@ void UringDisk::Submit(std::unique_ptr<DiskIo> io) {
 }
 
 // Does not wake the ring thread: I/Os that may start have started.
-void UringDisk::Hasten(DiskAddress from, uint64_t bytes) {
+void UringDisk::MoveToForeground(DiskAddress from, uint64_t bytes) {
   absl::MutexLock lock(&mu_);
-  queue_.Hasten(from, bytes);
+  queue_.MoveToForeground(from, bytes);
 }
 
 void UringDisk::Loop() {

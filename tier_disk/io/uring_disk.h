@@ -47,7 +47,7 @@ class UringDisk final : public QueuedDisk {
   ~UringDisk() override;  // REQUIRES: no call is in flight.
   Task<absl::Status> AddMemory(std::vector<std::span<std::byte>> regions) override;
   Task<void> RemoveMemory(std::span<std::byte> region) override;
-  void Hasten(DiskAddress from, uint64_t bytes) override ABSL_LOCKS_EXCLUDED(mu_);
+  void MoveToForeground(DiskAddress from, uint64_t bytes) override ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   UringDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes);

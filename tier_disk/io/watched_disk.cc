@@ -28,20 +28,20 @@ IoOutcome OutcomeOf(const absl::Status& status) {
 
 }  // namespace
 
-WatchedDisk::Flight::Flight(WatchedDisk* disk, uint64_t bytes)
+WatchedDisk::PendingIo::PendingIo(WatchedDisk* disk, uint64_t bytes)
     : disk_(disk),
       bytes_(bytes),
       backlog_bytes_(disk->backlog_bytes_ += bytes),
-      started_(disk->flights_.insert(disk->flights_.end(), disk->executor_->Now())) {
-  disk_->Arm();
+      started_(disk->io_starts_.insert(disk->io_starts_.end(), disk->executor_->Now())) {
+  disk_->SetTimer();
 }
 
-WatchedDisk::Flight::~Flight() {
+WatchedDisk::PendingIo::~PendingIo() {
   disk_->backlog_bytes_ -= bytes_;
-  disk_->flights_.erase(started_);
+  disk_->io_starts_.erase(started_);
 }
 
-IoReport WatchedDisk::Flight::Land(const absl::Status& status) const {
+IoReport WatchedDisk::PendingIo::Report(const absl::Status& status) const {
   return {.outcome = OutcomeOf(status),
           .latency = disk_->executor_->Now() - *started_,
           .bytes = bytes_,
@@ -56,42 +56,42 @@ absl::Status WatchedDisk::Refusal() const {
   return absl::UnavailableError(absl::StrCat("the disk is ", health_.Describe()));
 }
 
-void WatchedDisk::Ended(const absl::Status& status, const Flight& flight) {
-  health_.Record(flight.Land(status), executor_->Now());
+void WatchedDisk::Ended(const absl::Status& status, const PendingIo& io) {
+  health_.Record(io.Report(status), executor_->Now());
   TellChange();
 }
 
 Task<absl::Status> WatchedDisk::Read(IoClass io_class, DiskAddress from,
                                      std::span<const std::span<std::byte>> into) {
   if (!health_.healthy()) co_return Refusal();
-  const Flight flight(this, BytesOf(into));
+  const PendingIo io(this, BytesOf(into));
   const absl::Status status = co_await disk_->Read(io_class, from, into);
-  Ended(status, flight);
+  Ended(status, io);
   co_return status;
 }
 
 Task<absl::Status> WatchedDisk::Write(IoClass io_class, DiskAddress to,
                                       std::span<const std::span<const std::byte>> from) {
   if (!health_.healthy()) co_return Refusal();
-  const Flight flight(this, BytesOf(from));
+  const PendingIo io(this, BytesOf(from));
   written_bytes_ += BytesOf(from);
   const absl::Status status = co_await disk_->Write(io_class, to, from);
-  Ended(status, flight);
+  Ended(status, io);
   co_return status;
 }
 
 void WatchedDisk::TellChange() {
-  Arm();
+  SetTimer();
   if (health_.healthy() == told_healthy_) return;
   told_healthy_ = health_.healthy();
   if (on_change_) on_change_();
 }
 
-void WatchedDisk::Arm() {
+void WatchedDisk::SetTimer() {
   if (timer_) return;
   const absl::Time now = executor_->Now();
   absl::Time due = absl::InfiniteFuture();
-  if (!flights_.empty()) {
+  if (!io_starts_.empty()) {
     due = now + kWatchInterval;
   } else if (!health_.healthy()) {
     due = std::max(now, health_.next_probe());
@@ -99,16 +99,16 @@ void WatchedDisk::Arm() {
   if (due == absl::InfiniteFuture()) return;
   timer_ = executor_->PostAt(due, [this, due] {
     timer_.reset();
-    Look(due);
+    Check(due);
   });
 }
 
-void WatchedDisk::Look(absl::Time due) {
+void WatchedDisk::Check(absl::Time due) {
   const absl::Time now = executor_->Now();
-  if (!flights_.empty()) {
+  if (!io_starts_.empty()) {
     // If this timer itself is late (a process stopped, a machine paused), ends of I/Os are still
     // queued: that is no stall of the disk. Check again.
-    if (now - due < kWatchInterval) health_.Outstanding(flights_.front(), now);
+    if (now - due < kWatchInterval) health_.Outstanding(io_starts_.front(), now);
   } else if (!health_.healthy() && health_.next_probe() <= now) {
     // Checked only now: an earlier I/O that has not ended already counts as a bad probe.
     health_.BeginProbe(now);
@@ -127,9 +127,9 @@ Task<void> WatchedDisk::Probe() {
   const std::array<std::span<std::byte>, 1> into = {buffer.bytes()};
   IoReport report;
   {
-    const Flight flight(this, bytes);
+    const PendingIo io(this, bytes);
     const absl::Status status = co_await disk_->Read(IoClass::kForeground, from, into);
-    report = flight.Land(status);
+    report = io.Report(status);
   }
   health_.RecordProbe(report, executor_->Now());
   TellChange();

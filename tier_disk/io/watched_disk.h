@@ -41,7 +41,7 @@ class WatchedDisk final : public Disk {
 
   void SetOnChange(OnChange on_change) { on_change_ = std::move(on_change); }
   const DiskHealth& health() const { return health_; }
-  size_t in_flight() const { return flights_.size(); }
+  size_t in_flight() const { return io_starts_.size(); }
   // Returns the bytes given to the disk to write, whatever the outcome: they measure its wear.
   uint64_t written_bytes() const { return written_bytes_; }
 
@@ -53,7 +53,9 @@ class WatchedDisk final : public Disk {
   Task<void> RemoveMemory(std::span<std::byte> region) override {
     return disk_->RemoveMemory(region);
   }
-  void Hasten(DiskAddress from, uint64_t bytes) override { disk_->Hasten(from, bytes); }
+  void MoveToForeground(DiskAddress from, uint64_t bytes) override {
+    disk_->MoveToForeground(from, bytes);
+  }
   // Errors: the disk's; kUnavailable at once, without trying, while it is not healthy.
   Task<absl::Status> Read(IoClass io_class, DiskAddress from,
                           std::span<const std::span<std::byte>> into) override;
@@ -62,14 +64,14 @@ class WatchedDisk final : public Disk {
 
  private:
   // One I/O in flight; the destructor ends it in every case.
-  class Flight {
+  class PendingIo {
    public:
-    Flight(WatchedDisk* disk, uint64_t bytes);
-    Flight(const Flight&) = delete;
-    Flight& operator=(const Flight&) = delete;
-    ~Flight();
+    PendingIo(WatchedDisk* disk, uint64_t bytes);
+    PendingIo(const PendingIo&) = delete;
+    PendingIo& operator=(const PendingIo&) = delete;
+    ~PendingIo();
     // Returns a report with the device's result and the time it took.
-    IoReport Land(const absl::Status& status) const;
+    IoReport Report(const absl::Status& status) const;
 
    private:
     WatchedDisk* const disk_;
@@ -79,10 +81,10 @@ class WatchedDisk final : public Disk {
   };
 
   absl::Status Refusal() const;
-  void Ended(const absl::Status& status, const Flight& flight);
+  void Ended(const absl::Status& status, const PendingIo& io);
   // Sets the timer, if there is something to check and the timer is not set.
-  void Arm();
-  void Look(absl::Time due);
+  void SetTimer();
+  void Check(absl::Time due);
   Task<void> Probe();
   void TellChange();
 
@@ -92,7 +94,7 @@ class WatchedDisk final : public Disk {
   OnChange on_change_;
   DiskHealth health_;
   bool told_healthy_ = true;
-  std::list<absl::Time> flights_;  // Start of each I/O in flight, the oldest first.
+  std::list<absl::Time> io_starts_;  // Start of each I/O in flight, the oldest first.
   uint64_t backlog_bytes_ = 0;
   uint64_t written_bytes_ = 0;
   std::optional<TimerId> timer_;

@@ -254,12 +254,12 @@ class Trim {
 // children. The second way always finds a segment, because in the end all tenants have at most
 // their fair shares.
 std::optional<ReclaimChoice> ChooseByTrimming(const ReclaimView& view, uint64_t budget_bytes) {
-  constexpr auto kPayers = RoomShares::Payers::kAllOver;
+  constexpr auto kTakeFrom = RoomShares::TakeFrom::kAllOver;
   const std::vector<SegmentId> oldest_first = view.log->Reclaimable();
   const std::vector<SegmentId> newest_first(oldest_first.rbegin(), oldest_first.rend());
-  const Allowances allowances = view.shares->MayTake(*view.index, kPayers);
+  const Allowances allowances = view.shares->MayTake(*view.index, kTakeFrom);
   const auto choice = [&](SegmentId victim, Trim* trim) {
-    return ReclaimChoice{.victim = victim, .payers = kPayers, .trim = trim->TakeKeys()};
+    return ReclaimChoice{.victim = victim, .take_from = kTakeFrom, .trim = trim->TakeKeys()};
   };
   for (const SegmentId segment : oldest_first) {
     if (LeastHeld(*view.index, segment, allowances) > budget_bytes) continue;
@@ -280,20 +280,21 @@ std::optional<ReclaimChoice> ChooseByTrimming(const ReclaimView& view, uint64_t 
 std::optional<ReclaimChoice> ChooseForTenants(const ReclaimView& view, uint64_t budget_bytes) {
   const std::vector<SegmentId> candidates = view.log->Reclaimable();
   const uint64_t budget = std::min(budget_bytes, view.log->reclaim_room());
-  for (const auto payers : {RoomShares::Payers::kFurthestOver, RoomShares::Payers::kAllOver}) {
-    const Allowances allowances = view.shares->MayTake(*view.index, payers);
+  for (const auto take_from :
+       {RoomShares::TakeFrom::kFurthestOver, RoomShares::TakeFrom::kAllOver}) {
+    const Allowances allowances = view.shares->MayTake(*view.index, take_from);
     const std::optional<SegmentId> victim = OldestThatFits(view, allowances, budget);
-    if (victim) return ReclaimChoice{.victim = *victim, .payers = payers};
+    if (victim) return ReclaimChoice{.victim = *victim, .take_from = take_from};
   }
   std::optional<ReclaimChoice> trimmed = ChooseByTrimming(view, budget);
   const bool is_stuck = view.log->free_segments() == 0 && !view.log->AwaitsWrites();
   if (trimmed || !is_stuck) return trimmed;
-  constexpr auto kPayers = RoomShares::Payers::kAllOver;
-  const Allowances allowances = view.shares->MayTake(*view.index, kPayers);
+  constexpr auto kTakeFrom = RoomShares::TakeFrom::kAllOver;
+  const Allowances allowances = view.shares->MayTake(*view.index, kTakeFrom);
   const SegmentId victim = *std::ranges::min_element(candidates, {}, [&](SegmentId segment) {
     return LeastHeld(*view.index, segment, allowances);
   });
-  return ReclaimChoice{.victim = victim, .payers = kPayers, .is_forced = true};
+  return ReclaimChoice{.victim = victim, .take_from = kTakeFrom, .is_forced = true};
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct ReclaimView {
 struct ReclaimChoice {
   SegmentId victim{};
   // Tenants from which the reclaim may take blocks; nullopt: all, whatever they have.
-  std::optional<RoomShares::Payers> payers{};
+  std::optional<RoomShares::TakeFrom> take_from{};
   // Blocks that are dropped first, children before parents, so that the victim holds few enough
   // bytes.
   std::vector<BlockKey> trim{};

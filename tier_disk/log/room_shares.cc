@@ -112,7 +112,7 @@ std::vector<ShareClaim> RoomShares::ClaimsOf(std::span<const OwnedBytes> owners)
   return claims;
 }
 
-Allowances RoomShares::MayTake(const RecordIndex& index, Payers payers) const {
+Allowances RoomShares::MayTake(const RecordIndex& index, TakeFrom take_from) const {
   const std::vector<OwnedBytes> owners = index.Owners();
   const std::vector<uint64_t> fair = FairShares(divided_bytes_, ClaimsOf(owners));
   uint64_t furthest = 0;
@@ -122,8 +122,8 @@ Allowances RoomShares::MayTake(const RecordIndex& index, Payers payers) const {
   Allowances allowances;
   for (size_t i = 0; i < owners.size(); ++i) {
     const uint64_t over = owners[i].bytes - fair[i];
-    const bool pays = payers == Payers::kAllOver || furthest - over < segment_bytes_;
-    if (pays && over > 0) allowances.Set(owners[i].owner, over);
+    const bool may_take = take_from == TakeFrom::kAllOver || furthest - over < segment_bytes_;
+    if (may_take && over > 0) allowances.Set(owners[i].owner, over);
   }
   return allowances;
 }

@@ -87,7 +87,7 @@ class RoomShares {
   static constexpr uint64_t kDividedPart = 2;  // One in so many usable bytes is divided.
   // Tenants from which reclaim may take: those within a segment of the one furthest over its fair
   // share, or all that are over theirs.
-  enum class Payers : uint8_t { kFurthestOver, kAllOver };
+  enum class TakeFrom : uint8_t { kFurthestOver, kAllOver };
 
   // Makes shares without named tenants. REQUIRES: usable_bytes >= segment_bytes.
   RoomShares(uint64_t usable_bytes, uint64_t segment_bytes)
@@ -120,7 +120,7 @@ class RoomShares {
   // Returns whether at most one tenant has blocks here, wrote or is named.
   bool is_lone() const { return tenants_.size() <= 1; }
   // Returns what a reclaim may take from each tenant for others' writes.
-  Allowances MayTake(const RecordIndex& index, Payers payers) const;
+  Allowances MayTake(const RecordIndex& index, TakeFrom take_from) const;
   // Returns all tenants remembered, by tag.
   std::vector<TenantRoom> Report(const RecordIndex& index) const;
 

@@ -49,8 +49,8 @@ uint64_t SegmentLog::tail(SegmentId segment) const { return At(segment).tail; }
 std::optional<RecordPlace> SegmentLog::Reserve(uint64_t bytes, Use use) {
   KVT_CHECK(bytes <= segment_bytes_ && bytes % kBlockAlignment == 0);
   // Does not seal the open segment for a put that does not fit: reclaim could open no other.
-  const bool is_kept = use == Use::kPut && set_aside_ > 0 && free_.empty();
-  if (is_kept && reclaim_room() < bytes + set_aside_) return std::nullopt;
+  const bool is_kept = use == Use::kPut && reserved_for_reclaim_ > 0 && free_.empty();
+  if (is_kept && reclaim_room() < bytes + reserved_for_reclaim_) return std::nullopt;
   if (open_ && At(*open_).tail + bytes > segment_bytes_) {
     At(*open_).state = State::kSealed;
     sealed_.push_back(*open_);

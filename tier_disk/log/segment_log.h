@@ -48,7 +48,7 @@ class SegmentLog {
   std::optional<RecordPlace> Reserve(uint64_t bytes, Use use);
   // Makes puts leave so many bytes for reclaim in the segment that was opened from the reserve, as
   // long as no segment is free. 0: none.
-  void SetAside(uint64_t bytes) { set_aside_ = bytes; }
+  void ReserveForReclaim(uint64_t bytes) { reserved_for_reclaim_ = bytes; }
   // Returns the bytes of records that reclaim can append for certain: a whole segment, or the rest
   // of the open one once the reserve is in use.
   uint64_t reclaim_room() const;
@@ -91,7 +91,7 @@ class SegmentLog {
   std::deque<SegmentId> sealed_;  // Oldest first.
   std::optional<SegmentId> open_;
   uint64_t last_generation_ = 0;
-  uint64_t set_aside_ = 0;  // Bytes.
+  uint64_t reserved_for_reclaim_ = 0;  // Bytes.
 };
 
 }  // namespace kvtier

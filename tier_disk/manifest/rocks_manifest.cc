@@ -181,7 +181,7 @@ RocksManifest::~RocksManifest() = default;
 
 Task<absl::Status> RocksManifest::Commit(ManifestBatch batch) {
   absl::Status status;
-  ByteWorkers::Work work = [&] { status = CommitNow(batch); };
+  ByteThreads::Work work = [&] { status = CommitNow(batch); };
   Task<void> committed = thread_.Run(std::move(work));
   co_await committed;
   KVT_KILL_POINT("manifest.back_on_executor");
@@ -221,7 +221,7 @@ absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
 
 Task<absl::Status> RocksManifest::EraseSalt(std::string tenant) {
   absl::Status status;
-  ByteWorkers::Work work = [&] { status = EraseSaltNow(tenant); };
+  ByteThreads::Work work = [&] { status = EraseSaltNow(tenant); };
   Task<void> erased = thread_.Run(std::move(work));
   co_await erased;
   co_return status;
@@ -278,7 +278,7 @@ absl::Status RocksManifest::LookForRoom() const {
 
 Task<absl::StatusOr<ManifestImage>> RocksManifest::Load() {
   absl::StatusOr<ManifestImage> image;
-  ByteWorkers::Work work = [&] { image = LoadNow(); };
+  ByteThreads::Work work = [&] { image = LoadNow(); };
   Task<void> loaded = thread_.Run(std::move(work));
   co_await loaded;
   co_return image;

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "tier_disk/manifest/manifest.h"
 
 namespace rocksdb {

@@ -1,4 +1,4 @@
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 
 #include <pthread.h>
 
@@ -26,14 +26,14 @@ using ::testing::ElementsAre;
 class BytePoolTest : public ::testing::Test {
  protected:
   // Runs `work` on `pool`, then counts it as done, on the executor.
-  Task<void> Run(ByteWorkers* workers, ByteWorkers::Work work, absl::BlockingCounter* done) {
-    co_await workers->Run(std::move(work));
+  Task<void> Run(ByteThreads* byte_threads, ByteThreads::Work work, absl::BlockingCounter* done) {
+    co_await byte_threads->Run(std::move(work));
     EXPECT_TRUE(executor_.OnExecutor());
     done->DecrementCount();
   }
-  void Spawn(ByteWorkers* workers, ByteWorkers::Work work, absl::BlockingCounter* done) {
-    executor_.Post([this, workers, work = std::move(work), done]() mutable {
-      scope_->Spawn(Run(workers, std::move(work), done));
+  void Spawn(ByteThreads* byte_threads, ByteThreads::Work work, absl::BlockingCounter* done) {
+    executor_.Post([this, byte_threads, work = std::move(work), done]() mutable {
+      scope_->Spawn(Run(byte_threads, std::move(work), done));
     });
   }
   void TearDown() override {
@@ -89,13 +89,13 @@ TEST_F(BytePoolTest, RunsAllThatIsQueuedBehindFewThreads) {
   for (int i = 0; i < kWorks; ++i) EXPECT_EQ(results[i], i + 1);
 }
 
-TEST(InlineByteWorkers, RunTheWorkAtOnceInNoTime) {
+TEST(InlineByteThreads, RunTheWorkAtOnceInNoTime) {
   testing::SimTime time;
   testing::SimExecutor executor(&time);
-  testing::InlineByteWorkers workers;
+  testing::InlineByteThreads byte_threads;
   TaskScope scope(&executor);
   bool ran = false;
-  scope.Spawn(workers.Run([&] { ran = true; }));
+  scope.Spawn(byte_threads.Run([&] { ran = true; }));
   EXPECT_TRUE(ran);
 }
 

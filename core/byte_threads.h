@@ -1,8 +1,8 @@
-// ByteWorkers run what touches payload bytes (checksums, copies) or blocks (the
+// ByteThreads run what touches payload bytes (checksums, copies) or blocks (the
 // manifest), so that the executor never does. Two forms: BytePool, named threads
 // behind a queue, and the simulator's, which runs the work at once.
-#ifndef KVTIER_CORE_BYTE_WORKERS_H_
-#define KVTIER_CORE_BYTE_WORKERS_H_
+#ifndef KVTIER_CORE_BYTE_THREADS_H_
+#define KVTIER_CORE_BYTE_THREADS_H_
 
 #include <deque>
 #include <string>
@@ -18,16 +18,16 @@
 
 namespace kvtier {
 
-class ByteWorkers {
+class ByteThreads {
  public:
   using Work = absl::AnyInvocable<void()>;
-  virtual ~ByteWorkers() = default;
+  virtual ~ByteThreads() = default;
   // Runs `work` off the executor; the task ends after it. Whoever awaits is
   // bounded, so the queue behind this is.
   virtual Task<void> Run(Work work) = 0;
 };
 
-class BytePool final : public ByteWorkers {
+class BytePool final : public ByteThreads {
  public:
   // Starts `threads` threads, called `name`-0, `name`-1, ...
   BytePool(Executor* executor, const std::string& name, int threads);
@@ -46,4 +46,4 @@ class BytePool final : public ByteWorkers {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_CORE_BYTE_WORKERS_H_
+#endif  // KVTIER_CORE_BYTE_THREADS_H_

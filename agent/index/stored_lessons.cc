@@ -1,4 +1,4 @@
-#include "agent/index/kept_lessons.h"
+#include "agent/index/stored_lessons.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,27 +13,27 @@
 
 namespace kvtier {
 
-void KeptLessons::Add(std::string name, ReuseHazards* hazards) {
+void StoredLessons::Add(std::string name, ReuseHazards* hazards) {
   if (hazards != nullptr) orders_.push_back({.name = std::move(name), .hazards = hazards});
 }
 
-void KeptLessons::Remove(const std::string& name) {
+void StoredLessons::Remove(const std::string& name) {
   std::erase_if(orders_, [&](const Order& order) { return order.name == name; });
 }
 
-bool KeptLessons::Keeps(const Order& order) const {
+bool StoredLessons::Keeps(const Order& order) const {
   return std::ranges::any_of(orders_, [&](const Order& kept) {
     return kept.hazards == order.hazards && kept.name == order.name;
   });
 }
 
-uint64_t KeptLessons::Conclusions() const {
+uint64_t StoredLessons::Conclusions() const {
   uint64_t conclusions = 0;
   for (const Order& order : orders_) conclusions += order.hazards->conclusions();
   return conclusions;
 }
 
-Task<void> KeptLessons::Load() {
+Task<void> StoredLessons::Load() {
   if (store_ == nullptr) co_return;
   const absl::StatusOr<LessonsByOrder> loaded = co_await store_->Load();
   if (!loaded.ok()) {
@@ -55,7 +55,7 @@ Task<void> KeptLessons::Load() {
     order.hazards->Take(*std::move(lessons));
     ++taken;
   }
-  kept_conclusions_ = Conclusions();
+  stored_conclusions_ = Conclusions();
   if (taken > 0) {
     Log(LogLevel::kInfo,
         absl::StrCat("orders of eviction that go on from what they learnt: ", taken));
@@ -65,17 +65,17 @@ Task<void> KeptLessons::Load() {
   }
 }
 
-Task<void> KeptLessons::Run() {
+Task<void> StoredLessons::Run() {
   if (store_ == nullptr) co_return;
   for (bool last = false; !last;) {
     Event never(executor_);
     co_await waits_->Until(&never, executor_->Now() + kLessonsInterval);
     last = waits_->ended();
-    if (Conclusions() != kept_conclusions_) co_await Save();
+    if (Conclusions() != stored_conclusions_) co_await Save();
   }
 }
 
-Task<void> KeptLessons::Save() {
+Task<void> StoredLessons::Save() {
   const uint64_t conclusions = Conclusions();
   LessonsByOrder lessons;
   const std::vector<Order> orders = orders_;  // Some may come or go during the turns of others.
@@ -86,11 +86,11 @@ Task<void> KeptLessons::Save() {
     co_await SleepUntil(executor_, executor_->Now());  // Others take their turn.
   }
   const absl::Status saved = co_await store_->Save(std::move(lessons));
-  if (saved.ok()) kept_conclusions_ = conclusions;
+  if (saved.ok()) stored_conclusions_ = conclusions;
   NoteSaved(saved);
 }
 
-void KeptLessons::NoteSaved(const absl::Status& saved) {
+void StoredLessons::NoteSaved(const absl::Status& saved) {
   if (!saved.ok() && !failing_) {
     Log(LogLevel::kWarning,
         absl::StrCat("what orders of eviction learn would not outlast a restart now; it is tried "

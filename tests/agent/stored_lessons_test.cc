@@ -1,4 +1,4 @@
-#include "agent/index/kept_lessons.h"
+#include "agent/index/stored_lessons.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,17 +45,17 @@ std::vector<std::string> NamesOf(const LessonsByOrder& lessons) {
 }
 
 // Two orders, "a" and "b", and a store.
-class KeptLessonsTest : public ::testing::Test {
+class StoredLessonsTest : public ::testing::Test {
  protected:
-  KeptLessonsTest() {
-    kept_.Add("a", &a_);
-    kept_.Add("b", &b_);
-    kept_.Add("lru", nullptr);
+  StoredLessonsTest() {
+    stored_.Add("a", &a_);
+    stored_.Add("b", &b_);
+    stored_.Add("lru", nullptr);
   }
   // Returns what is logged meanwhile.
   std::string Load() {
     CaptureStderr();
-    scope_.Spawn(kept_.Load());
+    scope_.Spawn(stored_.Load());
     time_.RunUntil(time_.Now());
     return GetCapturedStderr();
   }
@@ -66,7 +66,7 @@ class KeptLessonsTest : public ::testing::Test {
   }
   void Start() {
     Load();
-    scope_.Spawn(kept_.Run());
+    scope_.Spawn(stored_.Run());
   }
 
   FakeLessonsStore store_;
@@ -75,11 +75,11 @@ class KeptLessonsTest : public ::testing::Test {
   SimTime time_;
   SimExecutor executor_{&time_};
   Waits waits_{&executor_};
-  KeptLessons kept_{&executor_, &waits_, &store_};
+  StoredLessons stored_{&executor_, &waits_, &store_};
   TaskScope scope_{&executor_};
 };
 
-TEST_F(KeptLessonsTest, WhatIsLearntIsKeptOnceAMinuteAndOnlyWhenItChanged) {
+TEST_F(StoredLessonsTest, WhatIsLearntIsKeptOnceAMinuteAndOnlyWhenItChanged) {
   Start();
   Pass(3 * kLessonsInterval);
   EXPECT_EQ(store_.saves, 0) << "nothing is learnt yet";
@@ -95,7 +95,7 @@ TEST_F(KeptLessonsTest, WhatIsLearntIsKeptOnceAMinuteAndOnlyWhenItChanged) {
   EXPECT_EQ(store_.kept["b"], EncodeReuseLessons(b_.lessons()));
 }
 
-TEST_F(KeptLessonsTest, TheEndKeepsWhatWasLearntLast) {
+TEST_F(StoredLessonsTest, TheEndKeepsWhatWasLearntLast) {
   Start();
   Teach(&a_);
   waits_.End();
@@ -104,7 +104,7 @@ TEST_F(KeptLessonsTest, TheEndKeepsWhatWasLearntLast) {
   EXPECT_THAT(NamesOf(store_.kept), ElementsAre("a"));
 }
 
-TEST_F(KeptLessonsTest, AnEndWithoutNewsWritesNothing) {
+TEST_F(StoredLessonsTest, AnEndWithoutNewsWritesNothing) {
   store_.kept["a"] = TaughtLessons();
   Start();
   waits_.End();
@@ -113,30 +113,30 @@ TEST_F(KeptLessonsTest, AnEndWithoutNewsWritesNothing) {
   EXPECT_EQ(store_.saves, 0);
 }
 
-TEST_F(KeptLessonsTest, EachOrderTakesItsOwnAndThoseOfNoneAreDropped) {
+TEST_F(StoredLessonsTest, EachOrderTakesItsOwnAndThoseOfNoneAreDropped) {
   store_.kept["a"] = TaughtLessons();
   store_.kept["gone"] = TaughtLessons();
   EXPECT_THAT(Load(), HasSubstr("go on from what they learnt: 1"));
   EXPECT_EQ(a_.conclusions(), 1u);
   EXPECT_EQ(b_.conclusions(), 0u);
-  scope_.Spawn(kept_.Run());
+  scope_.Spawn(stored_.Run());
   Teach(&b_);
   Pass(kLessonsInterval);
   EXPECT_THAT(NamesOf(store_.kept), ElementsAre("a", "b"));
 }
 
-TEST_F(KeptLessonsTest, AStoreThatCannotBeReadIsOneLineAndAnewStart) {
+TEST_F(StoredLessonsTest, AStoreThatCannotBeReadIsOneLineAndAnewStart) {
   store_.broken = absl::DataLossError("/x/eviction_lessons is damaged");
   EXPECT_THAT(Load(), HasSubstr("learn anew: /x/eviction_lessons is damaged"));
   EXPECT_EQ(a_.conclusions(), 0u);
   store_.broken = absl::OkStatus();
-  scope_.Spawn(kept_.Run());
+  scope_.Spawn(stored_.Run());
   Teach(&a_);
   Pass(kLessonsInterval);
   EXPECT_THAT(NamesOf(store_.kept), ElementsAre("a"));
 }
 
-TEST_F(KeptLessonsTest, LessonsOfOneOrderThatAreRefusedCostTheOthersNothing) {
+TEST_F(StoredLessonsTest, LessonsOfOneOrderThatAreRefusedCostTheOthersNothing) {
   store_.kept["a"] = TaughtLessons();
   store_.kept["b"] = "something else";
   EXPECT_THAT(Load(), HasSubstr("learn anew: b: "));
@@ -144,7 +144,7 @@ TEST_F(KeptLessonsTest, LessonsOfOneOrderThatAreRefusedCostTheOthersNothing) {
   EXPECT_EQ(b_.conclusions(), 0u);
 }
 
-TEST_F(KeptLessonsTest, AFailedWriteIsToldOnceAndTriedAgain) {
+TEST_F(StoredLessonsTest, AFailedWriteIsToldOnceAndTriedAgain) {
   Start();
   store_.broken = absl::UnavailableError("cannot create /x/eviction_lessons");
   Teach(&a_);

@@ -1,4 +1,4 @@
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 
 #include <pthread.h>
 

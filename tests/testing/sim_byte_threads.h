@@ -1,19 +1,19 @@
-// SimByteWorkers take their time: other flows run before and after the work, as
+// SimByteThreads take their time: other flows run before and after the work, as
 // they do beside a real pool of threads.
-#ifndef KVTIER_TESTS_TESTING_SIM_BYTE_WORKERS_H_
-#define KVTIER_TESTS_TESTING_SIM_BYTE_WORKERS_H_
+#ifndef KVTIER_TESTS_TESTING_SIM_BYTE_THREADS_H_
+#define KVTIER_TESTS_TESTING_SIM_BYTE_THREADS_H_
 
 #include <cstdint>
 
-#include "core/byte_workers.h"
+#include "core/byte_threads.h"
 #include "core/event.h"
 #include "tests/testing/sim_random.h"
 
 namespace kvtier::testing {
 
-class SimByteWorkers final : public ByteWorkers {
+class SimByteThreads final : public ByteThreads {
  public:
-  SimByteWorkers(Executor* executor, uint64_t seed) : executor_(executor), random_(seed) {}
+  SimByteThreads(Executor* executor, uint64_t seed) : executor_(executor), random_(seed) {}
 
   Task<void> Run(Work work) override {
     const absl::Duration half = random_.Between(absl::ZeroDuration(), kLongest / 2);
@@ -30,4 +30,4 @@ class SimByteWorkers final : public ByteWorkers {
 
 }  // namespace kvtier::testing
 
-#endif  // KVTIER_TESTS_TESTING_SIM_BYTE_WORKERS_H_
+#endif  // KVTIER_TESTS_TESTING_SIM_BYTE_THREADS_H_

@@ -1,11 +1,11 @@
-// KeptLessons lets the orders of eviction go on, after a restart of the agent, from what they had
-// learnt before. An order takes its lessons by its name; those of an order that is no more are kept
-// no longer. Whatever cannot be read, believed or written costs a line in the log, and the orders
+// StoredLessons lets the orders of eviction go on, after a restart of the agent, from what they had
+// learnt before. An order takes its lessons by its name; those of an order that is no more are
+// dropped. Whatever cannot be read, believed or written costs a line in the log, and the orders
 // begin anew: it is never an error of the agent's.
 //
 // Executor thread only. The work of one turn is that of one order.
-#ifndef KVTIER_AGENT_INDEX_KEPT_LESSONS_H_
-#define KVTIER_AGENT_INDEX_KEPT_LESSONS_H_
+#ifndef KVTIER_AGENT_INDEX_STORED_LESSONS_H_
+#define KVTIER_AGENT_INDEX_STORED_LESSONS_H_
 
 #include <cstdint>
 #include <string>
@@ -20,21 +20,21 @@
 
 namespace kvtier {
 
-class KeptLessons {
+class StoredLessons {
  public:
-  // Owns nothing. Null `store`: nothing is kept.
-  KeptLessons(Executor* executor, Waits* waits, LessonsStore* store)
+  // Owns nothing. Null `store`: nothing is stored.
+  StoredLessons(Executor* executor, Waits* waits, LessonsStore* store)
       : executor_(executor), waits_(waits), store_(store) {}
 
   // Names what an order learns, which lives as long as this is used. Null is ignored: the order
   // does not learn. REQUIRES: no other order has the name.
   void Add(std::string name, ReuseHazards* hazards);
-  // Keeps what the order of that name learns no longer, so that it may end. Unknown names are
+  // Stops storing what the order of that name learns, so that it may end. Unknown names are
   // ignored.
   void Remove(const std::string& name);
   // Gives each order that is named its lessons. REQUIRES: none of them has learnt yet.
   Task<void> Load();
-  // Keeps what is learnt until the waits end, and then once more: each time when something was
+  // Stores what is learnt until the waits end, and then once more: each time when something was
   // concluded since the last time, and at most once in kLessonsInterval. Call after Load().
   Task<void> Run();
 
@@ -55,10 +55,10 @@ class KeptLessons {
   Waits* const waits_;
   LessonsStore* const store_;
   std::vector<Order> orders_;
-  uint64_t kept_conclusions_ = 0;  // Conclusions() of what the store has.
-  bool failing_ = false;           // The last Save() failed.
+  uint64_t stored_conclusions_ = 0;  // Conclusions() of what the store has.
+  bool failing_ = false;             // The last Save() failed.
 };
 
 }  // namespace kvtier
 
-#endif  // KVTIER_AGENT_INDEX_KEPT_LESSONS_H_
+#endif  // KVTIER_AGENT_INDEX_STORED_LESSONS_H_
