@@ -48,8 +48,8 @@ Findings DoctorFindings(const NodeFacts& facts) {
 std::string DoctorTable(const Findings& findings) {
   Table table({{"RESULT"}, {"CHECK"}, {"WHAT IS SO"}});
   for (const Finding& finding : findings) {
-    table.AddRow({HealthWord(finding.health), finding.check, finding.what});
-    if (!finding.todo.empty()) table.AddRow({"", "", absl::StrCat("-> ", finding.todo)});
+    table.AddRow({HealthWord(finding.health), finding.check, finding.detail});
+    if (!finding.remedy.empty()) table.AddRow({"", "", absl::StrCat("-> ", finding.remedy)});
   }
   return absl::StrCat(table.ToString(), "\n", CountOf(findings, Health::kFail), " fail, ",
                       CountOf(findings, Health::kWarn), " warn, ", CountOf(findings, Health::kOk),
@@ -64,8 +64,8 @@ std::string DoctorJson(const Findings& findings) {
     json.OpenElement();
     json.Text("check", finding.check);
     json.Text("result", HealthWord(finding.health));
-    json.Text("what", finding.what);
-    json.Text("todo", finding.todo);
+    json.Text("what", finding.detail);
+    json.Text("todo", finding.remedy);
     json.Close();
   }
   json.Close();

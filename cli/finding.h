@@ -12,8 +12,8 @@ enum class Health { kOk, kWarn, kFail };
 struct Finding {
   std::string check;  // Thing that was looked at: "socket kvtier.sock". Stable, for scripts.
   Health health = Health::kOk;
-  std::string what;  // Result, with the values.
-  std::string todo;  // Remedy; empty when all is well.
+  std::string detail;  // Text of the result, with the values.
+  std::string remedy;  // Empty when all is well.
 };
 
 using Findings = std::vector<Finding>;

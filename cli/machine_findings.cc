@@ -32,10 +32,11 @@ bool IsOlder(const NodeFacts& facts, std::pair<int, int> than) {
 }
 
 Finding KernelFinding(const NodeFacts& facts) {
-  Finding finding{.check = "kernel", .what = absl::StrCat("Linux ", facts.kernel)};
+  Finding finding{.check = "kernel", .detail = absl::StrCat("Linux ", facts.kernel)};
   if (IsOlder(facts, kLeastIoUring)) {
     finding.health = Health::kWarn;
-    finding.todo = "5.10 or later for io_uring, 6.1 for huge pages, 6.5 for workers in containers";
+    finding.remedy =
+        "5.10 or later for io_uring, 6.1 for huge pages, 6.5 for workers in containers";
   }
   return finding;
 }
@@ -44,20 +45,20 @@ Finding MemlockFinding(const NodeFacts& facts) {
   Finding finding{.check = "memlock"};
   const std::string whose = facts.memlock_of_agent ? "the agent" : "this process";
   if (!facts.memlock_bytes) {
-    finding.what = absl::StrCat("unlimited for ", whose);
+    finding.detail = absl::StrCat("unlimited for ", whose);
     return finding;
   }
-  finding.what = absl::StrCat(BytesText(*facts.memlock_bytes), " for ", whose);
+  finding.detail = absl::StrCat(BytesText(*facts.memlock_bytes), " for ", whose);
   const std::optional<uint64_t> host = HostBytes(facts);
   if (!host) return finding;
   // The arena is registered with the ring of each disk.
   const uint64_t disks = static_cast<uint64_t>(facts.status->disks().size());
   const uint64_t wanted = *host * std::max<uint64_t>(disks, 1);
-  absl::StrAppend(&finding.what, ", a host tier of ", BytesText(*host), " and ", disks,
+  absl::StrAppend(&finding.detail, ", a host tier of ", BytesText(*host), " and ", disks,
                   disks == 1 ? " disk" : " disks");
   if (disks == 0 || *facts.memlock_bytes >= wanted) return finding;
   finding.health = Health::kWarn;
-  finding.todo =
+  finding.remedy =
       absl::StrCat("raise RLIMIT_MEMLOCK to ", BytesText(wanted),
                    " (LimitMEMLOCK=infinity) or give CAP_IPC_LOCK: until then disks read "
                    "into memory that is not registered, which costs CPU");
@@ -68,18 +69,18 @@ Finding MemoryFinding(const NodeFacts& facts) {
   Finding finding{.check = "memory"};
   if (facts.memfd_error != 0) {
     finding.health = Health::kFail;
-    finding.what = absl::StrCat("no sealed memfd: ", SystemText(facts.memfd_error));
-    finding.todo = "let the seccomp profile have memfd_create (deploy/seccomp has one)";
+    finding.detail = absl::StrCat("no sealed memfd: ", SystemText(facts.memfd_error));
+    finding.remedy = "let the seccomp profile have memfd_create (deploy/seccomp has one)";
     return finding;
   }
-  finding.what = "memfds can be made";
+  finding.detail = "memfds can be made";
   const std::optional<uint64_t> host = HostBytes(facts);
   if (!facts.memory_max_bytes || !host) return finding;
-  absl::StrAppend(&finding.what, ", this cgroup has ", BytesText(*facts.memory_max_bytes),
+  absl::StrAppend(&finding.detail, ", this cgroup has ", BytesText(*facts.memory_max_bytes),
                   ", the host tier ", BytesText(*host));
   if (*facts.memory_max_bytes >= *host) return finding;
   finding.health = Health::kWarn;
-  finding.todo =
+  finding.remedy =
       "if the agent runs with this limit, give it --host_bytes and 1 GiB: its arenas count";
   return finding;
 }
@@ -88,20 +89,20 @@ Finding MemoryFinding(const NodeFacts& facts) {
 Finding WorkerMemoryFinding(const NodeFacts& facts) {
   Finding finding{.check = "worker memory"};
   if (!facts.status.ok()) {
-    finding.what = "not known: the agent does not answer";
+    finding.detail = "not known: the agent does not answer";
     return finding;
   }
   if (!facts.status->has_staging()) {
-    finding.what = "direct: workers write their tenant's arena, and are trusted not to spoil it";
+    finding.detail = "direct: workers write their tenant's arena, and are trusted not to spoil it";
     return finding;
   }
   const v1::StagingReport& staging = facts.status->staging();
-  finding.what = absl::StrCat("staged: ", BytesText(staging.session_bytes()), " for each of ",
-                              staging.regions(), " sessions");
+  finding.detail = absl::StrCat("staged: ", BytesText(staging.session_bytes()), " for each of ",
+                                staging.regions(), " sessions");
   if (staging.refused_regions() == 0) return finding;
   finding.health = Health::kWarn;
-  absl::StrAppend(&finding.what, ", ", staging.refused_regions(), " so far got none");
-  finding.todo =
+  absl::StrAppend(&finding.detail, ", ", staging.refused_regions(), " so far got none");
+  finding.remedy =
       "sessions without one put nothing: less --staging_bytes or more --host_bytes, of which a "
       "tenant's regions together are at most its part";
   return finding;
@@ -112,19 +113,19 @@ Finding HugePageFinding(const NodeFacts& facts) {
   const std::string setting =
       facts.shmem_enabled.empty() ? "no shmem_enabled" : "shmem_enabled " + facts.shmem_enabled;
   if (facts.huge_pages) {
-    finding.what = absl::StrCat("2 MiB for shared memory can be had, ", setting);
+    finding.detail = absl::StrCat("2 MiB for shared memory can be had, ", setting);
     return finding;
   }
   finding.health = Health::kWarn;
-  finding.what = absl::StrCat("none of 2 MiB for shared memory now, ", setting);
+  finding.detail = absl::StrCat("none of 2 MiB for shared memory now, ", setting);
   if (IsOlder(facts, kLeastCollapse)) {
-    finding.todo = "Linux 6.1 or later; disk and GPU work with pages of 4 KiB, at more CPU";
+    finding.remedy = "Linux 6.1 or later; disk and GPU work with pages of 4 KiB, at more CPU";
   } else if (facts.shmem_enabled == "deny") {
-    finding.todo =
+    finding.remedy =
         "echo never > /sys/kernel/mm/transparent_hugepage/shmem_enabled (deny refuses "
         "also who asks)";
   } else {
-    finding.todo =
+    finding.remedy =
         "free memory in whole pieces (echo 1 > /proc/sys/vm/compact_memory), then "
         "restart the agent";
   }
@@ -134,24 +135,24 @@ Finding HugePageFinding(const NodeFacts& facts) {
 Finding IoUringFinding(const NodeFacts& facts) {
   Finding finding{.check = "io_uring"};
   if (facts.io_uring_error == 0) {
-    finding.what = "a ring can be made";
+    finding.detail = "a ring can be made";
     return finding;
   }
   finding.health = Health::kWarn;
-  finding.what = absl::StrCat("no ring: ", SystemText(facts.io_uring_error));
+  finding.detail = absl::StrCat("no ring: ", SystemText(facts.io_uring_error));
   const int disabled = facts.io_uring_disabled.value_or(0);
   if (disabled > 0) {
-    absl::StrAppend(&finding.what, ", kernel.io_uring_disabled is ", disabled);
-    finding.todo =
+    absl::StrAppend(&finding.detail, ", kernel.io_uring_disabled is ", disabled);
+    finding.remedy =
         "sysctl kernel.io_uring_disabled=0; until then disks are read by threads (pread)";
   } else if (facts.io_uring_error == ENOSYS) {
-    finding.todo =
+    finding.remedy =
         "Linux 5.10 or later with io_uring, or a seccomp profile that has it "
         "(deploy/seccomp); until then disks are read by threads (pread)";
   } else if (facts.io_uring_error == ENOMEM) {
-    finding.todo = "raise RLIMIT_MEMLOCK; until then disks are read by threads (pread)";
+    finding.remedy = "raise RLIMIT_MEMLOCK; until then disks are read by threads (pread)";
   } else {
-    finding.todo =
+    finding.remedy =
         "let the seccomp profile have io_uring_setup, _enter and _register "
         "(deploy/seccomp); until then disks are read by threads (pread)";
   }
@@ -162,30 +163,30 @@ Finding IoUringFinding(const NodeFacts& facts) {
 Finding PidfdFinding(const NodeFacts& facts) {
   Finding finding{.check = "peer pidfd"};
   if (facts.peer_pidfd_error == 0) {
-    finding.what = "the agent can watch processes of any PID namespace";
+    finding.detail = "the agent can watch processes of any PID namespace";
     return finding;
   }
   const bool apart = facts.same_pid_namespace.has_value() && !*facts.same_pid_namespace;
   finding.health = apart ? Health::kWarn : Health::kOk;
-  finding.what = absl::StrCat("no SO_PEERPIDFD: ", SystemText(facts.peer_pidfd_error),
-                              apart ? ", and the agent has another PID namespace" : "");
+  finding.detail = absl::StrCat("no SO_PEERPIDFD: ", SystemText(facts.peer_pidfd_error),
+                                apart ? ", and the agent has another PID namespace" : "");
   if (!apart) return finding;
-  finding.todo = absl::StrCat("Linux ", kLeastPeerPidfd.first, ".", kLeastPeerPidfd.second,
-                              " or later, or hostPID: until then memory that a dead worker had "
-                              "reserved comes back after 30 s");
+  finding.remedy = absl::StrCat("Linux ", kLeastPeerPidfd.first, ".", kLeastPeerPidfd.second,
+                                " or later, or hostPID: until then memory that a dead worker had "
+                                "reserved comes back after 30 s");
   return finding;
 }
 
 Finding ClockFinding(const NodeFacts& facts) {
   Finding finding{.check = "time namespace"};
   if (!facts.same_time_namespace) {
-    finding.what = "not compared: no agent, or its /proc entry is not for this user";
+    finding.detail = "not compared: no agent, or its /proc entry is not for this user";
   } else if (*facts.same_time_namespace) {
-    finding.what = "the agent's, too";
+    finding.detail = "the agent's, too";
   } else {
     finding.health = Health::kFail;
-    finding.what = "another one than the agent's: leases are compared on CLOCK_MONOTONIC";
-    finding.todo = "run worker and agent in one time namespace, as containers do by default";
+    finding.detail = "another one than the agent's: leases are compared on CLOCK_MONOTONIC";
+    finding.remedy = "run worker and agent in one time namespace, as containers do by default";
   }
   return finding;
 }
@@ -194,14 +195,14 @@ Finding DiskFinding(const DiskFacts& disk) {
   Finding finding{.check = absl::StrCat("disk ", disk.directory)};
   if (disk.open_error != 0) {
     finding.health = Health::kFail;
-    finding.what = absl::StrCat("not writable: ", SystemText(disk.open_error));
-    finding.todo = "mount it, and give it to the agent's user; run kvtier doctor as that user";
+    finding.detail = absl::StrCat("not writable: ", SystemText(disk.open_error));
+    finding.remedy = "mount it, and give it to the agent's user; run kvtier doctor as that user";
   } else if (disk.direct_error != 0) {
     finding.health = Health::kFail;
-    finding.what = absl::StrCat("writable, no O_DIRECT: ", SystemText(disk.direct_error));
-    finding.todo = "another file system (ext4, XFS), or the agent's --disk_buffered";
+    finding.detail = absl::StrCat("writable, no O_DIRECT: ", SystemText(disk.direct_error));
+    finding.remedy = "another file system (ext4, XFS), or the agent's --disk_buffered";
   } else {
-    finding.what = "writable, with O_DIRECT";
+    finding.detail = "writable, with O_DIRECT";
   }
   return finding;
 }

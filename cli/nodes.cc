@@ -25,11 +25,11 @@ std::string UseText(const v1::NodeReport& node, v1::Tier wanted) {
 
 }  // namespace
 
-std::string TwinText(const v1::NodeReport& node) {
+std::string NamesakeText(const v1::NodeReport& node) {
   return absl::StrCat("two agents are called ", Printable(node.node_id()), ": the one at ",
                       Printable(node.address()), " is served, the one at ",
-                      Printable(node.twin_address()), " is refused (heard ",
-                      SecondsText(node.twin_silence_seconds()), " ago)");
+                      Printable(node.namesake_address()), " is refused (heard ",
+                      SecondsText(node.namesake_silence_seconds()), " ago)");
 }
 
 std::string NodesTable(const v1::CoordinatorStatusResponse& status) {
@@ -49,7 +49,7 @@ std::string NodesTable(const v1::CoordinatorStatusResponse& status) {
   }
   std::string text = table.ToString();
   for (const v1::NodeReport& node : status.nodes()) {
-    if (!node.twin_address().empty()) absl::StrAppend(&text, TwinText(node), "\n");
+    if (!node.namesake_address().empty()) absl::StrAppend(&text, NamesakeText(node), "\n");
   }
   return text;
 }
@@ -65,8 +65,8 @@ std::string NodesJson(const v1::CoordinatorStatusResponse& status) {
     json.Text("address", node.address());
     json.Seconds("silence_seconds", node.silence_seconds());
     json.Count("directory_blocks", node.directory_blocks());
-    json.Text("twin_address", node.twin_address());
-    json.Seconds("twin_silence_seconds", node.twin_silence_seconds());
+    json.Text("twin_address", node.namesake_address());
+    json.Seconds("twin_silence_seconds", node.namesake_silence_seconds());
     json.OpenArray("tiers");
     for (const v1::TierUsage& tier : node.tiers()) {
       json.OpenElement();

@@ -12,8 +12,8 @@ namespace kvtier::cli {
 
 Outcome RunNodes(const Arguments& arguments);
 
-// Returns which of two agents is served and which is not, for a node with a twin_address.
-std::string TwinText(const v1::NodeReport& node);
+// Returns which of two agents is served and which is not, for a node with a namesake_address.
+std::string NamesakeText(const v1::NodeReport& node);
 std::string NodesTable(const v1::CoordinatorStatusResponse& status);
 std::string NodesJson(const v1::CoordinatorStatusResponse& status);
 

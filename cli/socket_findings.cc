@@ -22,11 +22,11 @@ namespace {
 std::string ErrorText(int error) { return std::strerror(error); }
 
 Finding DirectoryFinding(const NodeFacts& facts) {
-  Finding finding{.check = "socket directory", .what = facts.socket_dir};
+  Finding finding{.check = "socket directory", .detail = facts.socket_dir};
   if (facts.directory_error == 0) return finding;
   finding.health = Health::kFail;
-  finding.what = absl::StrCat(facts.socket_dir, ": ", ErrorText(facts.directory_error));
-  finding.todo =
+  finding.detail = absl::StrCat(facts.socket_dir, ": ", ErrorText(facts.directory_error));
+  finding.remedy =
       facts.directory_error == ENOENT
           ? "start kvtier-agent on this node, or name its --socket_dir by --socket-dir; in a "
             "container, mount that directory of the host"
@@ -37,40 +37,41 @@ Finding DirectoryFinding(const NodeFacts& facts) {
 Finding SocketFinding(const NodeFacts& facts, const SocketFacts& socket) {
   Finding finding{.check = absl::StrCat("socket ", socket.name), .health = Health::kFail};
   if (!socket.exists) {
-    finding.what = absl::StrCat("not in ", facts.socket_dir);
-    finding.todo = "start kvtier-agent with this --socket_dir; look into its log if it runs";
+    finding.detail = absl::StrCat("not in ", facts.socket_dir);
+    finding.remedy = "start kvtier-agent with this --socket_dir; look into its log if it runs";
     return finding;
   }
-  finding.what = absl::StrFormat("owner %d:%d, mode %04o", socket.owner, socket.group, socket.mode);
+  finding.detail =
+      absl::StrFormat("owner %d:%d, mode %04o", socket.owner, socket.group, socket.mode);
   if (!socket.is_socket) {
-    finding.what += ", not a socket";
-    finding.todo = "remove the file and start the agent again";
+    finding.detail += ", not a socket";
+    finding.remedy = "remove the file and start the agent again";
     return finding;
   }
   switch (socket.connect_error) {
     case 0:
       finding.health = Health::kOk;
-      finding.what += ", answered";
+      finding.detail += ", answered";
       return finding;
     case ECONNREFUSED:
-      finding.what += ", nobody listens: an agent of before left it";
-      finding.todo = "start kvtier-agent; it takes the place of a dead one's sockets";
+      finding.detail += ", nobody listens: an agent of before left it";
+      finding.remedy = "start kvtier-agent; it takes the place of a dead one's sockets";
       return finding;
     case EACCES:
     case EPERM:
       if (socket.name == kAgentAdminSocketName) {
         finding.health = Health::kWarn;
-        finding.what += ", not for this user: spaces and machine are seen in part";
-        finding.todo = absl::StrCat("run kvtier doctor as root or as uid ", socket.owner);
+        finding.detail += ", not for this user: spaces and machine are seen in part";
+        finding.remedy = absl::StrCat("run kvtier doctor as root or as uid ", socket.owner);
         return finding;
       }
-      finding.what += ", this user may not write to it";
-      finding.todo = absl::StrCat("give the worker the group ", socket.group,
-                                  " (supplementalGroups), or run it as uid ", socket.owner);
+      finding.detail += ", this user may not write to it";
+      finding.remedy = absl::StrCat("give the worker the group ", socket.group,
+                                    " (supplementalGroups), or run it as uid ", socket.owner);
       return finding;
     default:
-      finding.what += absl::StrCat(", connect: ", ErrorText(socket.connect_error));
-      finding.todo = "look into the agent's log";
+      finding.detail += absl::StrCat(", connect: ", ErrorText(socket.connect_error));
+      finding.remedy = "look into the agent's log";
       return finding;
   }
 }
@@ -115,16 +116,16 @@ Finding UidFinding(const NodeFacts& facts) {
   const SeenUid seen = SeenByAgent(facts);
   const auto& allowed = facts.sharing->worker_uids();
   const std::string list = absl::StrJoin(allowed, ",");
-  finding.what = absl::StrCat(seen.text, "; the agent has --allow_uids=", list);
+  finding.detail = absl::StrCat(seen.text, "; the agent has --allow_uids=", list);
   if (seen.uid && Allows(*facts.sharing, *seen.uid)) return finding;
   // An operator, who is no worker: only a worker's own uid tells.
   if (!facts.uid_named && facts.uid == 0) {
     finding.health = Health::kWarn;
-    finding.todo = "name the worker's uid by --uid, or run kvtier doctor in its container";
+    finding.remedy = "name the worker's uid by --uid, or run kvtier doctor in its container";
     return finding;
   }
   finding.health = Health::kFail;
-  finding.todo =
+  finding.remedy =
       seen.uid ? absl::StrCat("start the agent with --allow_uids=", list, list.empty() ? "" : ",",
                               *seen.uid, ", or run the worker as one of these")
                : "map the worker's uid in its container (uid_map), or run it without a user "
@@ -138,26 +139,27 @@ Finding SessionFinding(const NodeFacts& facts) {
   // The tenant that was named does not exist: all before that was well.
   if (facts.session.ok() || (absl::IsPermissionDenied(facts.session) &&
                              absl::StrContains(facts.session.message(), "knows no tenant"))) {
-    finding.what = "user, version and layout are accepted";
+    finding.detail = "user, version and layout are accepted";
     return finding;
   }
   if (facts.sharing.ok() && !Allows(*facts.sharing, facts.own_uid) &&
       (facts.uid_named || facts.own_uid == 0)) {
     finding.health = Health::kWarn;
-    finding.what = absl::StrCat("not tried: uid ", facts.own_uid, " is no worker's");
-    finding.todo = "run kvtier doctor as the worker's user to see its version and layout, too";
+    finding.detail = absl::StrCat("not tried: uid ", facts.own_uid, " is no worker's");
+    finding.remedy = "run kvtier doctor as the worker's user to see its version and layout, too";
     return finding;
   }
   finding.health = Health::kFail;
-  finding.what = Printable(std::string(facts.session.message()));
+  finding.detail = Printable(std::string(facts.session.message()));
   if (absl::IsFailedPrecondition(facts.session)) {
-    finding.todo = "install worker and agent of the same build (kvtier version prints the layout)";
+    finding.remedy =
+        "install worker and agent of the same build (kvtier version prints the layout)";
   } else if (absl::IsPermissionDenied(facts.session)) {
-    finding.todo = "add the worker's uid to the agent's --allow_uids";
+    finding.remedy = "add the worker's uid to the agent's --allow_uids";
   } else if (absl::IsResourceExhausted(facts.session)) {
-    finding.todo = "end workers that are not needed: an agent has 1,024 sessions";
+    finding.remedy = "end workers that are not needed: an agent has 1,024 sessions";
   } else {
-    finding.todo = "look into the agent's log; restart an agent that does not answer";
+    finding.remedy = "look into the agent's log; restart an agent that does not answer";
   }
   return finding;
 }
@@ -166,15 +168,15 @@ Finding AgentFinding(const NodeFacts& facts) {
   Finding finding{.check = "agent"};
   if (!facts.status.ok()) {
     finding.health = Health::kFail;
-    finding.what = FailureText(facts.status.status());
-    finding.todo = absl::IsFailedPrecondition(facts.status.status())
-                       ? "install kvtier and agent of the same build"
-                       : "look into the agent's log; restart an agent that does not answer";
+    finding.detail = FailureText(facts.status.status());
+    finding.remedy = absl::IsFailedPrecondition(facts.status.status())
+                         ? "install kvtier and agent of the same build"
+                         : "look into the agent's log; restart an agent that does not answer";
     return finding;
   }
-  finding.what = absl::StrCat(facts.status->version().build(), ", layout ",
-                              wire::LayoutText(wire::LayoutDigest(convert::kProtocolVersion)),
-                              " as this program, ", facts.status->sessions(), " sessions");
+  finding.detail = absl::StrCat(facts.status->version().build(), ", layout ",
+                                wire::LayoutText(wire::LayoutDigest(convert::kProtocolVersion)),
+                                " as this program, ", facts.status->sessions(), " sessions");
   return finding;
 }
 

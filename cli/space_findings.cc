@@ -26,7 +26,7 @@ constexpr absl::string_view kCompareHashes =
 struct SpaceField {
   absl::string_view name;
   std::string (*text)(const v1::SpaceSpec&);
-  absl::string_view todo;
+  absl::string_view remedy;
 };
 
 std::string Shown(absl::string_view text) {
@@ -138,40 +138,40 @@ Finding DifferenceFinding(const Family& one, const Family& other) {
   Finding finding{.check = absl::StrCat("spaces of ", Shown(one.first->space().model())),
                   .health = Health::kWarn};
   std::vector<std::string> differences;
-  std::vector<std::string> todos;
+  std::vector<std::string> remedies;
   if (one.first->tenant() != other.first->tenant()) {
     differences.push_back(
         absl::StrCat("tenant is ", one.first->tenant(), " and ", other.first->tenant()));
-    todos.emplace_back("tenants never share; connect both engines as one");
+    remedies.emplace_back("tenants never share; connect both engines as one");
   }
   const std::vector<std::string> fields = DifferingFields(one.first->space(), other.first->space());
   for (const SpaceField& field : kFields) {
     if (std::find(fields.begin(), fields.end(), field.name) == fields.end()) continue;
     differences.push_back(absl::StrCat(field.name, " is ", field.text(one.first->space()), " and ",
                                        field.text(other.first->space())));
-    todos.push_back(absl::StrCat(field.name, ": ", field.todo));
+    remedies.push_back(absl::StrCat(field.name, ": ", field.remedy));
   }
-  finding.what = absl::StrCat(NameOf(one), " and ", NameOf(other),
-                              " do not share: ", absl::StrJoin(differences, "; "));
-  finding.todo = absl::StrJoin(todos, "; ");
+  finding.detail = absl::StrCat(NameOf(one), " and ", NameOf(other),
+                                " do not share: ", absl::StrJoin(differences, "; "));
+  finding.remedy = absl::StrJoin(remedies, "; ");
   // Deliberate, as a rule.
-  if (fields == std::vector<std::string>{"lora"} && todos.size() == 1) {
+  if (fields == std::vector<std::string>{"lora"} && remedies.size() == 1) {
     finding.health = Health::kOk;
-    finding.todo.clear();
+    finding.remedy.clear();
   }
   return finding;
 }
 
 Finding SharedFinding(const Family& family) {
   Finding finding{.check = absl::StrCat("spaces of ", Shown(family.first->space().model())),
-                  .what = NameOf(family)};
-  if (family.shards > 1) absl::StrAppend(&finding.what, ", ", family.shards, " shards");
+                  .detail = NameOf(family)};
+  if (family.shards > 1) absl::StrAppend(&finding.detail, ", ", family.shards, " shards");
   if (family.most_sessions > 1) {
-    absl::StrAppend(&finding.what, ": these share");
+    absl::StrAppend(&finding.detail, ": these share");
   } else if (family.most_sessions == 1) {
-    absl::StrAppend(&finding.what, ": nobody else to share with now");
+    absl::StrAppend(&finding.detail, ": nobody else to share with now");
   } else {
-    absl::StrAppend(&finding.what, ": of workers that are gone");
+    absl::StrAppend(&finding.detail, ": of workers that are gone");
   }
   return finding;
 }
@@ -187,16 +187,16 @@ Finding KeysFinding(const std::vector<Family>& families, const v1::AgentStatusRe
     misses = std::max(misses, tier.misses());
     inserts += tier.inserts();
   }
-  finding.what = absl::StrCat(CountText(hits), " hits, ", CountText(inserts),
-                              " blocks put, since "
-                              "the agent's start");
+  finding.detail = absl::StrCat(CountText(hits), " hits, ", CountText(inserts),
+                                " blocks put, since "
+                                "the agent's start");
   const bool shared = std::any_of(families.begin(), families.end(),
                                   [](const Family& family) { return family.most_sessions > 1; });
   if (hits > 0 || misses == 0 || inserts == 0 || !shared) return finding;
   finding.health = Health::kWarn;
-  finding.what = absl::StrCat(
-      "workers share a space, and no key that they asked for was found so far: ", finding.what);
-  finding.todo = std::string(kCompareHashes);
+  finding.detail = absl::StrCat(
+      "workers share a space, and no key that they asked for was found so far: ", finding.detail);
+  finding.remedy = std::string(kCompareHashes);
   return finding;
 }
 
@@ -216,10 +216,10 @@ Findings SpaceFindings(const v1::DescribeSharingResponse& sharing,
   if (sharing.spaces().empty()) {
     findings.push_back({.check = "spaces",
                         .health = Health::kWarn,
-                        .what = absl::StrCat("no worker has registered one; ",
-                                             Counted(status.sessions(), "session")),
-                        .todo = "start the engine with its connector, and look into the engine's "
-                                "log for kvtier"});
+                        .detail = absl::StrCat("no worker has registered one; ",
+                                               Counted(status.sessions(), "session")),
+                        .remedy = "start the engine with its connector, and look into the engine's "
+                                  "log for kvtier"});
     return findings;
   }
   const std::vector<Family> families = FamiliesOf(sharing);
@@ -238,10 +238,10 @@ Findings SpaceFindings(const v1::DescribeSharingResponse& sharing,
   if (sharing.forgotten_spaces() > 0) {
     findings.push_back({.check = "spaces",
                         .health = Health::kWarn,
-                        .what = absl::StrCat(sharing.forgotten_spaces(),
-                                             " registrations are not shown: the agent describes "
-                                             "256 spaces"),
-                        .todo = "end workers that are not needed, and ask again"});
+                        .detail = absl::StrCat(sharing.forgotten_spaces(),
+                                               " registrations are not shown: the agent describes "
+                                               "256 spaces"),
+                        .remedy = "end workers that are not needed, and ask again"});
   }
   findings.push_back(KeysFinding(families, status));
   return findings;

@@ -165,7 +165,7 @@ std::string CoordinatorLines(const std::string& address,
       status.refused_keys() + status.refused_holders() + status.refused_nodes();
   std::vector<std::string> complaints;
   for (const v1::NodeReport& node : status.nodes()) {
-    if (!node.twin_address().empty()) complaints.push_back(TwinText(node));
+    if (!node.namesake_address().empty()) complaints.push_back(NamesakeText(node));
   }
   if (refused > 0) {
     complaints.push_back(

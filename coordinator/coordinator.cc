@@ -101,7 +101,7 @@ absl::Status Coordinator::CheckEpoch(Node* node, const Report& report) {
   if (before != node->succeeded.end()) {
     // No agent speaks for the later epoch any more: the name belongs to this epoch again.
     const bool silent = clock_->Now() - node->last_heard > options_.node_timeout;
-    if (!silent) return RefuseTwin(node, report);
+    if (!silent) return RefuseNamesake(node, report);
     node->succeeded.erase(before);
   }
   node->succeeded.insert(node->succeeded.begin(), node->epoch);
@@ -112,22 +112,23 @@ absl::Status Coordinator::CheckEpoch(Node* node, const Report& report) {
   return absl::OkStatus();
 }
 
-absl::Status Coordinator::RefuseTwin(Node* node, const Report& report) {
+absl::Status Coordinator::RefuseNamesake(Node* node, const Report& report) {
   const absl::Time now = clock_->Now();
-  ++stats_.refused_twins;
-  Twin twin = node->twin.value_or(Twin());
-  if (now - twin.last_heard > kTwinRemembered) twin.refused = 0;
-  twin.address = report.address;
-  twin.last_heard = now;
-  ++twin.refused;
-  if (twin.refused >= kReportsOfATwin && now - twin.last_logged >= kTwinRemembered) {
-    twin.last_logged = now;
+  ++stats_.refused_namesakes;
+  RefusedNamesake namesake = node->refused_namesake.value_or(RefusedNamesake());
+  if (now - namesake.last_heard > kNamesakeRemembered) namesake.refused = 0;
+  namesake.address = report.address;
+  namesake.last_heard = now;
+  ++namesake.refused;
+  if (namesake.refused >= kReportsOfANamesake &&
+      now - namesake.last_logged >= kNamesakeRemembered) {
+    namesake.last_logged = now;
     Log(LogLevel::kWarning,
         absl::StrCat("node ", report.node.str(), ": two agents have this name; the later one, at ",
                      node->address, ", is served, the reports of the other, at ", report.address,
                      ", are refused; give each agent a --node_id of its own"));
   }
-  node->twin = std::move(twin);
+  node->refused_namesake = std::move(namesake);
   return absl::FailedPreconditionError(
       absl::StrCat("node ", report.node.str(), ": another agent of this name, at ", node->address,
                    ", has reported since; give each agent a --node_id of its own"));
@@ -229,18 +230,20 @@ CoordinatorView Coordinator::snapshot() const {
   view.stats.refused_keys = directory_.refusals().keys;
   view.stats.refused_holders = directory_.refusals().holders;
   for (const Node* node : nodes_.All()) {
-    const bool has_twin = node->twin && node->twin->refused >= kReportsOfATwin &&
-                          now - node->twin->last_heard <= kTwinRemembered;
-    view.nodes.push_back(
-        {.id = node->id,
-         .epoch = node->epoch,
-         .address = node->address,
-         .state = node->StateAt(now, options_.node_timeout),
-         .silence = now - node->last_heard,
-         .directory_blocks = directory_.blocks(node->index),
-         .tiers = node->tiers,
-         .twin_address = has_twin ? node->twin->address : "",
-         .twin_silence = has_twin ? now - node->twin->last_heard : absl::ZeroDuration()});
+    const bool has_namesake = node->refused_namesake &&
+                              node->refused_namesake->refused >= kReportsOfANamesake &&
+                              now - node->refused_namesake->last_heard <= kNamesakeRemembered;
+    view.nodes.push_back({.id = node->id,
+                          .epoch = node->epoch,
+                          .address = node->address,
+                          .state = node->StateAt(now, options_.node_timeout),
+                          .silence = now - node->last_heard,
+                          .directory_blocks = directory_.blocks(node->index),
+                          .tiers = node->tiers,
+                          .namesake_address = has_namesake ? node->refused_namesake->address : "",
+                          .namesake_silence = has_namesake
+                                                  ? now - node->refused_namesake->last_heard
+                                                  : absl::ZeroDuration()});
   }
   return view;
 }

@@ -46,7 +46,8 @@ struct CoordinatorStats {
   uint64_t locate_requests = 0;
   uint64_t located_blocks = 0;
   uint64_t refused_nodes = 0;
-  uint64_t refused_twins = 0;  // Number of reports of agents whose name another agent has taken.
+  // Number of reports of agents whose name another agent has taken.
+  uint64_t refused_namesakes = 0;
   uint64_t refused_keys = 0;
   uint64_t refused_holders = 0;
   uint64_t forgotten_nodes = 0;  // Number of nodes that were silent for longer than forget_after.
@@ -62,9 +63,9 @@ struct NodeView {
   uint64_t directory_blocks = 0;
   std::vector<TierUsage> tiers;
   // Address of another agent of this name, whose reports are refused. Empty: there was none within
-  // kTwinRemembered.
-  std::string twin_address;
-  absl::Duration twin_silence;
+  // kNamesakeRemembered.
+  std::string namesake_address;
+  absl::Duration namesake_silence;
 };
 struct CoordinatorView {
   Epoch epoch;
@@ -80,10 +81,11 @@ class Coordinator {
  public:
   // Epochs remembered of one node, beside the one that speaks.
   static constexpr size_t kRememberedEpochs = 8;
-  // Time for which a silent twin is still shown, and number of its reports after which it is
-  // logged. A single report does not make a twin: it may have been in flight when its agent ended.
-  static constexpr absl::Duration kTwinRemembered = absl::Minutes(1);
-  static constexpr uint64_t kReportsOfATwin = 2;
+  // Time for which a silent namesake is still shown, and number of its reports after which it is
+  // logged. A single report does not make a namesake: it may have been in flight when its agent
+  // ended.
+  static constexpr absl::Duration kNamesakeRemembered = absl::Minutes(1);
+  static constexpr uint64_t kReportsOfANamesake = 2;
 
   // Makes a coordinator. Does not own `clock`. REQUIRES: epoch is not 0 and was drawn for this
   // object; the options' durations are positive, max_nodes is 1..Directory::kMaxEnrolled.
@@ -130,7 +132,7 @@ class Coordinator {
   absl::StatusOr<Node*> FindOrInsert(const Report& report);
   // Returns OK if the report's epoch speaks for the node, from now on at the latest.
   absl::Status CheckEpoch(Node* node, const Report& report);
-  absl::Status RefuseTwin(Node* node, const Report& report);
+  absl::Status RefuseNamesake(Node* node, const Report& report);
   // Drops everything known of the node.
   void Lose(Node* node);
   // Applies the new deltas of a report that continues the node's stream.

@@ -18,8 +18,8 @@ void FillNode(const NodeView& node, v1::NodeReport* wire) {
   wire->set_silence_seconds(absl::ToDoubleSeconds(node.silence));
   wire->set_directory_blocks(node.directory_blocks);
   for (const TierUsage& usage : node.tiers) *wire->add_tiers() = convert::ToWire(usage);
-  wire->set_twin_address(node.twin_address);
-  wire->set_twin_silence_seconds(absl::ToDoubleSeconds(node.twin_silence));
+  wire->set_namesake_address(node.namesake_address);
+  wire->set_namesake_silence_seconds(absl::ToDoubleSeconds(node.namesake_silence));
 }
 
 }  // namespace

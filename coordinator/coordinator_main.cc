@@ -120,13 +120,14 @@ absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
                                      for_operators));
   MemoryWatch memory(kMaxDirectoryBytes + kMaxOtherGrowth);
   const std::array<grpc::Service*, 2> for_agents = {&service, &remote_admin};
-  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<RpcDoor> remote,
-                       RpcDoor::Open({.name = "tcp",
-                                      .address = config.listen,
-                                      .health = true,
-                                      .limits = kRemoteLimits,
-                                      .too_much = [&memory] { return memory.IsOverLimit(0); }},
-                                     for_agents));
+  KVT_ASSIGN_OR_RETURN(
+      const std::unique_ptr<RpcDoor> remote,
+      RpcDoor::Open({.name = "tcp",
+                     .address = config.listen,
+                     .health = true,
+                     .limits = kRemoteLimits,
+                     .is_memory_short = [&memory] { return memory.IsOverLimit(0); }},
+                    for_agents));
   Log(LogLevel::kInfo, absl::StrCat("listening on ", address.host, ":", remote->port(),
                                     ", for operators at ", admin_socket));
 

@@ -33,12 +33,12 @@ enum class Stream {
   kWhole,     // The directory has everything that the node holds.
 };
 
-// Another agent with a node's name: an agent that still reports although a later epoch has
-// succeeded its own.
-struct Twin {
+// RefusedNamesake is another agent with a node's name: it still reports although a later epoch has
+// succeeded its own, and its reports are refused.
+struct RefusedNamesake {
   std::string address;  // Address in its latest report.
   absl::Time last_heard;
-  // Number of reports in a row, none more than kTwinRemembered after the previous one.
+  // Number of reports in a row, none more than kNamesakeRemembered after the previous one.
   uint64_t refused = 0;
   absl::Time last_logged = absl::InfinitePast();
 };
@@ -55,7 +55,7 @@ struct Node {
   // Earlier epochs, latest first, at most Coordinator::kRememberedEpochs. An agent that still
   // reports with one of them is another agent of the same name.
   std::vector<Epoch> succeeded;
-  std::optional<Twin> twin;
+  std::optional<RefusedNamesake> refused_namesake;
 
   NodeState StateAt(absl::Time now, absl::Duration node_timeout) const;
 };

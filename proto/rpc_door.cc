@@ -42,8 +42,8 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 // gRPC needs a moment to give back what a connection held.
 constexpr absl::Duration kHangUpPause = absl::Milliseconds(100);
 constexpr absl::Duration kNoDescriptorPause = absl::Milliseconds(10);
-// How often the door looks whether gRPC has let go of a connection that is over.
-constexpr absl::Duration kOverInterval = absl::Milliseconds(10);
+// How often the door looks whether gRPC has let go of a connection that is hung up.
+constexpr absl::Duration kHungUpInterval = absl::Milliseconds(10);
 
 bool IsUnix(const std::string& address) { return absl::StartsWith(address, "/"); }
 
@@ -179,17 +179,17 @@ void RpcDoor::Shutdown(absl::Time deadline) {
 
 void RpcDoor::Run() {
   std::array<epoll_event, 64> events;
-  const auto interval = options_.too_much ? kMemoryInterval : absl::InfiniteDuration();
+  const auto interval = options_.is_memory_short ? kMemoryInterval : absl::InfiniteDuration();
   absl::Time look_at = absl::InfinitePast();
   bool stopped = false;
   while (!stopped) {
     const int count = epoll_wait(epoll_fd_, events.data(), events.size(),
-                                 EpollTimeout(AnyIsOver() ? kOverInterval : interval));
-    ForgetOver();
-    if (options_.too_much && !connections_.empty() && absl::Now() >= look_at) {
-      const bool too_much = options_.too_much();
-      if (too_much) HangUpOnMost();
-      look_at = absl::Now() + (too_much ? kHangUpPause : kMemoryInterval);
+                                 EpollTimeout(AnyHungUp() ? kHungUpInterval : interval));
+    ForgetHungUp();
+    if (options_.is_memory_short && !connections_.empty() && absl::Now() >= look_at) {
+      const bool is_memory_short = options_.is_memory_short();
+      if (is_memory_short) HangUpOnMost();
+      look_at = absl::Now() + (is_memory_short ? kHangUpPause : kMemoryInterval);
     }
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
@@ -210,18 +210,18 @@ void RpcDoor::HearEndOf(int fd) {
   // gRPC's own descriptor keeps the socket open a moment longer, and with it what the epoll set
   // knows of it: a later event would name a number that is another's by then.
   KVT_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr) == 0);
-  connections_[fd].over = true;
+  connections_[fd].hung_up = true;
 }
 
-bool RpcDoor::AnyIsOver() const {
+bool RpcDoor::AnyHungUp() const {
   return std::any_of(connections_.begin(), connections_.end(),
-                     [](const auto& each) { return each.second.over; });
+                     [](const auto& each) { return each.second.hung_up; });
 }
 
-void RpcDoor::ForgetOver() {
+void RpcDoor::ForgetHungUp() {
   for (auto it = connections_.begin(); it != connections_.end();) {
     const auto& [fd, connection] = *it;
-    if (connection.over && InodeOf(connection.grpcs_fd) != connection.socket) {
+    if (connection.hung_up && InodeOf(connection.grpcs_fd) != connection.socket) {
       close(fd);
       it = connections_.erase(it);
     } else {
@@ -240,7 +240,7 @@ void RpcDoor::Complain(const std::string& what) {
 void RpcDoor::HangUpOnMost() {
   std::map<uint64_t, std::vector<int>> by_owner;
   for (const auto& [fd, connection] : connections_) {
-    if (!connection.over) by_owner[connection.owner].push_back(fd);
+    if (!connection.hung_up) by_owner[connection.owner].push_back(fd);
   }
   std::vector<std::vector<int>> owners;
   owners.reserve(by_owner.size());
@@ -248,7 +248,7 @@ void RpcDoor::HangUpOnMost() {
   std::sort(owners.begin(), owners.end(),
             [](const auto& a, const auto& b) { return a.size() > b.size(); });
   const auto open = std::count_if(connections_.begin(), connections_.end(),
-                                  [](const auto& each) { return !each.second.over; });
+                                  [](const auto& each) { return !each.second.hung_up; });
   size_t hung_up = 0;
   for (const std::vector<int>& fds : owners) {
     if (2 * hung_up >= static_cast<size_t>(open)) break;

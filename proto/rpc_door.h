@@ -48,8 +48,8 @@ class RpcDoor {
     size_t connections = 0;
     int calls = 0;  // Under way on one connection; its client waits with more.
     // Memory for requests that have not come whole, in bytes. gRPC ends calls when there is more,
-    // but not as fast as callers can send: several times as much was measured. `too_much` is the
-    // bound that holds.
+    // but not as fast as callers can send: several times as much was measured. `is_memory_short` is
+    // the bound that holds.
     size_t intake_bytes = 0;
     int threads = 0;  // Threads of synchronous services and of gRPC.
   };
@@ -61,9 +61,10 @@ class RpcDoor {
     std::vector<uint32_t> uids;
     bool health = false;  // Answers gRPC's health checks, too.
     Limits limits;
-    // Asked every kMemoryInterval on the door's thread. While it says true, those who have the
-    // most connections are hung up on. Empty: nobody is.
-    std::function<bool()> too_much;
+    // Returns whether memory is short. It is called every kMemoryInterval on the door's thread;
+    // while it returns true, the callers that have the most connections are hung up on. Empty: none
+    // is.
+    std::function<bool()> is_memory_short;
   };
   // Listens and answers. Does not own `services`, which must outlive the door. REQUIRES: of a
   // Unix socket, the caller has locked its directory (LockSocketDir()). Errors: kUnavailable,
@@ -87,7 +88,7 @@ class RpcDoor {
     uint32_t uid = 0;     // User at the other end of a Unix socket.
     int grpcs_fd = -1;    // The descriptor that gRPC closes when it needs the connection no more.
     uint64_t socket = 0;  // The socket's inode: another one has the number when gRPC has closed.
-    bool over = false;
+    bool hung_up = false;
   };
   RpcDoor(Options options, std::vector<int> listeners, uint16_t port);
   absl::Status Serve(std::span<grpc::Service* const> services);
@@ -98,11 +99,11 @@ class RpcDoor {
   // Whether the user may have one more: of its own part, or of what all others' parts leave.
   // REQUIRES: it is one of options_.uids.
   bool LeavesOthersTheirs(uint32_t uid) const;
-  // Marks the connection as over. REQUIRES: it is not.
+  // Marks the connection as hung up. REQUIRES: it is not.
   void HearEndOf(int fd);
-  // Forgets the connections that are over and that gRPC has let go of.
-  void ForgetOver();
-  bool AnyIsOver() const;
+  // Forgets the connections that are hung up and that gRPC has let go of.
+  void ForgetHungUp();
+  bool AnyHungUp() const;
   void Complain(const std::string& what);
   // On half of the connections, or more: those of the callers that have the most.
   void HangUpOnMost();

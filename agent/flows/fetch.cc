@@ -258,7 +258,7 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
   absl::Status verified;
   ByteThreads::Work verify = [&] {
     verified = VerifyBlock(identity, proof.sum, proof.seal, slot.bytes().first(proof.length));
-    ZeroBehind(slot.bytes(), proof.length);
+    ZeroAfter(slot.bytes(), proof.length);
   };
   co_await parts_.byte_threads->Run(std::move(verify));
   if (!verified.ok()) {

@@ -211,7 +211,7 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
   if (step > 0) {
     std::erase_if(ids, [&](ReservationId id) { return !parts_.reservations->Await(session, id); });
     if (ids.empty()) co_return 0;
-    parts_.scope->Spawn(CommitBehind(session, step, std::move(ids), committing));
+    parts_.scope->Spawn(CommitAfterStep(session, step, std::move(ids), committing));
   } else {
     std::vector<PendingBlock> blocks;
     std::span<const ReservationId> left = ids;
@@ -295,8 +295,8 @@ Task<void> Putter::CommitGathered(std::vector<PendingBlock> blocks,
   }
 }
 
-Task<void> Putter::CommitBehind(SessionId session, uint64_t step, std::vector<ReservationId> ids,
-                                std::shared_ptr<Committing> committing) {
+Task<void> Putter::CommitAfterStep(SessionId session, uint64_t step, std::vector<ReservationId> ids,
+                                   std::shared_ptr<Committing> committing) {
   // Ahead of the commit's own end, which says what has become of the slots.
   const absl::Time deadline = parts_.executor->Now() + kCommitTimeout - kStepPollInterval;
   if (co_await parts_.gpus->AwaitStep(session, step, deadline)) {

@@ -132,8 +132,8 @@ class Putter {
                                      Committing* committing, std::vector<PendingBlock>* unready);
   void CommitAll(std::vector<PendingBlock> blocks, const std::shared_ptr<Committing>& committing);
   // REQUIRES: the reservations await the step.
-  Task<void> CommitBehind(SessionId session, uint64_t step, std::vector<ReservationId> ids,
-                          std::shared_ptr<Committing> committing);
+  Task<void> CommitAfterStep(SessionId session, uint64_t step, std::vector<ReservationId> ids,
+                             std::shared_ptr<Committing> committing);
   // Blocks of the GPU pool, together: copies them to host memory, in the background.
   Task<void> CommitGathered(std::vector<PendingBlock> blocks,
                             std::shared_ptr<Committing> committing);

@@ -15,20 +15,20 @@ namespace kvtier {
 
 // Zeroes what the slot has behind its first `length` bytes: it goes to disk with them, and
 // nothing of an older block may.
-inline void ZeroBehind(std::span<std::byte> slot, uint64_t length) {
+inline void ZeroAfter(std::span<std::byte> slot, uint64_t length) {
   std::ranges::fill(slot.subspan(length), std::byte{0});
 }
 
 // Returns the sum of the first `length` bytes, with nothing behind them.
 inline PayloadSum SumSlot(std::span<std::byte> slot, uint64_t length) {
-  ZeroBehind(slot, length);
+  ZeroAfter(slot, length);
   return SumPayload(slot.first(length));
 }
 
 // Copies `block` into the slot, in one pass that takes the sum, which it returns; nothing is behind
 // it. REQUIRES: it is no longer than the slot.
 inline PayloadSum CopyToSlot(std::span<std::byte> slot, std::span<const std::byte> block) {
-  ZeroBehind(slot, block.size());
+  ZeroAfter(slot, block.size());
   return CopyAndSum(slot.first(block.size()), block);
 }
 

@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<Doors>> Doors::Open(const AgentConfig& config, Ag
                      .mode = kWorkerSocketMode,
                      .uids = config.allow_uids,
                      .limits = kWorkerLimits,
-                     .too_much = memory_is_short},
+                     .is_memory_short = memory_is_short},
                     for_workers));
   const std::array<grpc::Service*, 1> for_operators = {&doors->admin_service_};
   KVT_ASSIGN_OR_RETURN(doors->admin_, RpcDoor::Open({.name = "admin",
@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Doors>> Doors::Open(const AgentConfig& config, Ag
                                                       .address = config.listen,
                                                       .health = true,
                                                       .limits = kRemoteLimits,
-                                                      .too_much = memory_is_short},
+                                                      .is_memory_short = memory_is_short},
                                                      for_peers));
   return doors;
 }

@@ -26,7 +26,7 @@ using testing::KnowingCoordinator;
 using testing::kPeer;
 using testing::kRigBlockBytes;
 using testing::kSecond;
-using testing::Manners;
+using testing::PeerBehaviour;
 using testing::ScriptedPeers;
 using testing::TestEngineKey;
 using testing::TestSpace;
@@ -50,8 +50,8 @@ class FetchTest : public ::testing::Test {
 
   KnowingCoordinator coordinator_;
   ScriptedPeers peers_;
-  Manners& peer_ = peers_[kPeer];
-  Manners& second_ = peers_[kSecond];
+  PeerBehaviour& peer_ = peers_[kPeer];
+  PeerBehaviour& second_ = peers_[kSecond];
   AgentRig rig_;
 };
 

@@ -43,11 +43,11 @@ class KeepPrefixTest : public ::testing::Test {
     return rig_.agent->flows().kept_prefixes.UseOf(DomainOf(of));
   }
   // Fills the tenant's memory with other blocks, as far as it may be.
-  size_t Crowd(SessionId by) { return rig_.Put(by, 1000 + 100 * ++crowds_, 16); }
+  size_t FillMemory(SessionId by) { return rig_.Put(by, 1000 + 100 * ++fills_, 16); }
 
   AgentRig rig_;
   const SessionId other_ = rig_.Open(1);  // Session of the other tenant.
-  uint64_t crowds_ = 0;
+  uint64_t fills_ = 0;
 };
 
 class KeepPrefixFromDiskTest : public KeepPrefixTest {
@@ -66,13 +66,13 @@ TEST_F(KeepPrefixTest, WhatIsKeptIsNotEvictedUntilItsTimeIsOver) {
   EXPECT_FALSE(rig_.agent->index().IsPinned(rig_.NameRun(rig_.session, 1, 1).keys[0]));
   rig_.agent->CloseSession(rig_.session);  // It is the tenant's, not the session's.
   rig_.session = rig_.Open(0);
-  EXPECT_EQ(Crowd(rig_.session), 13) << "the three slots are not to be had";
+  EXPECT_EQ(FillMemory(rig_.session), 13) << "the three slots are not to be had";
   rig_.Pass(kTtl - absl::Seconds(1));
-  Crowd(rig_.session);
+  FillMemory(rig_.session);
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 3), 3);
   rig_.Pass(absl::Seconds(2));
   EXPECT_TRUE(List(rig_.session).empty());
-  EXPECT_EQ(Crowd(rig_.session), 16);
+  EXPECT_EQ(FillMemory(rig_.session), 16);
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 3), 0);
 }
 
@@ -99,7 +99,7 @@ TEST_F(KeepPrefixTest, WhatSeveralPrefixesKeepTakesItsBytesOnceAndLastsAsLongAsA
   EXPECT_EQ(UseOf(rig_.session),
             (KeptPrefixes::Use{.prefixes = 2, .blocks = 5, .bytes = 3 * kRigBlockBytes}));
   EXPECT_EQ(End(rig_.session, longer.id), 1u);
-  Crowd(rig_.session);
+  FillMemory(rig_.session);
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 3), 2);
   EXPECT_EQ(End(rig_.session, shorter.id), 1u);
   EXPECT_EQ(UseOf(rig_.session), KeptPrefixes::Use());
@@ -127,8 +127,8 @@ TEST_F(KeepPrefixTest, OneThatKeepsWithoutEndMeetsItsOwnQuotaAndAnotherTenantNot
     Keep(rig_.session, 10 + i, 1);
   }
   EXPECT_EQ(UseOf(rig_.session).bytes, 4 * kRigBlockBytes);
-  EXPECT_EQ(Crowd(rig_.session), 12) << "it has the rest of its memory";
-  EXPECT_EQ(Crowd(other_), 16);
+  EXPECT_EQ(FillMemory(rig_.session), 12) << "it has the rest of its memory";
+  EXPECT_EQ(FillMemory(other_), 16);
   ASSERT_EQ(rig_.Put(other_, 1, 4), 4);
   EXPECT_EQ(Keep(other_, 1, 4).sequences[0].indices.size(), 4u);
   EXPECT_EQ(List(other_).size(), 1u);
@@ -196,7 +196,7 @@ TEST_F(KeepPrefixTest, WhatIsDroppedIsKeptNoLonger) {
   EXPECT_TRUE(List(rig_.session).empty()) << "nothing is left of it";
   EXPECT_EQ(UseOf(rig_.session), KeptPrefixes::Use());
   rig_.agent->sessions().leases().Release(rig_.session, std::span(&held.blocks[0].lease, 1));
-  EXPECT_EQ(Crowd(rig_.session), 16);
+  EXPECT_EQ(FillMemory(rig_.session), 16);
 }
 
 TEST_F(KeepPrefixTest, AnOperatorWhoEmptiesHostMemoryLeavesThem) {
@@ -215,9 +215,9 @@ TEST_F(KeepPrefixTest, ALeaseOfABlockThatIsKeptEndsAndItIsKeptStill) {
   rig_.agent->Audit();
   const Onboarded during = *rig_.Run(rig_.Onboard(rig_.session, 1, 1, kShort));
   End(rig_.session, kept.id);
-  EXPECT_EQ(Crowd(rig_.session), 15) << "the lease holds it";
+  EXPECT_EQ(FillMemory(rig_.session), 15) << "the lease holds it";
   rig_.agent->sessions().leases().Release(rig_.session, std::span(&during.blocks[0].lease, 1));
-  EXPECT_EQ(Crowd(rig_.session), 16);
+  EXPECT_EQ(FillMemory(rig_.session), 16);
 }
 
 TEST_F(KeepPrefixTest, ADamagedBlockLeavesThoughItIsKept) {

@@ -50,8 +50,8 @@ class KnowingCoordinator final : public CoordinatorLink {
   }
 };
 
-// How one peer answers.
-struct Manners {
+// PeerBehaviour says how one peer answers.
+struct PeerBehaviour {
   bool hangs = false;
   bool refuses = false;
   bool has_tenants_share = false;  // Its free streams are kept for other tenants.
@@ -70,7 +70,7 @@ class ScriptedPeers final : public PeerTransport {
   // Space of the session, and the bytes of its blocks.
   uint32_t space_id = 1;
   uint64_t block_bytes = kRigBlockBytes;
-  Manners& operator[](const std::string& address) { return manners_[address]; }
+  PeerBehaviour& operator[](const std::string& address) { return behaviours_[address]; }
 
   BlockRun NameRun(uint64_t first, size_t count) const {
     return *rig->agent->sessions().table().NameRun(rig->session, space_id, std::nullopt,
@@ -79,7 +79,7 @@ class ScriptedPeers final : public PeerTransport {
 
   Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys, FetchTime time,
                            FetchSink* sink) override {
-    Manners& peer = manners_[address];
+    PeerBehaviour& peer = behaviours_[address];
     ++peer.fetches;
     peer.most_running = std::max(peer.most_running, ++peer.running);
     const absl::Status status = co_await Send(&peer, std::move(keys), time, sink);
@@ -88,7 +88,7 @@ class ScriptedPeers final : public PeerTransport {
   }
 
  private:
-  Task<absl::Status> Send(Manners* peer, std::vector<BlockKey> keys, FetchTime time,
+  Task<absl::Status> Send(PeerBehaviour* peer, std::vector<BlockKey> keys, FetchTime time,
                           FetchSink* sink) {
     Executor* const executor = &rig->executor;
     if (peer->has_tenants_share) co_return absl::AbortedError("kept for other tenants");
@@ -105,7 +105,7 @@ class ScriptedPeers final : public PeerTransport {
     if (silent < time.deadline) co_return absl::UnavailableError("silent");
     co_return absl::DeadlineExceededError("hangs");
   }
-  void SendBlock(const Manners& peer, size_t index, const BlockKey& key, FetchSink* sink) {
+  void SendBlock(const PeerBehaviour& peer, size_t index, const BlockKey& key, FetchSink* sink) {
     std::vector<std::byte> bytes = BytesOf(key);
     if (bytes.empty()) return;
     BlockProof proof = ProofOf({.key = key,
@@ -128,7 +128,7 @@ class ScriptedPeers final : public PeerTransport {
     return {};
   }
 
-  std::map<std::string, Manners> manners_;  // By address.
+  std::map<std::string, PeerBehaviour> behaviours_;  // By address.
 };
 
 }  // namespace kvtier::testing

@@ -18,9 +18,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Findings SomeFindings() {
-  return {{.check = "kernel", .what = "Linux 6.1"},
-          {.check = "uid", .health = Health::kFail, .what = "uid 5", .todo = "do \"this\""},
-          {.check = "memlock", .health = Health::kWarn, .what = "8 KiB", .todo = "raise it"}};
+  return {{.check = "kernel", .detail = "Linux 6.1"},
+          {.check = "uid", .health = Health::kFail, .detail = "uid 5", .remedy = "do \"this\""},
+          {.check = "memlock", .health = Health::kWarn, .detail = "8 KiB", .remedy = "raise it"}};
 }
 
 TEST(DoctorTable, EachFindingIsALineAndWhatToDoAnother) {

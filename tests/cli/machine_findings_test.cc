@@ -38,17 +38,17 @@ Finding Said(const std::string& check, const NodeFacts& facts) {
   return {};
 }
 
-void ExpectSaid(const Finding& finding, Health health, const std::string& what,
-                const std::string& todo) {
-  EXPECT_EQ(finding.health, health) << finding.what;
-  EXPECT_THAT(finding.what, HasSubstr(what));
-  EXPECT_THAT(finding.todo, HasSubstr(todo));
+void ExpectSaid(const Finding& finding, Health health, const std::string& detail,
+                const std::string& remedy) {
+  EXPECT_EQ(finding.health, health) << finding.detail;
+  EXPECT_THAT(finding.detail, HasSubstr(detail));
+  EXPECT_THAT(finding.remedy, HasSubstr(remedy));
 }
 
 TEST(MachineFindings, AWellMachineHasNothingToDo) {
   for (const Finding& finding : MachineFindings(WellMachine())) {
-    EXPECT_EQ(finding.health, Health::kOk) << finding.check << ": " << finding.what;
-    EXPECT_THAT(finding.todo, IsEmpty()) << finding.check;
+    EXPECT_EQ(finding.health, Health::kOk) << finding.check << ": " << finding.detail;
+    EXPECT_THAT(finding.remedy, IsEmpty()) << finding.check;
   }
 }
 

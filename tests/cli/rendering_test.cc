@@ -387,8 +387,8 @@ TEST(NodesTable, SaysThatTwoAgentsHaveOneName) {
   v1::NodeReport* node = status.add_nodes();
   node->set_node_id("n1");
   node->set_address("10.0.0.2:7301");
-  node->set_twin_address("10.0.0.3:7301");
-  node->set_twin_silence_seconds(0.25);
+  node->set_namesake_address("10.0.0.3:7301");
+  node->set_namesake_silence_seconds(0.25);
   const std::string said =
       "two agents are called n1: the one at 10.0.0.2:7301 is served, the one at 10.0.0.3:7301 is "
       "refused (heard 250 ms ago)";

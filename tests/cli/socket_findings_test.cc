@@ -48,20 +48,20 @@ Finding Of(const std::string& check, const NodeFacts& facts) {
   return {};
 }
 
-void ExpectFails(const Finding& finding, const std::string& what, const std::string& todo) {
-  EXPECT_EQ(finding.health, Health::kFail) << finding.what;
-  EXPECT_THAT(finding.what, HasSubstr(what));
-  EXPECT_THAT(finding.todo, HasSubstr(todo));
+void ExpectFails(const Finding& finding, const std::string& detail, const std::string& remedy) {
+  EXPECT_EQ(finding.health, Health::kFail) << finding.detail;
+  EXPECT_THAT(finding.detail, HasSubstr(detail));
+  EXPECT_THAT(finding.remedy, HasSubstr(remedy));
 }
 
 TEST(SocketFindings, AWellNodeHasNothingToDo) {
   const Findings findings = SocketFindings(Well());
   EXPECT_THAT(findings, SizeIs(7));
   for (const Finding& finding : findings) {
-    EXPECT_EQ(finding.health, Health::kOk) << finding.check << ": " << finding.what;
-    EXPECT_THAT(finding.todo, IsEmpty()) << finding.check;
+    EXPECT_EQ(finding.health, Health::kOk) << finding.check << ": " << finding.detail;
+    EXPECT_THAT(finding.remedy, IsEmpty()) << finding.check;
   }
-  EXPECT_THAT(Of("socket kvtier.sock", Well()).what, HasSubstr("owner 100:200, mode 0660"));
+  EXPECT_THAT(Of("socket kvtier.sock", Well()).detail, HasSubstr("owner 100:200, mode 0660"));
 }
 
 TEST(SocketFindings, OfAMissingDirectoryOnlyThatIsSaid) {
@@ -108,7 +108,7 @@ TEST(SocketFindings, TheOperatorsSocketIsNotForWorkersAndThatOnlyWarns) {
   facts.sockets[2].connect_error = EACCES;
   const Finding finding = Of("socket kvtier-admin.sock", facts);
   EXPECT_EQ(finding.health, Health::kWarn);
-  EXPECT_THAT(finding.todo, HasSubstr("root or as uid 100"));
+  EXPECT_THAT(finding.remedy, HasSubstr("root or as uid 100"));
   for (const Finding& other : SocketFindings(facts)) {
     EXPECT_THAT(other.check, AllOf(Not("agent"), Not("uid"))) << "it was not asked";
   }
@@ -134,7 +134,7 @@ TEST(SocketFindings, AUidOfAUserNamespaceIsTheOneOutsideOfIt) {
   facts.uid = facts.own_uid = 5;
   facts.uid_map = {{.inside = 0, .outside = 995, .count = 10}};
   EXPECT_EQ(Of("uid", facts).health, Health::kOk);
-  EXPECT_THAT(Of("uid", facts).what, HasSubstr("uid 5 here, 1000 outside"));
+  EXPECT_THAT(Of("uid", facts).detail, HasSubstr("uid 5 here, 1000 outside"));
   facts.uid_map = {{.inside = 0, .outside = 200000, .count = 10}};
   ExpectFails(Of("uid", facts), "200005 outside", "--allow_uids=100,1000,200005");
   facts.uid_map = {};
@@ -154,7 +154,7 @@ TEST(SocketFindings, RootWhoIsNoWorkerIsToldToNameOne) {
   facts.uid = facts.own_uid = 0;
   facts.session = absl::UnavailableError("the agent hung up");
   EXPECT_EQ(Of("uid", facts).health, Health::kWarn);
-  EXPECT_THAT(Of("uid", facts).todo, HasSubstr("--uid"));
+  EXPECT_THAT(Of("uid", facts).remedy, HasSubstr("--uid"));
   EXPECT_EQ(Of("session", facts).health, Health::kWarn);
   facts.uid_named = true;
   facts.uid = 1234;

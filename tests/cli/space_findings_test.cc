@@ -88,8 +88,8 @@ TEST(SpaceFindings, EachFieldThatDiffersIsNamedWithBothValuesAndWhatToDo) {
     const Findings troubles = Troubles(sharing);
     ASSERT_THAT(troubles, SizeIs(1)) << name;
     EXPECT_EQ(troubles[0].health, Health::kWarn);
-    EXPECT_THAT(troubles[0].what, HasSubstr("do not share: " + name + " is ")) << name;
-    EXPECT_THAT(troubles[0].todo, HasSubstr(name + ": ")) << name;
+    EXPECT_THAT(troubles[0].detail, HasSubstr("do not share: " + name + " is ")) << name;
+    EXPECT_THAT(troubles[0].remedy, HasSubstr(name + ": ")) << name;
     EXPECT_THAT(DifferingFields(Space(), other), ElementsAre(name));
   }
 }
@@ -100,10 +100,10 @@ TEST(SpaceFindings, BothSpacesAreNamedByDigestTenantAndSessions) {
   other.set_tokens_per_block(32);
   Add(Space(), 3, &sharing);
   Add(other, 1, &sharing);
-  EXPECT_EQ(Troubles(sharing)[0].what,
+  EXPECT_EQ(Troubles(sharing)[0].detail,
             "space a1a1a1a1 of tenant default (3 sessions) and space a2a2a2a2 of tenant default "
             "(1 session) do not share: tokens_per_block is 16 and 32");
-  EXPECT_EQ(Troubles(sharing)[0].todo,
+  EXPECT_EQ(Troubles(sharing)[0].remedy,
             "tokens_per_block: the same --block-size (page size, chunk size)");
 }
 
@@ -115,7 +115,7 @@ TEST(SpaceFindings, SeveralFieldsAreAllNamed) {
   Add(Space(), 1, &sharing);
   Add(other, 1, &sharing);
   EXPECT_THAT(
-      Troubles(sharing)[0].what,
+      Troubles(sharing)[0].detail,
       HasSubstr("dtype is \"bfloat16\" and \"float8\"; block_bytes is 2097152 and 1048576"));
 }
 
@@ -126,7 +126,7 @@ TEST(SpaceFindings, AnotherAdapterIsNoTrouble) {
   Add(Space(), 1, &sharing);
   Add(other, 1, &sharing);
   EXPECT_THAT(Troubles(sharing), IsEmpty());
-  EXPECT_THAT(SpaceFindings(sharing, {})[2].what, HasSubstr("lora is"));
+  EXPECT_THAT(SpaceFindings(sharing, {})[2].detail, HasSubstr("lora is"));
 }
 
 TEST(SpaceFindings, RanksOfOneEngineAreOneSpace) {
@@ -138,7 +138,7 @@ TEST(SpaceFindings, RanksOfOneEngineAreOneSpace) {
     Add(shard, 1, &sharing);
   }
   EXPECT_THAT(Troubles(sharing), IsEmpty());
-  EXPECT_THAT(SpaceFindings(sharing, {})[0].what,
+  EXPECT_THAT(SpaceFindings(sharing, {})[0].detail,
               AllOf(HasSubstr("2 sessions"), HasSubstr("2 shards"), HasSubstr("nobody else")));
 }
 
@@ -148,7 +148,7 @@ TEST(SpaceFindings, OneSpaceOfTwoTenantsIsTheTenants) {
   Add(Space(), 1, &sharing)->set_tenant("acme");
   const Findings troubles = Troubles(sharing);
   ASSERT_THAT(troubles, SizeIs(1));
-  EXPECT_THAT(troubles[0].what, HasSubstr("tenant is default and acme"));
+  EXPECT_THAT(troubles[0].detail, HasSubstr("tenant is default and acme"));
 }
 
 TEST(SpaceFindings, ACodecThatIsNotSentIsRaw) {
@@ -173,7 +173,7 @@ TEST(SpaceFindings, ASpaceIsComparedWithItsNearestAndNotWithAnotherModels) {
   Add(near, 1, &sharing);
   const Findings troubles = Troubles(sharing);
   ASSERT_THAT(troubles, SizeIs(2));
-  EXPECT_THAT(troubles[1].what, AllOf(HasSubstr("layers"), Not(HasSubstr("dtype"))));
+  EXPECT_THAT(troubles[1].detail, AllOf(HasSubstr("layers"), Not(HasSubstr("dtype"))));
 }
 
 TEST(SpaceFindings, WhatMostWorkersUseIsWhatOthersAreComparedWith) {
@@ -182,7 +182,7 @@ TEST(SpaceFindings, WhatMostWorkersUseIsWhatOthersAreComparedWith) {
   lone.set_tokens_per_block(32);
   Add(lone, 1, &sharing);
   Add(Space(), 5, &sharing);
-  EXPECT_THAT(Troubles(sharing)[0].what, HasSubstr("tokens_per_block is 16 and 32"));
+  EXPECT_THAT(Troubles(sharing)[0].detail, HasSubstr("tokens_per_block is 16 and 32"));
 }
 
 TEST(SpaceFindings, KeysThatNeverMatchPointAtTheEnginesHashes) {
@@ -195,7 +195,7 @@ TEST(SpaceFindings, KeysThatNeverMatchPointAtTheEnginesHashes) {
   const Findings troubles = Troubles(sharing, status);
   ASSERT_THAT(troubles, SizeIs(1));
   EXPECT_EQ(troubles[0].check, "keys");
-  EXPECT_THAT(troubles[0].todo,
+  EXPECT_THAT(troubles[0].remedy,
               AllOf(HasSubstr("PYTHONHASHSEED"), HasSubstr("--prefix-caching-hash-algo")));
   host->set_hits(1);
   EXPECT_THAT(Troubles(sharing, status), IsEmpty());
@@ -207,11 +207,11 @@ TEST(SpaceFindings, KeysThatNeverMatchPointAtTheEnginesHashes) {
 TEST(SpaceFindings, NoSpaceAndSpacesThatAreNotShownWarn) {
   v1::DescribeSharingResponse sharing;
   ASSERT_THAT(Troubles(sharing), SizeIs(1));
-  EXPECT_THAT(Troubles(sharing)[0].what, HasSubstr("no worker has registered one"));
+  EXPECT_THAT(Troubles(sharing)[0].detail, HasSubstr("no worker has registered one"));
   Add(Space(), 1, &sharing);
   sharing.set_forgotten_spaces(7);
   ASSERT_THAT(Troubles(sharing), SizeIs(1));
-  EXPECT_THAT(Troubles(sharing)[0].what, HasSubstr("7 registrations"));
+  EXPECT_THAT(Troubles(sharing)[0].detail, HasSubstr("7 registrations"));
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ using namespace ::kvtier::testing;  // NOLINT: builders of this folder.
 
 constexpr int kAgents = 5;
 // Number of the node whose name one more agent claims.
-constexpr int kTwinOf = 0;
-constexpr uint64_t kTwinEpochs = 1000;  // First of its epochs.
+constexpr int kNamesakeOf = 0;
+constexpr uint64_t kNamesakeEpochs = 1000;  // First of its epochs.
 constexpr uint64_t kKeys = 60;
 constexpr size_t kChunk = 7;  // Number of deltas in one report.
 
@@ -111,7 +111,7 @@ class World {
  public:
   explicit World(uint32_t seed) : random_(seed) {
     for (int i = 0; i < kAgents; ++i) agents_.emplace_back(i);
-    agents_.emplace_back(kTwinOf, kTwinEpochs);
+    agents_.emplace_back(kNamesakeOf, kNamesakeEpochs);
     RestartCoordinator();
   }
 
@@ -145,7 +145,7 @@ class World {
     const CoordinatorView later = coordinator_->snapshot();
     ASSERT_EQ(later.stats.snapshots, settled.stats.snapshots);
     ASSERT_EQ(later.stats.resyncs, settled.stats.resyncs);
-    ASSERT_EQ(later.stats.refused_twins, settled.stats.refused_twins + 20);
+    ASSERT_EQ(later.stats.refused_namesakes, settled.stats.refused_namesakes + 20);
     CheckWhatIsTrusted();
     for (uint64_t key = 0; key < kKeys; ++key) {
       size_t holders = 0;
@@ -173,7 +173,7 @@ class World {
   }
   // Returns the agent that speaks for the node.
   ModelAgent& AgentOf(const NodeView& view) {
-    if (view.epoch.value > kTwinEpochs) return agents_.back();
+    if (view.epoch.value > kNamesakeEpochs) return agents_.back();
     return agents_[std::atoi(view.id.str().substr(5).c_str())];
   }
 
@@ -231,7 +231,7 @@ class World {
 };
 
 TEST(CoordinatorModel, TrustsOnlyWhatANodeHeldAtThatPointOfItsStream) {
-  SetLogLevel(LogLevel::kError);  // Hides warnings about the twins.
+  SetLogLevel(LogLevel::kError);  // Hides warnings about the namesakes.
   // KVTIER_TEST_SEED=n replays one seed.
   const char* const chosen = std::getenv("KVTIER_TEST_SEED");
   const uint32_t first = chosen != nullptr ? std::atoi(chosen) : 1;

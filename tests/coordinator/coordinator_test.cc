@@ -169,7 +169,7 @@ TEST_F(CoordinatorTest, ANewIncarnationVoidsWhatTheLastOneHeld) {
 }
 
 // Makes a report of another agent of node 1, which started later.
-Report OfTwin(Report report) {
+Report OfNamesake(Report report) {
   report.node_epoch = {2};
   report.address = "10.0.0.99:7301";
   return report;
@@ -179,13 +179,13 @@ Report OfTwin(Report report) {
 // ever, and no line in a log said so.
 TEST_F(CoordinatorTest, TwoAgentsOfOneNameDoNotUndoEachOthersReports) {
   Tell(SnapshotOf(1, {AddOf(1)}));
-  Tell(OfTwin(SnapshotOf(1, {AddOf(2)})));
+  Tell(OfNamesake(SnapshotOf(1, {AddOf(2)})));
   for (uint64_t i = 1; i <= 10; ++i) {
     const absl::Status refused = coordinator_.OnReport(DeltasOf(1, kEpoch, 1, {})).status();
     EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
     EXPECT_THAT(std::string(refused.message()),
                 AllOf(HasSubstr("node-1"), HasSubstr("10.0.0.99:7301"), HasSubstr("--node_id")));
-    EXPECT_FALSE(Tell(OfTwin(DeltasOf(1, kEpoch, i, {AddOf(2 + i)}))).resync);
+    EXPECT_FALSE(Tell(OfNamesake(DeltasOf(1, kEpoch, i, {AddOf(2 + i)}))).resync);
     clock_.Advance(absl::Seconds(1));
   }
   EXPECT_EQ(Located(2, {1}), 0);
@@ -193,41 +193,41 @@ TEST_F(CoordinatorTest, TwoAgentsOfOneNameDoNotUndoEachOthersReports) {
   const CoordinatorView view = coordinator_.snapshot();
   EXPECT_EQ(view.stats.snapshots, 2);
   EXPECT_EQ(view.stats.resyncs, 0);
-  EXPECT_EQ(view.stats.refused_twins, 10);
+  EXPECT_EQ(view.stats.refused_namesakes, 10);
 }
 
-TEST_F(CoordinatorTest, ATwinIsToldOfForAMinuteAfterItsLastReport) {
-  const auto twin = [&] { return coordinator_.snapshot().nodes[0].twin_address; };
+TEST_F(CoordinatorTest, ANamesakeIsToldOfForAMinuteAfterItsLastReport) {
+  const auto namesake = [&] { return coordinator_.snapshot().nodes[0].namesake_address; };
   Tell(SnapshotOf(1, {}));
-  Tell(OfTwin(SnapshotOf(1, {})));
+  Tell(OfNamesake(SnapshotOf(1, {})));
   EXPECT_FALSE(coordinator_.OnReport(DeltasOf(1, kEpoch, 0, {})).ok());
-  EXPECT_EQ(twin(), "");  // It may have been in flight when its agent ended.
+  EXPECT_EQ(namesake(), "");  // It may have been in flight when its agent ended.
   EXPECT_FALSE(coordinator_.OnReport(DeltasOf(1, kEpoch, 0, {})).ok());
-  EXPECT_EQ(twin(), "10.0.0.1:7301");
+  EXPECT_EQ(namesake(), "10.0.0.1:7301");
   clock_.Advance(absl::Seconds(60));
-  EXPECT_EQ(coordinator_.snapshot().nodes[0].twin_silence, absl::Seconds(60));
+  EXPECT_EQ(coordinator_.snapshot().nodes[0].namesake_silence, absl::Seconds(60));
   clock_.Advance(absl::Seconds(1));
-  EXPECT_EQ(twin(), "");
+  EXPECT_EQ(namesake(), "");
 }
 
 TEST_F(CoordinatorTest, AnAgentHasItsNameAgainWhenTheLaterOneIsSilent) {
   Tell(SnapshotOf(1, {AddOf(1)}));
-  Tell(OfTwin(SnapshotOf(1, {AddOf(2)})));
+  Tell(OfNamesake(SnapshotOf(1, {AddOf(2)})));
   clock_.Advance(CoordinatorOptions{}.node_timeout);
   EXPECT_FALSE(coordinator_.OnReport(SnapshotOf(1, {AddOf(1)})).ok());
   clock_.Advance(absl::Milliseconds(1));
   EXPECT_FALSE(Tell(SnapshotOf(1, {AddOf(1)})).resync);
   EXPECT_EQ(Located(2, {1}), 1);
-  EXPECT_FALSE(coordinator_.OnReport(OfTwin(DeltasOf(1, kEpoch, 1, {}))).ok());
+  EXPECT_FALSE(coordinator_.OnReport(OfNamesake(DeltasOf(1, kEpoch, 1, {}))).ok());
 }
 
-TEST_F(CoordinatorTest, AnAgentThatStartsAgainAndAgainIsNoTwin) {
+TEST_F(CoordinatorTest, AnAgentThatStartsAgainAndAgainIsNoNamesake) {
   for (uint64_t epoch = 1; epoch <= 3 * Coordinator::kRememberedEpochs; ++epoch) {
     EXPECT_FALSE(Tell(SnapshotOf(1, {AddOf(epoch)}, epoch)).resync);
     EXPECT_EQ(Located(2, {epoch}), 1);
   }
-  EXPECT_EQ(coordinator_.snapshot().nodes[0].twin_address, "");
-  EXPECT_EQ(coordinator_.snapshot().stats.refused_twins, 0);
+  EXPECT_EQ(coordinator_.snapshot().nodes[0].namesake_address, "");
+  EXPECT_EQ(coordinator_.snapshot().stats.refused_namesakes, 0);
 }
 
 TEST_F(CoordinatorTest, UntilItsSnapshotEndsANodeIsNotTrusted) {

@@ -40,9 +40,9 @@ void Expect(bool so, const char* what) {
   _exit(1);
 }
 
-// Hands is all that an engine holds when it forks.
-struct Hands {
-  explicit Hands(const std::string& socket_dir)
+// EngineHoldings is all that an engine holds when it forks.
+struct EngineHoldings {
+  explicit EngineHoldings(const std::string& socket_dir)
       : worker(std::make_unique<TestWorker>(TestWorkerOptions{.socket_dir = socket_dir})),
         socket_dir(socket_dir) {}
   void Take() {
@@ -59,9 +59,9 @@ struct Hands {
   ReservedBlocks reserved;
 };
 
-void ExpectMisses(Client* client, const Hands& hands) {
-  const std::vector<EngineKey> keys = hands.worker->KeysOf(kPut);
-  const absl::StatusOr<SpaceHandle> space = client->RegisterSpace(hands.worker->spec());
+void ExpectMisses(Client* client, const EngineHoldings& held) {
+  const std::vector<EngineKey> keys = held.worker->KeysOf(kPut);
+  const absl::StatusOr<SpaceHandle> space = client->RegisterSpace(held.worker->spec());
   Expect(space.ok(), "a space is registered in the child");
   Expect(client->Match(*space, keys)->blocks == 0, "match misses in the child");
   Expect(client->Onboard(*space, keys)->empty(), "onboard misses in the child");
@@ -79,77 +79,77 @@ void ExpectMisses(Client* client, const Hands& hands) {
          "the child has none of the node's memory");
 }
 
-[[noreturn]] void BeChild(Hands* hands) {
+[[noreturn]] void BeChild(EngineHoldings* held) {
   alarm(kChildSeconds);
-  Client* const client = &hands->worker->client();
-  ExpectMisses(client, *hands);
-  Expect(!hands->hit.empty() && !hands->hit.valid(), "what the parent leased is not the child's");
-  for (const std::byte byte : hands->hit.bytes(0)) {
+  Client* const client = &held->worker->client();
+  ExpectMisses(client, *held);
+  Expect(!held->hit.empty() && !held->hit.valid(), "what the parent leased is not the child's");
+  for (const std::byte byte : held->hit.bytes(0)) {
     Expect(byte == std::byte{0}, "the child reads zeros where the parent has the node's memory");
   }
-  std::memset(hands->reserved.slot(0).data(), 0xff, hands->reserved.slot(0).size());
-  hands->reserved.GiveBack(1);
-  Expect(hands->reserved.Commit() == 0, "a commit of the child's publishes nothing");
+  std::memset(held->reserved.slot(0).data(), 0xff, held->reserved.slot(0).size());
+  held->reserved.GiveBack(1);
+  Expect(held->reserved.Commit() == 0, "a commit of the child's publishes nothing");
   {
-    const auto opened = Client::Open({.socket_dir = hands->socket_dir});
+    const auto opened = Client::Open({.socket_dir = held->socket_dir});
     Expect(opened.ok(), "a client is opened in the child");
-    ExpectMisses(opened->get(), *hands);
+    ExpectMisses(opened->get(), *held);
   }
-  hands->hit.Release();
-  hands->reserved = {};
-  hands->worker.reset();
+  held->hit.Release();
+  held->reserved = {};
+  held->worker.reset();
   std::exit(0);  // Ends like a program, with its static objects.
 }
 
 // Forks, and waits for the child's end.
-void ForkOnce(Hands* hands) {
+void ForkOnce(EngineHoldings* held) {
   std::fflush(stdout);
   const pid_t child = fork();
-  if (child == 0) BeChild(hands);
+  if (child == 0) BeChild(held);
   int status = 0;
   Expect(waitpid(child, &status, 0) == child, "the child is waited for");
   Expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended well");
 }
 
 // Nothing that the child did is to be seen.
-void ExpectUntouched(Hands* hands) {
-  Expect(hands->hit.valid() && hands->worker->Proves(hands->hit, kPut.first),
+void ExpectUntouched(EngineHoldings* held) {
+  Expect(held->hit.valid() && held->worker->Proves(held->hit, kPut.first),
          "the parent's lease stands");
-  Expect(hands->reserved.Commit() == kNew.count, "the parent's slots are committed");
-  Expect(hands->worker->Get(kPut).size() == kPut.count, "the parent still hits");
-  Expect(hands->worker->Get(kNew).size() == kNew.count, "what it committed is as it wrote it");
-  const ClientStats stats = hands->worker->client().Stats();
+  Expect(held->reserved.Commit() == kNew.count, "the parent's slots are committed");
+  Expect(held->worker->Get(kPut).size() == kPut.count, "the parent still hits");
+  Expect(held->worker->Get(kNew).size() == kNew.count, "what it committed is as it wrote it");
+  const ClientStats stats = held->worker->client().Stats();
   Expect(stats.sessions == 1 && stats.calls_failed == 0 && stats.breaker == "closed",
          "the parent's session is the one that it had");
 }
 
-int RunCalls(Hands* hands) {
-  Expect(hands->worker->Put(kPut) == kPut.count, "the parent puts");
-  hands->Take();
-  for (int i = 0; i < 3; ++i) ForkOnce(hands);
-  ExpectUntouched(hands);
+int RunCalls(EngineHoldings* held) {
+  Expect(held->worker->Put(kPut) == kPut.count, "the parent puts");
+  held->Take();
+  for (int i = 0; i < 3; ++i) ForkOnce(held);
+  ExpectUntouched(held);
   return 0;
 }
 
-int RunBusy(Hands* hands) {
-  Expect(hands->worker->Put(kPut) == kPut.count, "the parent puts");
-  hands->Take();
+int RunBusy(EngineHoldings* held) {
+  Expect(held->worker->Put(kPut) == kPut.count, "the parent puts");
+  held->Take();
   std::atomic<bool> stop = false;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&] {
-      while (!stop) Expect(hands->worker->Get(kPut).size() == kPut.count, "every call hits");
+      while (!stop) Expect(held->worker->Get(kPut).size() == kPut.count, "every call hits");
     });
   }
-  for (int i = 0; i < 50; ++i) ForkOnce(hands);
+  for (int i = 0; i < 50; ++i) ForkOnce(held);
   stop = true;
   for (std::thread& thread : threads) thread.join();
-  ExpectUntouched(hands);
+  ExpectUntouched(held);
   return 0;
 }
 
-int RunOrphan(Hands* hands) {
-  hands->Take();
+int RunOrphan(EngineHoldings* held) {
+  held->Take();
   const pid_t child = fork();
   if (child == 0) {
     alarm(kChildSeconds * 3);
@@ -166,11 +166,11 @@ int RunOrphan(Hands* hands) {
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string manner = argv[2];
-  kvtier::testing::Hands hands(argv[1]);
+  kvtier::testing::EngineHoldings held(argv[1]);
   int result = 2;
-  if (manner == "calls") result = RunCalls(&hands);
-  if (manner == "busy") result = RunBusy(&hands);
-  if (manner == "orphan") result = RunOrphan(&hands);
+  if (manner == "calls") result = RunCalls(&held);
+  if (manner == "busy") result = RunBusy(&held);
+  if (manner == "orphan") result = RunOrphan(&held);
   if (result == 0) std::printf("ok\n");
   return result;
 }

@@ -21,7 +21,7 @@ constexpr size_t kWarm = 5;  // Leading blocks of it in host memory.
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
 // Results of one call; all of them are held.
-struct Came {
+struct CallResults {
   std::vector<OnboardedPart> parts;
   std::vector<OnboardedInParts> ends;
 };
@@ -35,20 +35,20 @@ class OnboardPartsNodeTest : public ::testing::Test {
     ASSERT_EQ(agent_.Evict(Tier::kHost).evicted_blocks(), kPrefix.count);
     ASSERT_EQ(worker_.Get({kPrefix.first, kWarm}).size(), kWarm);
   }
-  Came Onboard(std::span<const KeySequence> sequences) {
-    Came came;
+  CallResults Onboard(std::span<const KeySequence> sequences) {
+    CallResults results;
     absl::Notification ended;
     EXPECT_TRUE(worker_.client()
                     .SubmitOnboardParts(
                         sequences, {.timeout = kPatience},
-                        [&](OnboardedPart part) { came.parts.push_back(std::move(part)); },
+                        [&](OnboardedPart part) { results.parts.push_back(std::move(part)); },
                         [&](std::vector<OnboardedInParts> ends) {
-                          came.ends = std::move(ends);
+                          results.ends = std::move(ends);
                           ended.Notify();
                         })
                     .ok());
     ended.WaitForNotification();
-    return came;
+    return results;
   }
 
   ProcessCluster cluster_;
@@ -59,11 +59,11 @@ class OnboardPartsNodeTest : public ::testing::Test {
 TEST_F(OnboardPartsNodeTest, ARunComesInItsOrderAndWhatIsInHostMemoryFirst) {
   const std::vector<EngineKey> keys = worker_.KeysOf(kPrefix);
   const KeySequence run{.space = worker_.space(), .keys = keys};
-  Came came = Onboard(std::span(&run, 1));
-  ASSERT_GE(came.parts.size(), 2);
-  EXPECT_EQ(came.parts[0].blocks.size(), kWarm) << "no load ends before the call has begun";
+  CallResults results = Onboard(std::span(&run, 1));
+  ASSERT_GE(results.parts.size(), 2);
+  EXPECT_EQ(results.parts[0].blocks.size(), kWarm) << "no load ends before the call has begun";
   size_t next = 0;
-  for (const OnboardedPart& part : came.parts) {
+  for (const OnboardedPart& part : results.parts) {
     EXPECT_TRUE(part.blocks.valid());
     EXPECT_TRUE(worker_.Proves(part.blocks, kPrefix.first + next));
     for (size_t i = 0; i < part.blocks.size(); ++i, ++next) {
@@ -72,10 +72,10 @@ TEST_F(OnboardPartsNodeTest, ARunComesInItsOrderAndWhatIsInHostMemoryFirst) {
     }
   }
   EXPECT_EQ(next, kPrefix.count);
-  EXPECT_EQ(came.ends[0].blocks, kPrefix.count);
-  EXPECT_EQ(came.ends[0].missed, MissReason::kNone);
+  EXPECT_EQ(results.ends[0].blocks, kPrefix.count);
+  EXPECT_EQ(results.ends[0].missed, MissReason::kNone);
   EXPECT_TRUE(Await(kPatience, [&] { return agent_.Status().leases() == kPrefix.count; }));
-  came.parts.clear();
+  results.parts.clear();
   EXPECT_TRUE(Await(kPatience, [&] { return agent_.Status().leases() == 0; }));
 }
 
@@ -87,21 +87,21 @@ TEST_F(OnboardPartsNodeTest, ASetComesAroundItsHolesAndEachSequenceEnds) {
   const std::vector<KeySequence> sequences = {
       {.space = worker_.space(), .keys = keys, .is_set = true},
       {.space = worker_.space(), .keys = nowhere}};
-  const Came came = Onboard(sequences);
-  ASSERT_GE(came.parts.size(), 2);
-  EXPECT_EQ(came.parts[0].blocks.size(), kWarm);
+  const CallResults results = Onboard(sequences);
+  ASSERT_GE(results.parts.size(), 2);
+  EXPECT_EQ(results.parts[0].blocks.size(), kWarm);
   std::vector<size_t> times(keys.size());  // How often each key came.
-  for (const OnboardedPart& part : came.parts) {
+  for (const OnboardedPart& part : results.parts) {
     EXPECT_EQ(part.sequence, 0);
     for (size_t i = 0; i < part.blocks.size(); ++i) ++times[part.blocks.key_index(i)];
   }
   std::vector<size_t> once(keys.size(), 1);
   once.back() = 0;
   EXPECT_EQ(times, once);
-  EXPECT_EQ(came.ends[0].blocks, kPrefix.count);
-  EXPECT_EQ(came.ends[0].missed, MissReason::kAbsent);
-  EXPECT_EQ(came.ends[1].blocks, 0);
-  EXPECT_EQ(came.ends[1].missed, MissReason::kAbsent);
+  EXPECT_EQ(results.ends[0].blocks, kPrefix.count);
+  EXPECT_EQ(results.ends[0].missed, MissReason::kAbsent);
+  EXPECT_EQ(results.ends[1].blocks, 0);
+  EXPECT_EQ(results.ends[1].missed, MissReason::kAbsent);
 }
 
 TEST_F(OnboardPartsNodeTest, AWorkerThatIsGoneLeavesNoLease) {

@@ -68,7 +68,7 @@ std::array<grpc::Service*, 1> AnyService() {
   return {peer};
 }
 
-std::unique_ptr<RpcDoor> OpenDoor(size_t connections, std::function<bool()> too_much = {}) {
+std::unique_ptr<RpcDoor> OpenDoor(size_t connections, std::function<bool()> is_memory_short = {}) {
   auto door = RpcDoor::Open({.name = "test",
                              .address = "127.0.0.1:0",
                              .health = true,
@@ -76,7 +76,7 @@ std::unique_ptr<RpcDoor> OpenDoor(size_t connections, std::function<bool()> too_
                                         .calls = 4,
                                         .intake_bytes = size_t{1} << 20,
                                         .threads = 8},
-                             .too_much = std::move(too_much)},
+                             .is_memory_short = std::move(is_memory_short)},
                             AnyService());
   EXPECT_TRUE(door.ok()) << door.status();
   return *std::move(door);

@@ -39,7 +39,7 @@ class Call final : public CallInFlight {
   Event& done() { return done_; }
   absl::StatusOr<T> Take() {
     if (!answer_.has_value()) return absl::UnavailableError("the agent died");
-    order_->Hears(answered_);
+    order_->Receives(answered_);
     return *std::move(answer_);
   }
 
@@ -75,7 +75,7 @@ Task<absl::StatusOr<T>> CallAgent(Executor* caller, SimNode* node, Oracle* oracl
   if (!node->serves()) co_return absl::UnavailableError("no agent");
   const absl::Time deadline = caller->Now() + request.timeout;
   const auto call = std::make_shared<Call<T>>(caller, node, request.order);
-  request.order->AgentHears(asked);
+  request.order->AgentReceives(asked);
   node->agent().scope()->Spawn(ServeCall<T>(request.start(node->agent()), call));
   // The last step of a request that ends in time may come after this one's timer of
   // the same instant.

@@ -18,11 +18,11 @@ constexpr uint64_t kGuestConversation = 1'000'000;
 
 }  // namespace
 
-GuestVisit::GuestVisit(const Parts& parts, const Manners& manners)
+GuestVisit::GuestVisit(const Parts& parts, const Behaviour& behaviour)
     : parts_(parts),
-      manners_(manners),
+      behaviour_(behaviour),
       name_(absl::StrCat("guest-", parts.node->number())),
-      keys_(FreshConversation(kGuestConversation + parts.node->number(), manners.blocks)),
+      keys_(FreshConversation(kGuestConversation + parts.node->number(), behaviour.blocks)),
       agent_(parts.node->agent()) {}
 
 BlockRun GuestVisit::NameRun() const {
@@ -96,7 +96,7 @@ Task<uint64_t> GuestVisit::Get() {
         absl::StrCat("node ", parts_.node->number(), " gives a guest wrong bytes"));
     leases.push_back(block.lease);
   }
-  if (!manners_.keeps_leases) agent_.sessions().leases().Release(session_, leases);
+  if (!behaviour_.keeps_leases) agent_.sessions().leases().Release(session_, leases);
   co_return onboarded->blocks.size();
 }
 

@@ -25,11 +25,11 @@ class GuestVisit {
     Trace* trace = nullptr;
   };
   // `keeps_leases`: until it is dropped.
-  struct Manners {
+  struct Behaviour {
     uint64_t blocks = 1;
     bool keeps_leases = false;
   };
-  GuestVisit(const Parts& parts, const Manners& manners);
+  GuestVisit(const Parts& parts, const Behaviour& behaviour);
 
   // Comes, puts, reads and is dropped; comes again, expects that nothing of it is there, and is
   // dropped. Ends early where the node refuses it: its last self is still held, or a disk is out of
@@ -47,7 +47,7 @@ class GuestVisit {
   BlockRun NameRun() const;
 
   const Parts parts_;
-  const Manners manners_;
+  const Behaviour behaviour_;
   const std::string name_;
   const std::vector<EngineKey> keys_;
   Agent& agent_;

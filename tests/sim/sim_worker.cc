@@ -39,7 +39,7 @@ SimWorker::SimWorker(const World& world, SimNode* node, const Identity& identity
       scope_(std::make_unique<TaskScope>(world.executor)) {}
 
 void SimWorker::Live() {
-  random_manners_ = true;
+  random_behaviour_ = true;
   scope_->Spawn(Converse());
 }
 
@@ -258,7 +258,7 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
                             absl::Duration hold) {
   if (!Connected()) co_return 0;
   const BlockRun run = *Name(keys, 0);
-  const bool local_only = random_manners_ && random_.Draw(0.1);
+  const bool local_only = random_behaviour_ && random_.Draw(0.1);
   const Tier target = identity_.target;
   const bool in_parts = target == Tier::kHost && random_.Draw(0.3);
   Request<absl::StatusOr<Onboarded>> request{
@@ -304,7 +304,7 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
     Check(keys, *onboarded, by);
   }
   EndStep(step);
-  const bool forgets = random_manners_ && random_.Draw(0.05);
+  const bool forgets = random_behaviour_ && random_.Draw(0.05);
   if (!early && !forgets && Connected()) Release(leases);
   if (forgets) LetRunOut(onboarded->lease_deadline);
   co_return onboarded->blocks.size();
@@ -347,8 +347,8 @@ Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
   }
   const Tier target = identity_.target;
   const absl::Duration timeout =
-      random_manners_ ? random_.Between(absl::ZeroDuration(), absl::Milliseconds(100))
-                      : kPutTimeout;
+      random_behaviour_ ? random_.Between(absl::ZeroDuration(), absl::Milliseconds(100))
+                        : kPutTimeout;
   Request<absl::StatusOr<Reserved>> request{.name = "reserve", .order = order_, .timeout = timeout};
   request.start = [run, target, timeout](Agent& agent) {
     return agent.flows().putter.ReserveBy(run, target, agent.executor()->Now() + timeout);
@@ -403,7 +403,7 @@ Task<void> SimWorker::Write(const Reserving& put, WorkerOrder::By by) {
     order_->Touches(by, WorkerOrder::Access::kWrite, slot);
     const std::span<std::byte> half = slot.first(slot.size() / 2);
     std::fill(half.begin(), half.end(), std::byte{0xab});
-    if (random_manners_) {
+    if (random_behaviour_) {
       absl::Duration most = absl::Milliseconds(3);
       if (random_.Draw(0.003)) {
         most = (random_.Draw(0.5) ? kReservationDuration : kCommitTimeout) + absl::Seconds(3);
@@ -421,7 +421,7 @@ Task<size_t> SimWorker::Commit(const Reserving& put, uint64_t step) {
   if (!Connected()) co_return 0;
   std::vector<ReservationId> commits;
   std::vector<ReservationId> abandoned;
-  const bool abandons = random_manners_ && random_.Draw(0.1);
+  const bool abandons = random_behaviour_ && random_.Draw(0.1);
   for (const ReservedBlock& block : put.blocks) {
     (abandons && random_.Draw(0.5) ? abandoned : commits).push_back(block.id);
   }
@@ -438,7 +438,7 @@ Task<size_t> SimWorker::Commit(const Reserving& put, uint64_t step) {
   world_.oracle->Expect(*committed <= commits.size(), "more commits than were asked for");
   // Late ones too: their slots are taken until they are given back.
   abandoned.insert(abandoned.end(), commits.begin(), commits.end());
-  const bool forgets = random_manners_ && random_.Draw(0.1);
+  const bool forgets = random_behaviour_ && random_.Draw(0.1);
   if (!forgets) {
     order_->Tells();
     node_->agent().sessions().reservations().Release(*session_, abandoned);

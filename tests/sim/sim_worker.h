@@ -102,9 +102,9 @@ class SimWorker {
   testing::SimRandom random_;
   testing::SimRandom
       keeps_;  // Draws what is kept and dropped, so that all else is drawn as without.
-  bool random_manners_ = false;  // Live(): delays, abandons, forgets.
-  uint64_t incarnation_ = 0;     // Incarnation of the agent that the session is with.
-  ReuseHint hint_;               // Hint of the conversation's requests.
+  bool random_behaviour_ = false;  // Live(): delays, abandons, forgets.
+  uint64_t incarnation_ = 0;       // Incarnation of the agent that the session is with.
+  ReuseHint hint_;                 // Hint of the conversation's requests.
   uint64_t advised_blocks_ = 0;
   uint64_t kept_blocks_ = 0;
   uint64_t dropped_blocks_ = 0;

@@ -18,7 +18,7 @@ WorkerOrder::Clock WorkerOrder::Asks() {
   return checker_ == nullptr ? Clock() : checker_->Fork(host_);
 }
 
-void WorkerOrder::AgentHears(const Clock& asked) {
+void WorkerOrder::AgentReceives(const Clock& asked) {
   if (checker_ != nullptr) checker_->Join(agent_, asked);
 }
 
@@ -26,7 +26,7 @@ WorkerOrder::Clock WorkerOrder::AgentAnswers() {
   return checker_ == nullptr ? Clock() : checker_->Fork(agent_);
 }
 
-void WorkerOrder::Hears(const Clock& answered) {
+void WorkerOrder::Receives(const Clock& answered) {
   if (checker_ != nullptr) checker_->Join(host_, answered);
 }
 

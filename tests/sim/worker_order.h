@@ -28,12 +28,12 @@ class WorkerOrder {
   // Return, and take in, the clock that goes with a request and with its answer: all that the
   // sender did before is ordered before all that the receiver does after it has the clock.
   Clock Asks();
-  void AgentHears(const Clock& asked);
+  void AgentReceives(const Clock& asked);
   Clock AgentAnswers();
-  void Hears(const Clock& answered);
+  void Receives(const Clock& answered);
   // The same where nothing travels.
-  void Tells() { AgentHears(Asks()); }
-  void IsTold() { Hears(AgentAnswers()); }
+  void Tells() { AgentReceives(Asks()); }
+  void IsTold() { Receives(AgentAnswers()); }
 
   // The compute goes on behind what the host did so far.
   void Launches();

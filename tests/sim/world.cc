@@ -41,9 +41,9 @@ constexpr absl::Duration kGuestInterval = absl::Milliseconds(500);
 constexpr absl::Duration kSizeInterval = absl::Seconds(2);
 constexpr uint64_t kSmallestPercent = 50, kLargestPercent = 200;
 
-Task<void> Visit(GuestVisit::Parts parts, GuestVisit::Manners manners,
+Task<void> Visit(GuestVisit::Parts parts, GuestVisit::Behaviour behaviour,
                  std::shared_ptr<bool> is_here) {
-  GuestVisit visit(parts, manners);
+  GuestVisit visit(parts, behaviour);
   co_await visit.Run();
   *is_here = false;
 }
@@ -157,15 +157,15 @@ Task<void> World::LetGuestsCome(absl::Time until) {
     co_await SleepUntil(&executor_, time_.Now() + kGuestInterval);
     const size_t number = guests_random_.Below(nodes_.size());
     SimNode* const node = nodes_[number].get();
-    const GuestVisit::Manners manners{.blocks = 1 + guests_random_.Below(6),
-                                      .keeps_leases = guests_random_.Draw(0.3)};
+    const GuestVisit::Behaviour behaviour{.blocks = 1 + guests_random_.Below(6),
+                                          .keeps_leases = guests_random_.Draw(0.3)};
     if (!node->serves()) continue;
     // A visit ends with the agent that it is to.
     Guest& guest = guests_[number];
     if (guest.incarnation == node->incarnation() && *guest.is_here) continue;
     guest = {.incarnation = node->incarnation(), .is_here = std::make_shared<bool>(true)};
     node->agent().scope()->Spawn(
-        Visit({.node = node, .oracle = &oracle_, .trace = &trace_}, manners, guest.is_here));
+        Visit({.node = node, .oracle = &oracle_, .trace = &trace_}, behaviour, guest.is_here));
   }
 }
 

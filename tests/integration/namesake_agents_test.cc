@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class TwinAgentsTest : public ::testing::Test {
+class NamesakeAgentsTest : public ::testing::Test {
  protected:
   static int Count(const std::string& text, const std::string& part) {
     int count = 0;
@@ -39,7 +39,7 @@ class TwinAgentsTest : public ::testing::Test {
 };
 
 // They made the coordinator ask both for snapshots, for ever, and no line in a log said so.
-TEST_F(TwinAgentsTest, TheLaterOneIsServedAndTheOtherSaysWhyItIsNot) {
+TEST_F(NamesakeAgentsTest, TheLaterOneIsServedAndTheOtherSaysWhyItIsNot) {
   ASSERT_TRUE(Await(absl::Seconds(10), [&] { return Coordinator().nodes_size() == 1; }));
   AgentProcess& later = cluster_.StartAgent("node-b", {{"node_id", "node-a"}});
   ASSERT_TRUE(Await(absl::Seconds(10), [&] {
@@ -54,7 +54,7 @@ TEST_F(TwinAgentsTest, TheLaterOneIsServedAndTheOtherSaysWhyItIsNot) {
   EXPECT_EQ(now.resyncs(), before.resyncs());
   ASSERT_EQ(now.nodes_size(), 1);
   EXPECT_EQ(now.nodes(0).address(), later.address());
-  EXPECT_EQ(now.nodes(0).twin_address(), earlier_.address());
+  EXPECT_EQ(now.nodes(0).namesake_address(), earlier_.address());
   EXPECT_EQ(Count(earlier_.LogText(), "refuses this node"), 1) << earlier_.LogText();
   EXPECT_EQ(Count(CoordinatorLog(), "two agents have this name"), 1) << CoordinatorLog();
   EXPECT_THAT(earlier_.LogText(), HasSubstr("--node_id"));
