@@ -88,7 +88,7 @@ class SchedulerSide:
         try:
             self._client.submit_prefetch([kvtier.Sequence(self._space, self.keys(tokens))])
         except BlockingIOError:
-            pass  # 256 calls are under way. This one was a wish.
+            pass  # 256 calls are under way. This one is optional.
 
 
 class WorkerSide:

@@ -5,7 +5,7 @@ from unittest import mock
 
 import kvtier
 import stand_ins
-from kvtier.vllm import wishes
+from kvtier.vllm import request_options
 from stand_ins import BLOCK_TOKENS, Step, make_keys, make_request
 from test_scheduler_side import WithScheduler
 
@@ -19,7 +19,7 @@ def said(sequence):
 class Hints(WithScheduler):
     def setUp(self):
         super().setUp()
-        unwarned = mock.patch.object(wishes, "_warned", set())
+        unwarned = mock.patch.object(request_options, "_warned", set())
         unwarned.start()
         self.addCleanup(unwarned.stop)
 
@@ -109,14 +109,17 @@ class Hints(WithScheduler):
         self.assertIn("kvtier.will_not_return is 1; must be true or false: it is ignored", logged.output[3])
 
     def test_values_at_the_limits_are_taken(self):
-        hint = wishes.read_wishes({"kvtier.conversation": "\u00e9" * 128, "kvtier.turn": 2**32 - 1, "kvtier.priority": 100,
-                                   "kvtier.will_not_return": False}).hint
+        hint = request_options.read_request_options({
+            "kvtier.conversation": "\u00e9" * 128, "kvtier.turn": 2**32 - 1, "kvtier.priority": 100,
+            "kvtier.will_not_return": False}).hint
         self.assertEqual((hint.conversation, hint.turn, hint.priority, hint.will_not_return),
                          ("\u00e9" * 128, 2**32 - 1, 100, False))
         for name, value in [("conversation", ""), ("conversation", b"id"), ("conversation", "\ud800"), ("turn", 2**32),
                             ("turn", True), ("turn", 1.0), ("priority", "50"), ("priority", -1), ("will_not_return", "no")]:
-            with mock.patch.object(wishes, "_warned", set()), self.assertLogs("vllm.kvtier", "WARNING") as logged:
-                self.assertEqual(wishes.read_wishes({f"kvtier.{name}": value}).hint, kvtier.ReuseHint())
+            with (mock.patch.object(request_options, "_warned", set()),
+                  self.assertLogs("vllm.kvtier", "WARNING") as logged):
+                options = request_options.read_request_options({f"kvtier.{name}": value})
+                self.assertEqual(options.hint, kvtier.ReuseHint())
             self.assertEqual(len(logged.output), 1)
             self.assertIn(f"kvtier.{name} is ", logged.output[0])
 

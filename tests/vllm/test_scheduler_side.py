@@ -160,7 +160,7 @@ class Peers(WithScheduler):
         self.assertEqual(self.matched(request), (192, True))
 
 
-class Wishes(WithScheduler):
+class OptionsOfARequest(WithScheduler):
     OPTIONS = {"peers": False}
 
     def test_a_request_takes_no_more_tokens_than_it_says(self):
@@ -174,7 +174,7 @@ class Wishes(WithScheduler):
         self.assertEqual(self.matched(request), (64, True))
         self.assertEqual(self.side.plan(Step().new("a", 0, 200, list(range(1, 8)))).saves, [])
 
-    def test_a_wish_that_cannot_be_is_taken_carefully(self):
+    def test_an_option_that_cannot_be_is_taken_carefully(self):
         self.put(2)
         with self.assertLogs("vllm.kvtier", "WARNING") as logged:
             request = make_request("a", 200, kv_transfer_params={"kvtier.no_store": "yes", "kvtier.max_tokens": -1})

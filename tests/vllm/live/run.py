@@ -23,8 +23,8 @@ import isolation
 import preemption
 import processes
 import ranks
+import request_options
 import versions
-import wishes
 from agent_process import AgentProcess
 from coordinator_process import CoordinatorProcess
 from locations import BIN, free_port
@@ -77,7 +77,7 @@ def run_smoke(site: Site) -> None:
     hits.engine_saves(site, first, agent)
     damage.planted_difference_is_found(site, first)
     isolation.salts_never_share(site, first)
-    wishes.wishes_are_kept(site, first)
+    request_options.request_options_are_followed(site, first)
     first.close()
     second.await_ready()
     hits.second_process_hits(site, second, agent)
@@ -108,7 +108,7 @@ def run_all(site: Site) -> None:
     hits.engine_saves(site, first, agent)
     damage.planted_difference_is_found(site, first)
     isolation.salts_never_share(site, first)
-    wishes.wishes_are_kept(site, first)
+    request_options.request_options_are_followed(site, first)
     processes.killed_engine_leaks_nothing(site, first, agent, before)
 
     second = site.engine("second", agent, _TWO_PROCESSES)

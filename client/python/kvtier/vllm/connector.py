@@ -17,10 +17,10 @@ from .metadata import Load, StepPlan
 from .never_raises import log_failure, never_raises
 from .options import Options, parse_options
 from .refusals import block_tokens, refuse_unsupported
+from .request_options import finish_reason
 from .scheduler_side import SchedulerSide
 from .space import EngineFacts, space_of_epoch, space_of_group
 from .stats import COUNTERS, GAUGES, sum_of
-from .wishes import finish_reason
 from .worker_side import LoadResults, WorkerSide
 
 _log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.

@@ -35,7 +35,7 @@ class Offers:
         self._counts = counts
         self._clock = clock
 
-    def offered(self, tracked: TrackedRequest, keys: Sequence[bytes]) -> int | None:
+    def loadable_blocks(self, tracked: TrackedRequest, keys: Sequence[bytes]) -> int | None:
         """Returns how many leading blocks of `keys` can be loaded; None: ask again in the next step.
 
         From the request's deadline on it is never None. Sends at most one call for each request, and
@@ -117,11 +117,11 @@ class Offers:
         """Returns the request's look, begun now if it has none. `missing` blocks are worth the wait."""
         if tracked.look is None:
             now, wait_s = self._clock(), self.wait_s(missing)
-            if tracked.asked_until is not None:  # It waited for its turn, which counts.
-                wait_s = max(0.0, min(wait_s, tracked.asked_until - now))
-                tracked.asked_until = None
+            if tracked.postponed_until is not None:  # It waited for its turn, which counts.
+                wait_s = max(0.0, min(wait_s, tracked.postponed_until - now))
+                tracked.postponed_until = None
             tracked.look = Look(now + wait_s, tracked.local_blocks)
-            hint = tracked.wishes.hint
+            hint = tracked.options.hint
             self._submit(tracked.look, [hinted(space, keys, hint) for space in self._spaces], wait_s)
         return tracked.look
 
@@ -133,7 +133,7 @@ class Offers:
             else:
                 look.call = self._client.submit_prefetch(sequences, timeout_s=wait_s)
         except BlockingIOError:
-            pass  # 256 calls are under way. This one was a wish.
+            pass  # 256 calls are under way. This one is optional.
 
     def _leading_here(self, keys: Sequence[bytes]) -> int:
         """Returns how many leading keys all spaces have on this node."""

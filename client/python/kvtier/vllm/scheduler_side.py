@@ -15,10 +15,10 @@ from .never_raises import log_failure
 from .offers import Offers, hinted
 from .options import Options
 from .prefill_rate import PrefillRate
+from .request_options import read_request_options
 from .space import space_of_epoch
 from .stats import Counts
 from .tracked_request import TrackedRequest
-from .wishes import read_wishes
 
 _STEP_BUDGET_S = 0.002  # Time that all looks of one step may take; the last one may go beyond it.
 _MAX_KEYS = 8192  # Most keys in one call of the client.
@@ -69,14 +69,14 @@ class SchedulerSide:
             return self._postponed(tracked, began), False
         keys = block_keys(request, tracked.local_blocks, self._last_block(tracked))
         keys = keys[:self._max_keys()]
-        blocks = self._offers.offered(tracked, keys) if keys else 0
+        blocks = self._offers.loadable_blocks(tracked, keys) if keys else 0
         self._spent_s += self._clock() - began
         return (None, False) if blocks is None else (blocks * self._block_tokens, blocks > 0)
 
     def allocated(self, request: Any, blocks: Sequence[Sequence[int]], external_tokens: int) -> None:
         """Takes the blocks that the request was given, for each KV group; of them the last are loaded."""
         tracked = self._track(request)
-        tracked.asked_until = None
+        tracked.postponed_until = None
         if external_tokens == 0:
             return
         first, end = tracked.local_blocks, tracked.local_blocks + external_tokens // self._block_tokens
@@ -87,11 +87,11 @@ class SchedulerSide:
             log_failure("naming blocks")
             keys = ()  # The load fails at once: the request waits for its answer.
         tracked.loading = frozenset(block for group in wanted for block in group if block != NO_BLOCK)
-        tracked.offered = getattr(request, "num_preemptions", 0)
+        tracked.preemptions_at_load = getattr(request, "num_preemptions", 0)
         self._loading[request.request_id] = tracked
         self.counts.add("offered_tokens", external_tokens)
         timeout_s = self._offers.load_timeout_s(end - first) if self._offers is not None else 0.0
-        self._loads.append(Load(request.request_id, keys, wanted, timeout_s, tracked.wishes.hint))
+        self._loads.append(Load(request.request_id, keys, wanted, timeout_s, tracked.options.hint))
 
     def plan(self, scheduled: Any) -> StepPlan:
         """Returns the work of the step that `scheduled`, the engine's SchedulerOutput, describes.
@@ -106,7 +106,7 @@ class SchedulerSide:
             log_failure("planning a step")
             plan.writes_unknown = True
             for tracked in self._requests.values():
-                tracked.outlived = True  # Blocks that it was given in this step may not be known.
+                tracked.saves_stopped = True  # Blocks that it was given in this step may not be known.
         self._advise_ended()
         self._spent_s = 0.0
         return plan
@@ -166,8 +166,8 @@ class SchedulerSide:
         if tracked is None:
             return
         self._forget_look(tracked)
-        hint = replace(tracked.wishes.hint, finish=finish)
-        if hint != kvtier.ReuseHint() and not tracked.wishes.no_store:
+        hint = replace(tracked.options.hint, finish=finish)
+        if hint != kvtier.ReuseHint() and not tracked.options.no_store:
             self._ended.append((tracked.request, hint))
 
     def reset(self) -> None:
@@ -179,7 +179,7 @@ class SchedulerSide:
         self.counts.add("resets")
         for tracked in self._requests.values():
             self._forget_look(tracked)
-            tracked.outlived = True
+            tracked.saves_stopped = True
         try:
             self._register()
         except Exception:
@@ -221,8 +221,8 @@ class SchedulerSide:
     def _track(self, request: Any) -> TrackedRequest:
         tracked = self._requests.get(request.request_id)
         if tracked is None:
-            tracked = TrackedRequest(request, read_wishes(getattr(request, "kv_transfer_params", None)))
-            if tracked.wishes.no_store:
+            tracked = TrackedRequest(request, read_request_options(getattr(request, "kv_transfer_params", None)))
+            if tracked.options.no_store:
                 self.counts.add("unstored_requests")
             self._requests[request.request_id] = tracked
         return tracked
@@ -231,10 +231,10 @@ class SchedulerSide:
         """Returns the answer where the step's time is spent by other requests: None, ask again; from its deadline on 0."""
         if tracked.look is not None:
             return 0 if now >= tracked.look.deadline else None
-        if tracked.asked_until is None:
+        if tracked.postponed_until is None:
             blocks = self._last_block(tracked) - tracked.local_blocks
-            tracked.asked_until = now + (self._offers.wait_s(blocks) if self._offers is not None else 0.0)
-        return 0 if now >= tracked.asked_until else None
+            tracked.postponed_until = now + (self._offers.wait_s(blocks) if self._offers is not None else 0.0)
+        return 0 if now >= tracked.postponed_until else None
 
     def _may_load(self, tracked: TrackedRequest) -> bool:
         """Whether it is asked for at all: never again after a failure, and once for each preemption."""
@@ -242,12 +242,13 @@ class SchedulerSide:
             return False
         if getattr(tracked.request, "skip_reading_prefix_cache", False):
             return False
-        return tracked.offered is None or getattr(tracked.request, "num_preemptions", 0) > tracked.offered
+        before = tracked.preemptions_at_load
+        return before is None or getattr(tracked.request, "num_preemptions", 0) > before
 
     def _last_block(self, tracked: TrackedRequest) -> int:
         """Returns how many leading blocks may be loaded: the last token is always computed."""
         tokens = int(tracked.request.num_tokens) - 1
-        for limit in (self._options.max_tokens or None, tracked.wishes.max_tokens):
+        for limit in (self._options.max_tokens or None, tracked.options.max_tokens):
             if limit is not None:
                 tokens = min(tokens, limit)
         return max(tokens, 0) // self._block_tokens
@@ -276,7 +277,7 @@ class SchedulerSide:
         try:
             if anew:
                 tracked.blocks = groups
-                tracked.outlived = False
+                tracked.saves_stopped = False
                 tracked.saved = self._known(tracked, computed_blocks)
             else:
                 for known, more in zip(tracked.blocks, groups):
@@ -284,7 +285,7 @@ class SchedulerSide:
             tracked.computed = computed_tokens + scheduled.num_scheduled_tokens.get(request_id, 0)
             self._plan_saves(plan, tracked, tracked.computed)
         except Exception:
-            tracked.outlived = True  # Its blocks are not known for sure. The step's other work goes on.
+            tracked.saves_stopped = True  # Its blocks are not known for sure. The step's other work goes on.
             log_failure("planning the saves of a request")
 
     def _plan_preempted(self, plan: StepPlan, request_id: str) -> None:
@@ -316,10 +317,10 @@ class SchedulerSide:
         return _MAX_KEYS // max(1, len(self._spaces))
 
     def _wants_saves(self, tracked: TrackedRequest) -> bool:
-        return self._options.store and not tracked.wishes.no_store
+        return self._options.store and not tracked.options.no_store
 
     def _plan_saves(self, plan: StepPlan, tracked: TrackedRequest, tokens: int) -> None:
-        if not self._wants_saves(tracked) or tracked.outlived:
+        if not self._wants_saves(tracked) or tracked.saves_stopped:
             return
         end = min([tokens // self._block_tokens] + [len(group) for group in tracked.blocks])
         first = tracked.saved
@@ -339,4 +340,4 @@ class SchedulerSide:
             return
         parent = block_keys(tracked.request, begin - 1, begin)[0] if begin else None
         blocks = tuple(tuple(group[begin:end]) for group in tracked.blocks)
-        plan.saves.append(Save(tuple(keys[begin - first:]), parent, blocks, tracked.wishes.hint))
+        plan.saves.append(Save(tuple(keys[begin - first:]), parent, blocks, tracked.options.hint))

@@ -5,7 +5,7 @@ from typing import Any
 
 import kvtier
 
-from .wishes import Wishes
+from .request_options import RequestOptions
 
 
 @dataclass
@@ -24,14 +24,14 @@ class TrackedRequest:
     """One request, from its arrival until it is finished."""
 
     request: Any  # The engine's; its block_hashes grow with its tokens.
-    wishes: Wishes
+    options: RequestOptions
     look: Look | None = None
-    asked_until: float | None = None  # By the injected clock: its wait for a step with time for it ends. None: none was.
+    postponed_until: float | None = None  # End of its wait for a step that has time for it, by the injected clock.
     local_blocks: int = 0  # Blocks that the engine had when it was last asked.
     loading: frozenset[int] = frozenset()  # Engine's blocks of a load under way; empty: there is none.
-    offered: int | None = None  # Count of preemptions when a load was last begun; None: none was.
+    preemptions_at_load: int | None = None  # Its preemptions when a load was last begun; None: none was begun.
     failed: bool = False  # A load of it did not come whole: it is never asked for again.
     blocks: list[list[int]] = field(default_factory=list)  # For each KV group, the engine's blocks, in order.
     computed: int = 0  # Tokens that are computed when the steps so far have ended, drafts that may be rejected included.
     saved: int = 0  # Leading blocks that need no save.
-    outlived: bool = False  # A reset, or an error: nothing of it is saved until it begins again.
+    saves_stopped: bool = False  # A reset, or an error: nothing of it is saved until it begins again.

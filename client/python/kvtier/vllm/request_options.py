@@ -1,4 +1,4 @@
-"""The wishes that one request has of the cache, in its kv_transfer_params."""
+"""The options of one request, in its kv_transfer_params."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -23,26 +23,26 @@ _warned: set[str] = set()  # Hints whose wrong values are in the log.
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """The wishes of one request."""
+class RequestOptions:
+    """The options of one request."""
 
     no_store: bool = False  # Nothing of it is saved.
     max_tokens: int | None = None  # Most tokens that are loaded for it; None: as the options say.
     hint: kvtier.ReuseHint = kvtier.ReuseHint()
 
 
-_NO_WISHES = Wishes()
+_DEFAULTS = RequestOptions()
 
 
-def read_wishes(parameters: Mapping[str, object] | None) -> Wishes:
-    """Returns the wishes in a request's kv_transfer_params.
+def read_request_options(parameters: Mapping[str, object] | None) -> RequestOptions:
+    """Returns the options in a request's kv_transfer_params.
 
     A value that cannot be is taken in the careful way, with a line in the log: the request is not
     stored, or nothing is loaded for it. A hint that cannot be is ignored, with one line for each
     name. Never raises: a request is no reason to stop an engine.
     """
     if parameters is None or not isinstance(parameters, Mapping):
-        return _NO_WISHES
+        return _DEFAULTS
     no_store = parameters.get(NO_STORE, False)
     if not isinstance(no_store, bool):
         _log.warning("%s is %r; must be true or false: the request is not stored", NO_STORE, no_store)
@@ -51,7 +51,7 @@ def read_wishes(parameters: Mapping[str, object] | None) -> Wishes:
     if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0):
         _log.warning("%s is %r; must be an int of 0 or more: nothing is loaded for the request", MAX_TOKENS, max_tokens)
         max_tokens = 0
-    return Wishes(no_store, max_tokens, _read_hint(parameters))
+    return RequestOptions(no_store, max_tokens, _read_hint(parameters))
 
 
 def finish_reason(request: object) -> str | None:

@@ -12,7 +12,7 @@ _LIMIT_BLOCKS = 2
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Outcome:
     """Outcome of one request."""
 
     text: str
@@ -21,7 +21,7 @@ class _Asked:
     saved: int
 
 
-def wishes_are_kept(site: Site, engine: VllmProcess) -> None:
+def request_options_are_followed(site: Site, engine: VllmProcess) -> None:
     """A prompt that was not to be stored is a miss afterwards, and no more is loaded than was asked for."""
     prompt = "This is for nobody else. " + max(site.control.prompts, key=len)
     with site.report.scenario("requests say what is stored and loaded for them") as seen:
@@ -46,9 +46,9 @@ def wishes_are_kept(site: Site, engine: VllmProcess) -> None:
                                      if answer.text != unstored.text])
 
 
-def _ask(engine: VllmProcess, prompt: str, parameters: dict | None) -> _Asked:
+def _ask(engine: VllmProcess, prompt: str, parameters: dict | None) -> _Outcome:
     engine.forget_prefixes()
     window = Window.from_now(engine.observed)
     answer = engine.complete(prompt, ANSWER_TOKENS, parameters)
-    return _Asked(answer.text, (answer.prompt_tokens - 1) // BLOCK_TOKENS, len(window.lines("load")),
+    return _Outcome(answer.text, (answer.prompt_tokens - 1) // BLOCK_TOKENS, len(window.lines("load")),
                   len(window.lines("save")))
