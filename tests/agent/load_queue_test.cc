@@ -38,7 +38,7 @@ TEST_F(LoadQueueTest, ForegroundGoesFirstAndEachInItsOrder) {
   EXPECT_TRUE(queue_.empty());
 }
 
-TEST_F(LoadQueueTest, AHastenedPrefetchGoesBehindTheForegroundAndIsNeverAbandoned) {
+TEST_F(LoadQueueTest, APrefetchMovedToTheForegroundGoesBehindItAndIsNeverAbandoned) {
   for (const uint64_t number : {1, 2, 3}) Push(number, Urgency::kPrefetch);
   Push(4, Urgency::kForeground);
   EXPECT_TRUE(queue_.MoveToForeground(Key(2)));
@@ -80,7 +80,7 @@ TEST_F(LoadQueueTest, AHeavyDomainReadsMore) {
   }
 }
 
-TEST_F(LoadQueueTest, AHastenedPrefetchOfAnotherDomainHasItsTurnAmongTheForeground) {
+TEST_F(LoadQueueTest, APrefetchOfAnotherDomainMovedToTheForegroundHasItsTurnThere) {
   for (const uint64_t number : {1, 2}) Push(number, Urgency::kForeground);
   queue_.Push({.key = Key(3), .domain = DomainId{1}, .urgency = Urgency::kPrefetch});
   EXPECT_TRUE(queue_.MoveToForeground(Key(3)));

@@ -1,5 +1,5 @@
 // SimWorker is an inference process: it asks its agent for prefixes, reads what it
-// is leased, computes the rest and puts it, and now and then forgets its manners. On the
+// is leased, computes the rest and puts it, and now and then behaves badly. On the
 // GPU it does so in steps: it commits what it is still writing, and reads on in what it
 // has released.
 // It checks every byte it is given, when it gets it and before it lets go.

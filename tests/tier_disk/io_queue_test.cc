@@ -53,7 +53,7 @@ TEST_F(IoQueueTest, ClassesGoInTheirOrderWhateverCameFirst) {
   EXPECT_EQ(queue_.Pop(), nullptr);
 }
 
-TEST_F(IoQueueTest, AHastenedPrefetchGoesBehindTheForegroundThatWaits) {
+TEST_F(IoQueueTest, APrefetchMovedToTheForegroundGoesBehindWhatWaitsThere) {
   Push(IoClass::kPrefetch);
   Push(IoClass::kPrefetch);  // The I/O for which somebody comes to wait: two parts.
   const uint64_t wanted = next_offset_;
