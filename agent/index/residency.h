@@ -87,11 +87,11 @@ class Residency final : public BlockFollower {
  private:
   struct Domain {
     std::string name;
-    std::unique_ptr<ResidencyTable> table;  // nullptr: it could not be made.
-    std::unique_ptr<ResidencyTable> next;   // Larger table that is being filled; nullptr: none.
-    size_t taken_over = 0;                  // Leading buckets of `table` that `next` has.
-    bool growing = false;                   // Grow() runs.
-    bool dropped = false;                   // Its table goes as soon as none grows.
+    std::unique_ptr<ResidencyTable> table;         // nullptr: it could not be made.
+    std::unique_ptr<ResidencyTable> next;          // Larger one being filled; nullptr: none.
+    size_t taken_over = 0;                         // Leading buckets of `table` that `next` has.
+    bool growing = false;                          // Grow() runs.
+    bool dropped = false;                          // Its table goes as soon as none grows.
     absl::Time grow_after = absl::InfinitePast();  // Growth is not tried again before this.
   };
   Domain& At(DomainId domain) { return domains_.at(static_cast<size_t>(domain)); }
