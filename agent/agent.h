@@ -98,7 +98,7 @@ class Agent {
     CoordinatorLink* coordinator = nullptr;
     LessonsStore* lessons = nullptr;      // Null: what is learnt ends with the agent.
     TenantStore* tenants = nullptr;       // Null: what is set of tenants ends with the agent.
-    uint64_t (*free_memory)() = nullptr;  // MemoryMover::Parts.
+    uint64_t (*free_memory)() = nullptr;  // Free bytes of the system: MemoryMover::Parts.
   };
 
   // Errors: kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also when
@@ -109,14 +109,14 @@ class Agent {
   // Lets the orders of eviction go on from what was kept, recovers the disks and starts the loops;
   // before it nothing hits. Errors: NodeDisks::Open()'s.
   Task<absl::StatusOr<DiskSet::Recovery>> Start();
-  // Whoever waits goes on soon, with what it would be answered at its deadline, and nothing is
-  // to be begun any more. What is in flight goes on. Once is enough.
+  // Ends all waits: each call is soon answered as at its deadline, and none is to begin after this.
+  // I/O in flight goes on. Idempotent.
   void EndWaits();
   bool stopping() const { return waits_.ended(); }
-  // EndWaits(), ends the loops and waits for what is in flight; false: something still ran at
-  // `deadline`.
+  // Calls EndWaits(), ends the loops and waits for what is in flight. Returns false when something
+  // still ran at `deadline`.
   Task<bool> Stop(absl::Time deadline);
-  // WorkerSessions::Close(), and the session's onboards in parts end.
+  // Ends the session's onboards in parts, and calls WorkerSessions::Close().
   bool CloseSession(SessionId id);
 
   const Options& options() const { return options_; }
@@ -143,7 +143,7 @@ class Agent {
   NodeTenants& tenants() { return tenants_; }
   // Returns capacity, use and blocks of each tier that this node has.
   std::vector<TierUsage> Usage() const;
-  // BlockIndex::copies() of a moment ago. Any thread.
+  // Returns BlockIndex::copies() as it was up to kSweepInterval ago. Any thread.
   size_t block_count() const { return block_count_.load(std::memory_order_relaxed); }
   // Aborts when an invariant of any part does not hold.
   void Audit() const;
@@ -165,7 +165,7 @@ class Agent {
   void NameOrders();
   Task<void> SweepDeadlines();
 
-  Options options_;  // Its tenants come and go (NodeTenants); all else stays.
+  Options options_;  // As created, except that tenants come and go (NodeTenants).
   Executor* const executor_;
   AgentStats stats_;
   // Each part is destroyed before the parts that it uses; the running flows (scope_) first of all.

@@ -26,7 +26,7 @@ namespace kvtier {
 // The memory that workers write when they put blocks into host memory.
 enum class WorkerMemory {
   kDirect,  // In the arena of their tenant.
-  kStaged,  // In a region of their own, from which the agent copies.
+  kStaged,  // In a region of each session, from which the agent copies at commit.
 };
 
 // Values of --host_memory.

@@ -214,9 +214,10 @@ inline constexpr size_t kMaxWorkerCallBytes = size_t{256} << 20;
 inline constexpr size_t kMaxUnknownSessionCallBytes = size_t{16} << 20;
 inline constexpr size_t kMaxTenantCallBytes = kMaxWorkerCallBytes - kMaxUnknownSessionCallBytes;
 inline constexpr size_t kMaxAdminCallBytes = size_t{8} << 20;  // Each door with admin.
-// A call that lasts longer makes room when others need it: its answer is not read.
+// Age from which a call may be ended to make room for others: no wait of a call is as long, so its
+// caller does not read the answer.
 inline constexpr absl::Duration kMaxCallDuration = absl::Seconds(90);
-// Requests that are not whole yet, at each door: what gRPC is told.
+// Memory for incomplete requests that gRPC is told to keep to, at each door.
 inline constexpr size_t kWorkerIntakeBytes = size_t{128} << 20;
 inline constexpr size_t kRemoteIntakeBytes = size_t{16} << 20;
 inline constexpr size_t kAdminIntakeBytes = size_t{8} << 20;

@@ -60,8 +60,8 @@ class SwappedSequence {
   friend class SwapOutCall;
   friend class SwapInCall;
   std::shared_ptr<AgentLink> link_;
-  std::shared_ptr<Connection> connection_;  // The sequence ends with it.
-  uint64_t id_ = 0;                         // The agent's name for it.
+  std::shared_ptr<Connection> connection_;  // Connection of the session that has the sequence.
+  uint64_t id_ = 0;                         // Number of the sequence at the agent.
   size_t blocks_ = 0;
   size_t space_ = 0;  // Number of the blocks' space.
   uint64_t block_bytes_ = 0;

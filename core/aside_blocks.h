@@ -63,8 +63,8 @@ class AsideBlocks {
 
   std::vector<Group> groups_;
   absl::btree_map<uint32_t, uint32_t> children_;    // Number of them, by their parent.
-  absl::btree_map<uint32_t, PackedMoment> orders_;  // Order of setting aside, by number.
-  Moment next_ = 0;                                 // A count, which is no time.
+  absl::btree_map<uint32_t, PackedMoment> orders_;  // Key in its group, by the block's number.
+  Moment next_ = 0;                                 // Number of blocks ever set aside.
 };
 
 }  // namespace kvtier

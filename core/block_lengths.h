@@ -40,7 +40,7 @@ struct BlockLengths {
 // Room for one block in host memory.
 struct BlockRoom {
   uint64_t length = 0;      // Length of the block; positive.
-  uint64_t slot_bytes = 0;  // SlotBytes(length) or more.
+  uint64_t slot_bytes = 0;  // Bytes of the slot: SlotBytes(length) or more.
 };
 
 // Returns the room of a block in a space whose blocks are all of its length.
@@ -52,7 +52,7 @@ constexpr BlockRoom ExactRoom(uint64_t length) {
 // `length` is positive, and `per_doubling` a power of two.
 constexpr uint64_t SlotSizeOf(uint64_t length, uint64_t per_doubling) {
   const uint64_t bytes = SlotBytes(length);
-  // Sizes between two powers of two are as far apart as a part of the lower one, a page at least.
+  // Between two powers of two, sizes are 1 / per_doubling of the lower one apart, or a page.
   const uint64_t step = std::max(kBlockAlignment, std::bit_floor(bytes - 1) / per_doubling);
   return (bytes + step - 1) / step * step;
 }

@@ -11,13 +11,13 @@
 
 namespace kvtier {
 
-// BlockProof is what the index of a node knows of a block besides where its bytes are.
+// BlockMeta is what the index of a node knows of a block besides where its bytes are.
 struct BlockMeta {
   BlockKey key;
   std::optional<BlockKey> parent;  // The block before it in its prefix; none: a root.
   SpaceDigest space;
   uint64_t length = 0;  // Payload bytes.
-  PayloadSum sum;       // Taken at commit.
+  PayloadSum sum;       // Sum of the payload, taken at commit.
   friend bool operator==(const BlockMeta&, const BlockMeta&) = default;
 };
 

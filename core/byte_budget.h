@@ -34,7 +34,8 @@ class Reservation {
 class ByteBudget {
  public:
   explicit ByteBudget(uint64_t capacity) : capacity_(capacity) {}
-  // Errors: kResourceExhausted, fewer than `bytes` are free (evict, then retry).
+  // Takes `bytes` until the reservation ends. Errors: kResourceExhausted, fewer than `bytes` are
+  // free (evict, then retry).
   absl::StatusOr<Reservation> Reserve(uint64_t bytes);
   uint64_t capacity() const { return capacity_; }
   uint64_t used() const { return used_; }

@@ -31,7 +31,7 @@ class BytePool final : public ByteThreads {
  public:
   // Starts `threads` threads, called `name`-0, `name`-1, ...
   BytePool(Executor* executor, const std::string& name, int threads);
-  ~BytePool() override;  // Joins; REQUIRES: no Run() is awaited any more.
+  ~BytePool() override;  // Joins the threads. REQUIRES: no Run() is awaited.
   Task<void> Run(Work work) override;
 
  private:

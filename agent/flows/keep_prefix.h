@@ -28,7 +28,7 @@ namespace kvtier {
 struct KeepRequest {
   std::vector<BlockRun> sequences;  // Sequences of one session.
   absl::Time deadline;              // End of the wait for blocks that are loaded.
-  absl::Duration ttl;               // kMinKeptTtl to kMaxKeptTtl, from the moment it is loaded.
+  absl::Duration ttl;               // Time to live, kMinKeptTtl to kMaxKeptTtl, once loaded.
 };
 
 // Kept prefix, as its tenant is told of it.

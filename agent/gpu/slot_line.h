@@ -55,8 +55,8 @@ class SlotLine {
     std::vector<GpuSlot> slots;
     Event ready;
   };
-  using Order = std::pair<int64_t, uint64_t>;  // Priority, negated, and age.
-  // Hands out what can be.
+  using Order = std::pair<int64_t, uint64_t>;  // Priority, negated; age. The least is first.
+  // Gathers slots for the first in line, and hands them over when they are enough.
   void Serve();
   // Serves the line until it is empty.
   Task<void> ServeAll();

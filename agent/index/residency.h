@@ -46,7 +46,8 @@ class Residency final : public BlockFollower {
     const TenantTable* tenants = nullptr;
     BlockChanges* changes = nullptr;  // Followed from the start.
   };
-  // Does AddDomain() for each tenant. No table gets more than 2^max_log2_buckets buckets.
+  // Makes the table of each tenant's domain, as AddDomain() does. No table gets more than
+  // 2^max_log2_buckets buckets.
   explicit Residency(const Parts& parts, uint32_t max_log2_buckets = kMaxResidencyLog2Buckets);
 
   // Makes an empty table for the next domain, that of the tenant; one that cannot be made is
@@ -60,7 +61,7 @@ class Residency final : public BlockFollower {
   void WarmFor(DomainId domain, const BlockKey& key) const override {
     if (table(domain) != nullptr) table(domain)->WarmFor(key);
   }
-  // The tier has the block, or has it no more. What is so already changes nothing.
+  // Enters that the tier has the block, or has it no longer. Entering it twice changes nothing.
   void Add(DomainId domain, Tier tier, const BlockKey& key);
   void Remove(DomainId domain, Tier tier, const BlockKey& key);
   // Makes the domain's table large enough for so many blocks, at once. REQUIRES: nothing is in it,
@@ -73,7 +74,7 @@ class Residency final : public BlockFollower {
   }
   // Bytes of all tables, those that are being filled included.
   uint64_t memory_bytes() const;
-  // Tables that are being filled are given up soon, and none is begun.
+  // Ends all growth: gives up the tables that are being filled, within a turn, and begins none.
   void Stop() { stopped_ = true; }
   // Counts the blocks of the tier in all tables.
   size_t blocks_in(Tier tier) const;
@@ -87,11 +88,11 @@ class Residency final : public BlockFollower {
   struct Domain {
     std::string name;
     std::unique_ptr<ResidencyTable> table;         // nullptr: it could not be made.
-    std::unique_ptr<ResidencyTable> next;          // nullptr: the domain does not grow.
+    std::unique_ptr<ResidencyTable> next;          // Larger one being filled; nullptr: none.
     size_t taken_over = 0;                         // Leading buckets of `table` that `next` has.
     bool growing = false;                          // Grow() runs.
     bool dropped = false;                          // Its table goes as soon as none grows.
-    absl::Time grow_after = absl::InfinitePast();  // The latest growth failed for want of memory.
+    absl::Time grow_after = absl::InfinitePast();  // Growth is not tried again before this.
   };
   Domain& At(DomainId domain) { return domains_.at(static_cast<size_t>(domain)); }
   const Domain& At(DomainId domain) const { return domains_.at(static_cast<size_t>(domain)); }

@@ -42,9 +42,11 @@ class DirectorySync {
   // The next report; at most kMaxDeltasPerMessage deltas. Changes nothing that a
   // lost report would need again.
   Report Next();
-  // Takes the coordinator's answer to the last report of Next().
+  // Takes the coordinator's answer to the last report of Next(): forgets the changes that it
+  // acknowledged, or begins a snapshot where it lacks some or is another incarnation.
   void OnReply(const ReportReply& reply);
-  // The coordinator has acknowledged a whole snapshot, and nothing broke since.
+  // Returns whether the coordinator has acknowledged a whole snapshot, and nothing voided that
+  // since.
   bool synced() const { return !snapshot_due_ && snapshot_done_; }
 
  private:

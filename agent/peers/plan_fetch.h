@@ -41,12 +41,12 @@ struct FetchBounds {
   size_t free_fetches = 0;   // Fetches that may still be started, at all peers together.
 };
 
-// Follows the located run from its start. Of the holders of a block it takes one that has
-// not failed lately, then the one that has the block before, then the best by the
-// coordinator's order. Passes over holders that would bring the bytes asked of them so far
-// too late and those whose share of fetches is used up; stops at a block that has no other:
-// what comes too late is computed instead, and so is all behind it. Runs hold
-// kMaxKeysPerFetch at most.
+// Returns the runs to fetch, from the start of the located keys on. Of the holders of a block it
+// takes one that has not failed lately, then the one that is asked for the block before, then the
+// best by the coordinator's order. Passes over holders that would bring the bytes asked of them so
+// far too late and those whose share of fetches is used up; stops at a block that has no other
+// holder: it and all blocks behind it are computed instead. A run has kMaxKeysPerFetch blocks at
+// most.
 std::vector<PeerRun> PlanFetch(const LocateReply& located, const FetchBounds& bounds,
                                const StandingOf& standing_of);
 

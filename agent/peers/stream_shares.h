@@ -39,7 +39,7 @@ class StreamShares {
  private:
   const size_t limit_;
   size_t taken_ = 0;
-  absl::flat_hash_map<DomainId, size_t> streams_;  // Streams of domains that have any.
+  absl::flat_hash_map<DomainId, size_t> streams_;  // Number of streams of each domain that has any.
 };
 
 }  // namespace kvtier

@@ -26,8 +26,8 @@ class CallBudget {
   struct Limits {
     // Memory of calls that are no tenant's, as MemoryOf() counts them, all together.
     size_t bytes = 0;
-    // A caller that does not read its answer holds it; this long after it began, a call makes
-    // room for others.
+    // Age from which a call may be cut to make room for others: its caller does not read the
+    // answer, and so holds its memory.
     absl::Duration duration;
   };
   // Does not own `tenants`. Null: no call is a tenant's.

@@ -36,7 +36,8 @@ class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
     CallBudget* budget = nullptr;
   };
 
-  // Returns what a call takes of memory.
+  // Returns the bytes of memory that a call takes: CallBudget::MemoryOf() and kPartsBytesPerKey a
+  // key.
   static size_t MemoryOf(const v1::OnboardRequest& request);
   // Begins to answer, in the turn of the tenant whose call it is; gRPC owns what is returned. A
   // call that the budget refuses is answered at once with RESOURCE_EXHAUSTED.

@@ -23,7 +23,7 @@ namespace kvtier {
 
 // Caller says whose call a request is.
 struct Caller {
-  absl::string_view session_token;  // To whom its memory is charged; of the request.
+  absl::string_view session_token;  // Names the session that pays for its memory.
   FairTurns::WhoseCall tenant;      // In whose turn it begins; null: at once.
 };
 
@@ -39,7 +39,8 @@ class UnaryCalls {
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
                                 const google::protobuf::MessageLite& request,
                                 Task<absl::Status> task);
-  // Does the same for the tenant whose call it is, and in its turn. REQUIRES: there are turns.
+  // Does the same, charges the call to the caller's tenant, and begins it in that tenant's turn.
+  // REQUIRES: `turns` is not null.
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
                                 const google::protobuf::MessageLite& request,
                                 Task<absl::Status> task, Caller caller);

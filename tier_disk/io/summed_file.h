@@ -30,8 +30,8 @@ struct SummedFileForm {
 absl::StatusOr<std::string> ReadSummedFile(const std::string& directory,
                                            const SummedFileForm& form);
 struct OpenedSummedFile {
-  SummedReader in;  // Does not own the bytes.
-  uint32_t version;
+  SummedReader in;   // Reader positioned after the version. Does not own the bytes.
+  uint32_t version;  // Version of the file.
 };
 // Returns a reader positioned after the version. Errors, naming the file: kDataLoss, it is damaged
 // or of another form; kFailedPrecondition, a version that is not read.

@@ -57,7 +57,8 @@ class CudaBlocks {
   // Checks the batch. Errors: kInvalidArgument, as Device::SubmitBlocks().
   absl::Status Check(const BlockBatch& batch, const CudaHostMemory& host) const;
   // Returns the commands that move the batch, for the lane to feed, and writes the outcomes that
-  // are already known. `place` is the operation's (CudaLane::next_place). REQUIRES: Check() was OK.
+  // need no GPU. `place` says which of the kernels' lists this operation fills: its
+  // CudaLane::next_place(). REQUIRES: Check() was OK.
   std::vector<CudaCommand> Commands(const BlockBatch& batch, const CudaHostMemory& host,
                                     size_t place);
   // Returns a command that makes the stream ahead wait for what the lane awaited; feed it right
