@@ -55,7 +55,7 @@ void ReservedBlocks::NoteSum(size_t i, const PayloadSum& sum) {
   Take(blocks_[i], Taken::kSummed);
 }
 
-// Relaxed: the thread that commits has waited for those that write.
+// Relaxed: the thread that commits has waited for the threads that write.
 void ReservedBlocks::Take(const Block& block, Taken how) {
   std::atomic_ref<Taken>(block.taken).store(how, std::memory_order_relaxed);
 }

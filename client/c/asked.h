@@ -54,7 +54,8 @@ inline std::span<const kvtier_sequence> Only(const kvtier_sequence& sequence) {
 // Asked owns the keys of its sequences. Move-only.
 class Asked {
  public:
-  // Errors: kInvalidArgument, naming the argument; of several sequences as "sequences[2].keys[0]".
+  // Copies the arguments. Errors: kInvalidArgument, naming the argument; of several sequences as
+  // "sequences[2].keys[0]".
   static absl::StatusOr<Asked> From(const CallArguments& arguments);
   Asked(Asked&&) noexcept = default;
   Asked& operator=(Asked&&) = delete;
