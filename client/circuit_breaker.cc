@@ -50,7 +50,7 @@ bool CircuitBreaker::ShortCallFailed(absl::Time began, absl::Time now, double ji
   if (short_failures_ < failures_to_open_ || now - short_since_ < kMinJudgedTimeout) return false;
   state_ = State::kDoubted;
   short_failures_ = 0;
-  // The first probe is sent at once. If the agent then answers probes but no calls, later ones wait.
+  // The first probe is sent at once. If the agent answers probes but no calls, later probes wait.
   probe_time_ = std::exchange(doubted_, true) ? now + doubts_.Next(jitter) : now;
   return true;
 }
