@@ -126,8 +126,7 @@ absl::Status AgentConfig::ValidateGpu() const {
   }
   if (gpu_max_bytes == 0) return absl::OkStatus();
   const std::string most = absl::StrCat(gpu_max_bytes);
-  if (gpu_bytes == 0)
-    return Invalid("gpu_max_bytes", most, "is of no use without --gpu_bytes; give both");
+  if (gpu_bytes == 0) return Invalid("gpu_max_bytes", most, "is of no use without --gpu_bytes");
   if (gpu_max_bytes < gpu_bytes) {
     return Invalid("gpu_max_bytes", most,
                    absl::StrCat("must be at least --gpu_bytes=", gpu_bytes).c_str());
@@ -159,11 +158,9 @@ absl::Status AgentConfig::ValidateDisks() const {
                    "is of no use without --disk_dir; give both");
   }
   const std::string all = absl::StrJoin(disk_dirs, ",");
-  if (disk_dirs.size() > kMaxDisks)
-    return Invalid("disk_dir", all, "must be 32 directories at most");
+  if (disk_dirs.size() > kMaxDisks) return Invalid("disk_dir", all, "must name 32 at most");
   for (size_t i = 0; i < disk_dirs.size(); ++i) {
-    if (disk_dirs[i].empty())
-      return Invalid("disk_dir", all, "one of the directories has no name; leave it out");
+    if (disk_dirs[i].empty()) return Invalid("disk_dir", all, "has an empty name; leave it out");
     for (size_t j = 0; j < i; ++j) {
       if (Lies(disk_dirs[i], disk_dirs[j]) || Lies(disk_dirs[j], disk_dirs[i])) {
         return Invalid(
@@ -294,8 +291,7 @@ absl::StatusOr<TenantSettingsMap> ReadTenantSettings(const std::string& path) {
   if (!bytes.ok()) {
     return Invalid("tenant_settings", path, std::string(bytes.status().message()).c_str());
   }
-  if (!bytes->has_value())
-    return Invalid("tenant_settings", path, "does not exist; name a file that does");
+  if (!bytes->has_value()) return Invalid("tenant_settings", path, "must be a file that exists");
   if ((*bytes)->size() > kMaxSettingsFileBytes) {
     return Invalid("tenant_settings", path, "must have 1 MiB at most");
   }

@@ -35,8 +35,7 @@ absl::Status AddOption(const Option& option, std::optional<std::string> value, P
   if (!values.empty() && !option.repeatable) {
     return Wrong(absl::StrCat(option.name, " is given twice; give it once"));
   }
-  if (value && value->empty())
-    return Wrong(absl::StrCat(option.name, " is empty; give it a value"));
+  if (value && value->empty()) return Wrong(absl::StrCat(option.name, " is empty; give a value"));
   values.push_back(value.value_or(""));
   return absl::OkStatus();
 }
@@ -62,8 +61,7 @@ absl::StatusOr<Pieces> TakeApart(std::span<const std::string> words) {
     const Option* const option = FindOption(name);
     if (option == nullptr) return Wrong(absl::StrCat("unknown option ", name, "; see kvtier help"));
     if (option->value.empty()) {
-      if (value)
-        return Wrong(absl::StrCat(name, " takes no value; leave out the = and all after it"));
+      if (value) return Wrong(absl::StrCat(name, " takes no value; leave out =VALUE"));
     } else if (!value) {
       if (i + 1 == words.size()) return Wrong(absl::StrCat(name, " needs a value"));
       value = words[++i];
@@ -177,8 +175,7 @@ absl::Status ReadLookup(const Pieces& pieces, Arguments* arguments) {
     KVT_ASSIGN_OR_RETURN(arguments->engine_name,
                          ReadEngineName(pieces, "lookup needs --block-key, or "));
     // Only an agent knows the tenants' keys.
-    if (arguments->agents.empty())
-      return Wrong("lookup by --engine-key needs an --agent, which knows the tenants' keys");
+    if (arguments->agents.empty()) return Wrong("lookup by --engine-key needs an --agent, too");
     return absl::OkStatus();
   }
   for (const char* other : {"--tenant", "--space-digest", "--engine-key"}) {

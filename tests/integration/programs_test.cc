@@ -81,7 +81,7 @@ TEST_F(ProgramsTest, AnAgentNamesTheFlagAndTheValueThatItRefuses) {
       {"disk_writes_per_day", "much", "much"},
       {"disk_dir", "/tmp/no-a,/tmp/no-a/", "same directory"},
       {"disk_dir", "/tmp/no-a/b/../c,/tmp/no-b,/tmp/no-a", "lies in the other"},
-      {"disk_dir", "/tmp/no-a,,/tmp/no-b", "has no name"},
+      {"disk_dir", "/tmp/no-a,,/tmp/no-b", "has an empty name"},
       {"disk_secret_dir", "/no/such/secret", "No such file"},
       {"gpu_bytes", "1048576", "--gpu_bytes"},
       {"gpu_max_bytes", "4096", "without --gpu_bytes"},
