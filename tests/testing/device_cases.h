@@ -170,8 +170,7 @@ TEST_P(DeviceTest, AFullLaneRefusesUntilItsEndsArePolled) {
   Onboard({&segment, 1});
 }
 
-// These are more than a stream queues. The caller must not wait for a word that it has yet to
-// raise.
+// These are more than a stream queues. A caller must not wait for a word that it has yet to raise.
 TEST_P(DeviceTest, LongBatchesBehindAWordHoldNobodyUp) {
   std::vector<CopySegment> segments;
   for (uint64_t i = 0; i < kMaxCopySegments; ++i) {

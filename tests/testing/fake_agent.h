@@ -82,8 +82,7 @@ class FakeAgent {
   void HangHandshakes(bool hang);
   // Answers sessions that are opened from now on with this code; kOk: as usual.
   void AnswerSessions(wire::WelcomeCode code);
-  // Sets the versions that Challenge and Welcome name. The agent speaks version 1 whatever they
-  // say.
+  // Sets the versions that Challenge and Welcome name. The agent speaks version 1 in any case.
   void SpeakVersions(uint16_t newest, uint16_t oldest);
   // Makes `digest` the layout of version 1 that the agent names.
   void LayOutAs(uint64_t digest);

@@ -26,15 +26,14 @@ void SetLacking(std::optional<CUdevice_attribute> attribute);
 cudaError_t RefusedByCapture();
 bool Captures(void* stream);
 
-// Adds entries that move bytes to a stream. They run on the GPU's own thread, and faults reach
-// them.
+// Adds entries that move bytes to a stream. They run on the GPU's own thread; faults reach them.
 cudaError_t EnqueueMoves(void* stream, std::vector<std::function<void()>> moves);
 // Adds a launch to a stream and returns what a launch returns.
 int EnqueueWork(void* stream, std::function<void()> work);
 
 // Returns whether the bytes that `call` writes there are lost without an error: the environment's
-// KVTIER_FAKE_GPU_LOSES names the call, and the address is the GPU's own memory. For tests of
-// tests.
+// KVTIER_FAKE_GPU_LOSES names the call, and the address is of the GPU's own memory. With it one
+// sees whether the tests find such a loss.
 bool LosesWrite(const char* call, const void* device);
 
 CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags);

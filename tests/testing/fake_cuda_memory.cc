@@ -53,7 +53,7 @@ const void* AsPointer(CUdeviceptr device) { return reinterpret_cast<const void*>
 // NOLINTEND(performance-no-int-to-ptr)
 std::byte* HostOf(CUdeviceptr device) { return HostAddress(AsPointer(device)); }
 
-// Returns the error of a call that needs the GPU's context on a thread without it.
+// Aborts unless the thread has the GPU's context, which every call that works on the GPU needs.
 cudaError_t InContext() {
   KVT_CHECK(current == kPrimary);
   return Lost();
