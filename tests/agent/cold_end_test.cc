@@ -44,7 +44,7 @@ class ColdEndTest : public ::testing::Test {
     const Pin pin = *index_.PinOf(Key(number));
     index_.Touch(std::array{&pin}, ReuseHint());
   }
-  // True: it had not been offered since its last use.
+  // Evicts the block; returns whether it had not been offered since its last use.
   bool Evict(const BlockKey& key) {
     const HostSlot freed = index_.UnpublishHost(key);
     return !leaving_.was_aside;

@@ -33,7 +33,7 @@ class DirectorySyncTest : public ::testing::Test {
     held_.erase(number);
     sync_.Add({.kind = Delta::Kind::kRemove, .key = Key(number)});
   }
-  // One report and its answer; false: the answer asked for a resync.
+  // Sends one report and takes its answer; returns false if that asks for a resync.
   bool Exchange() {
     const ReportReply reply = *coordinator_->OnReport(sync_.Next());
     sync_.OnReply(reply);

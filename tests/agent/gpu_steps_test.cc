@@ -68,7 +68,8 @@ class HostStepsTest : public ::testing::Test {
     for (const ReservedBlock& block : reserved.blocks) ids.push_back(block.id);
     return ids;
   }
-  // A worker's session in a step that it never ends; commits 3 blocks behind it, in vain.
+  // Opens a worker's session that begins a step and never ends it, and commits 3 blocks of the step
+  // in vain.
   SessionId CommitTooLate() {
     const SessionId slow = rig_.Open(0);
     steps_.emplace(&rig_, slow);

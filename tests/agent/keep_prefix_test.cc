@@ -136,7 +136,7 @@ TEST_F(KeepPrefixTest, OneThatKeepsWithoutEndMeetsItsOwnQuotaAndAnotherTenantNot
 
 TEST_F(KeepPrefixTest, SoManyPrefixesAndNoMore) {
   ASSERT_EQ(rig_.Put(rig_.session, 1, 1), 1);
-  // A set may name a block twice, and is other keys then.
+  // A set may name a block twice; the sets of one and of two times have different keys.
   const auto keep = [&](size_t times) {
     BlockRun set = rig_.NameRun(rig_.session, 1, 1);
     set.is_set = true;

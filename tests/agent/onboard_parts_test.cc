@@ -39,7 +39,7 @@ class OnboardPartsTest : public ::testing::Test {
   }
   ~OnboardPartsTest() override { rig_.agent->Audit(); }
 
-  // The blocks are in host memory, too.
+  // Brings the blocks to host memory, too.
   void Warm(uint64_t first, size_t count) {
     for (uint64_t key = first; key < first + count; ++key) {
       EXPECT_EQ(rig_.Hits(rig_.session, key, 1), 1);

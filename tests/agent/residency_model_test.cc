@@ -65,7 +65,7 @@ class ResidencyModelTest : public ::testing::Test {
     const absl::MutexLock lock(&mu_);
     return view_;
   }
-  // Runs both at the same time.
+  // Runs the writer and the readers at the same time.
   void Run(uint64_t changes) {
     std::vector<std::thread> readers;
     for (size_t i = 0; i < kReaders; ++i) {

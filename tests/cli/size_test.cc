@@ -71,7 +71,7 @@ TEST(PublishedSizes, EightyLayersOf8HeadsInBf16) {
   EXPECT_NE(Rounded(static_cast<double>(size.total_bytes), 2), 40e9);
 }
 
-// "2.5 MB a token, 330 GB": MiB a token, taken for MB.
+// The source says "2.5 MB a token, 330 GB", and means MiB by the former.
 TEST(PublishedSizes, EightyLayersOf64HeadsInFp16) {
   const ModelSize size = Size({{"--layers", "80"},
                                {"--heads", "64"},

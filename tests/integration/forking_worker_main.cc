@@ -111,7 +111,7 @@ void ForkOnce(Hands* hands) {
   Expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended well");
 }
 
-// Nothing that the child did is to be seen.
+// Expects that nothing of what the child did shows here.
 void ExpectUntouched(Hands* hands) {
   Expect(hands->hit.valid() && hands->worker->Proves(hands->hit, kPut.first),
          "the parent's lease stands");

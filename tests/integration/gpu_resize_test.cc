@@ -27,7 +27,7 @@ constexpr absl::Duration kPatience = absl::Seconds(10);
 
 class GpuResizeTest : public ::testing::Test {
  protected:
-  // A second worker takes the first handle, so that others are given what is behind it.
+  // Lets a second worker take the first handle, so that others get slots behind it.
   void FillFirstHandle() {
     absl::StatusOr<GrantedSlots> slots = filler_.client().TakeSlots(filler_.space(), kPerHandle);
     ASSERT_TRUE(slots.ok());

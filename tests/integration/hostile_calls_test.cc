@@ -88,7 +88,7 @@ TEST_F(HostileWorkerTest, WhatItRepeatsDoesNothingTheSecondTime) {
   v1::CommitRequest commit;
   commit.set_session_token(token_);
   for (const uint64_t id : Reserve(1, 4)) {
-    // Twice in one call, too.
+    // The call names each id twice, too.
     commit.add_reservation_ids(id);
     commit.add_reservation_ids(id);
   }

@@ -204,7 +204,7 @@ class SilentPeer {
     stream_ = stub->Fetch(&context_, request);
   }
   ~SilentPeer() { context_.TryCancel(); }
-  // Whether the first block arrives.
+  // Reads one block; returns whether it arrived.
   bool ReadOne() {
     v1::FetchChunk chunk;
     return stream_->Read(&chunk);

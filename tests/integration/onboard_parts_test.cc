@@ -28,7 +28,7 @@ struct Came {
 
 class OnboardPartsNodeTest : public ::testing::Test {
  protected:
-  // The prefix is on disk, and its leading kWarm blocks are in host memory, too.
+  // Puts the prefix on disk, and its leading kWarm blocks in host memory, too.
   void SetUp() override {
     ASSERT_EQ(worker_.Put(kPrefix), kPrefix.count);
     ASSERT_TRUE(agent_.AwaitOffloaded());

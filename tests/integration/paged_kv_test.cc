@@ -41,7 +41,7 @@ class PagedKvTest : public ::testing::Test {
     return *PagedKv::Create(*worker.client->TakeSlots(worker.space, slots), {.block_tokens = 16});
   }
   uint64_t UsedSlots() { return agent_.TierStatus(Tier::kGpu).used_bytes() / kBlockBytes; }
-  // The first byte of a block of the sequence.
+  // Returns the first byte of a block of the sequence.
   static std::byte& At(const PagedKv& kv, SequenceId sequence, size_t block) {
     return kv.memory().slot(kv.slots(sequence)->at(block)).front();
   }

@@ -47,7 +47,8 @@ class SilentCaller {
   ~SilentCaller() { close(fd_); }
   SilentCaller(const SilentCaller&) = delete;
   SilentCaller& operator=(const SilentCaller&) = delete;
-  // gRPC speaks first; who is hung up on reads the end of the stream.
+  // Returns whether the door lets this caller in: gRPC then sends the first bytes, and otherwise
+  // the stream ends.
   bool IsLetIn() {
     char byte = 0;
     return recv(fd_, &byte, 1, 0) == 1;

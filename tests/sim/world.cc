@@ -317,7 +317,8 @@ void World::ExpectTrueDirectory() {
   }
 }
 
-// A verification that fails where nothing was damaged accuses the code.
+// Expects that no verification failed where nothing was damaged, because that would be a mistake of
+// the code.
 void World::ExpectUndamaged() {
   for (const auto& node : nodes_) {
     if (failed()) return;

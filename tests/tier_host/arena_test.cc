@@ -40,7 +40,7 @@ int InAnotherProcess(Body body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// errno of reopening `fd` for writing through /proc, as another user; 0: it worked.
+// Reopens `fd` for writing through /proc, as another user, and returns errno; 0: it worked.
 int ReopenForWritingAsAnotherUser(int fd) {
   return InAnotherProcess([fd] {
     if (setgid(kAnotherUser) != 0 || setuid(kAnotherUser) != 0) return 255;
