@@ -128,7 +128,7 @@ TEST_F(ColdEndTest, AParentThatGetsAChildWaitsBehindItAndIsOfferedOnce) {
   EXPECT_FALSE(Evict(Key(1000)));
 }
 
-// Where no slab is free, whatever the Evictor takes next was offered since its last use.
+// If no slab is free, every block that the Evictor takes next was offered since its last use.
 TEST_F(ColdEndTest, TheNextVictimIsReadyWhateverHappened) {
   SimRandom random(testing::TestSeed());
   uint64_t next = 1;

@@ -225,7 +225,7 @@ TEST_F(DiskPromisesTest, AnErasedTenantEndsItsPromises) {
   while (!erasing->has_value()) ASSERT_TRUE(rig_.time.Step());
 }
 
-// A put may wait for a minute, and an agent that is told to end has less.
+// A put may wait for a minute, but an agent that is stopped has less time.
 TEST_F(DiskPromisesTest, AStopWaitsForNoPut) {
   ASSERT_EQ(rig_.Reserve(rig_.session, 1, kHalf).size(), kHalf);
   const Answer answer = StartReserve(rig_.session, 1000, 1, kReservationDuration);

@@ -35,8 +35,8 @@ class FetchTest : public ::testing::Test {
  protected:
   FetchTest() : rig_(Make()) { peers_.rig = &rig_; }
   AgentRig::Shape Make() {
-    // The reporter runs from the rig's constructor on, before it can be told of an
-    // executor: silence comes later.
+    // The reporter runs from the rig's constructor on, before it has an executor, so the silence
+    // begins later.
     return {.transport = &peers_, .coordinator = &coordinator_};
   }
   void Silence() {

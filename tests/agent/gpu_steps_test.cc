@@ -276,8 +276,7 @@ TEST_F(HostStepsTest, ItIsFreeWhenTheStepHasEnded) {
   EXPECT_EQ(rig_.Put(rig_.session, 1, 8), 8u);
 }
 
-// A client that is told that nothing was committed gives its slots back at once, and its
-// step still writes.
+// A client gives its slots back at once when nothing was committed, while its step still writes.
 TEST_F(HostStepsTest, GivingItBackDoesNotEndTheStepThatWritesIt) {
   const SessionId slow = CommitTooLate();
   rig_.agent->sessions().reservations().Release(slow, IdsOf(reserved_));

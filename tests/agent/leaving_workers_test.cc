@@ -132,7 +132,7 @@ TEST_F(LeavingWorkersTest, AProcessWithoutALifelineIsWatched) {
   close(ends_[0]);
 }
 
-// It has the memory, too.
+// A forked process has the memory, too.
 TEST_F(LeavingWorkersTest, AProcessIsNotGoneWhileOneThatItForkedLives) {
   std::optional<Child> forked(std::in_place);
   CloseEnd();

@@ -1,5 +1,5 @@
-// An onboard whose blocks are handed over in parts: what is in host memory at once, the rest as it
-// comes.
+// Tests an onboard whose blocks are handed over in parts: blocks in host memory at once, the rest
+// as they come.
 #include "agent/flows/onboard_parts.h"
 
 #include <gtest/gtest.h>

@@ -73,7 +73,8 @@ TEST_F(PausesTest, AnOnboardIsWholeAndOthersCallMeanwhile) {
   ASSERT_TRUE(onboarded.ok());
   ASSERT_EQ(onboarded->blocks.size(), kBlocks);
   for (size_t i = 0; i < kBlocks; ++i) ASSERT_EQ(onboarded->blocks[i].index, i);
-  // While it looked, while it waited for what was there, while it leased and while it touched.
+  // The other tenant's calls ran while this one looked up blocks, waited for them, leased them and
+  // touched them.
   EXPECT_GE(others_, 12u);
   EXPECT_EQ(rig_.agent->sessions().leases().size(), kBlocks);
 }

@@ -1,5 +1,5 @@
-// An agent that is told to stop: whoever waits is answered at once, as at its deadline, and
-// what is in flight goes on behind the answers.
+// Stops agents: every call that waits is answered at once, as at its deadline, and work in flight
+// goes on after the answers.
 #include <gtest/gtest.h>
 
 #include <optional>

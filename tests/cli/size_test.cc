@@ -1,5 +1,5 @@
-// `kvtier size`, against published examples: what is in print there is rounded, what is here is
-// exact.
+// Compares `kvtier size` with published examples. Published numbers are rounded; those of the tests
+// are exact.
 #include "cli/size.h"
 
 #include <cmath>

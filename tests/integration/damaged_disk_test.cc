@@ -1,5 +1,5 @@
-// Damage done to the real files of a stopped agent's disk: whatever it is, the block is
-// a miss and counted, and never wrong bytes (law 3).
+// Damages the real files of a stopped agent's disk: after any damage the block is a miss, is
+// counted, and never gives wrong bytes (law 3).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>

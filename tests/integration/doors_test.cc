@@ -233,7 +233,7 @@ bool AnotherUserMayConnect(const std::string& path) {
   const timeval patience{.tv_sec = 5};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   char byte = 0;
-  // gRPC speaks first; who is hung up on reads the end of the stream.
+  // gRPC sends the first bytes; a caller that is hung up on reads the end of the stream.
   const bool kept = setuid(kNobody) == 0 &&
                     connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 &&
                     read(fd, &byte, 1) == 1;

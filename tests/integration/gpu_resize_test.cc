@@ -1,5 +1,5 @@
-// A GPU pool that grows and shrinks under workers of a real agent: they use what came,
-// hold up what goes, and never take one memory for another.
+// Grows and shrinks a GPU pool under workers of a real agent: they use memory that came, delay
+// memory that leaves, and never take one for another.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -212,7 +212,7 @@ TEST_F(PagedKvTest, ForksThatGoOutTogetherComeBackEachWithItsOwn) {
   const SequenceId third = *kv->Fork(first);
   ASSERT_EQ(kv->Append(second, 16), absl::OkStatus());
   At(*kv, second, 2) = std::byte{3};
-  // The third keeps what all share in the pool; the second's own block goes.
+  // The third sequence keeps the shared blocks in the pool; the second's own block leaves.
   ASSERT_EQ(kv->SwapOut({{first, second}}), absl::OkStatus());
   EXPECT_EQ(kv->swapped_bytes(), kBlockBytes);
   // Now nobody stays who shares it, and the blocks go with each of those that have them.

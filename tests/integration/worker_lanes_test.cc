@@ -163,8 +163,8 @@ TEST_F(WorkerLanesTest, AnAgentKilledDuringTheCopiesIsNotBelieved) {
   EXPECT_EQ(worker.Proven(300, *back), kRun) << back->status();
 }
 
-// The places are drawn by time, up to what both jobs take: between messages, inside a copy, behind
-// the last. Nothing is waited for by the sleep; whatever it hits, the same must hold.
+// The moments are drawn, up to the time that both jobs take: between messages, inside a copy, after
+// the last. The sleep waits for nothing; wherever it ends, the same must hold.
 TEST_F(WorkerLanesTest, WhereverAnAgentIsKilledWhatIsBelievedIsRight) {
   std::mt19937_64 random(TestSeed());
   Worker worker(agent_.socket_dir(), TwinTensorsLayout);

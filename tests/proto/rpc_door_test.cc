@@ -111,7 +111,8 @@ TEST(RpcDoorTest, APlaceIsFreeAgainWhenItsConnectionIsOver) {
   while (!SilentCaller(door->port()).IsLetIn()) ASSERT_LT(absl::Now(), deadline);
 }
 
-// A peer service whose only fetch waits, as one that gRPC has not told of its caller's end.
+// SlowPeer is a peer service whose only fetch waits, as one does that gRPC has not told of its
+// caller's end.
 class SlowPeer final : public v1::Peer::Service {
  public:
   grpc::Status Fetch(grpc::ServerContext* /*context*/, const v1::FetchRequest* /*request*/,

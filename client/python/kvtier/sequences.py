@@ -121,7 +121,7 @@ class Ticket:
 
 @dataclass(frozen=True)
 class PutCounts:
-    """Numbers of blocks of a put_all(), by what became of them."""
+    """Numbers of blocks of a put_all(), by their outcome."""
 
     stored: int  # Blocks that this call published.
     present: int  # Blocks that are cached already, or that another worker is putting.
