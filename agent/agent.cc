@@ -46,7 +46,8 @@ absl::StatusOr<Agent::Memory> Agent::TakeMemory(const Options& options, const Se
     const Tenant* const tenant = options.tenants.Find(options.gpu_tenant);
     if (tenant == nullptr) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--gpu_tenant=", options.gpu_tenant, ": no such tenant"));
+          absl::StrCat("--gpu_tenant=", options.gpu_tenant,
+                       ": no tenant has this name; name one of --tenants_dir"));
     }
     gpu.domain = tenant->domain;
   }
@@ -73,7 +74,8 @@ absl::Status Agent::TakeHostMemory(const Options& options, Memory* memory) {
     if (slabs[i] == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("host memory: ", options.host_bytes, " bytes are fewer than a slab of ",
-                       options.slab_bytes, " bytes for each of ", tenants.size(), " tenants"));
+                       options.slab_bytes, " bytes for each of ", tenants.size(),
+                       " tenants; raise --host_bytes"));
     }
     host.domains.push_back({.name = "kvtier-" + tenants[i]->name,
                             .bytes = slabs[i] * options.slab_bytes,

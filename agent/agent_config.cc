@@ -42,9 +42,9 @@ bool IsInside(const std::string& path, const std::string& directory) {
 
 absl::Status AgentConfig::Validate() const {
   if (!NodeId::FromString(node_id).ok()) {
-    return Invalid("node_id", node_id, "1 to 63 of [a-zA-Z0-9._-], starting alphanumeric");
+    return Invalid("node_id", node_id, "must be 1 to 63 of [a-zA-Z0-9._-], starting alphanumeric");
   }
-  if (socket_dir.empty()) return Invalid("socket_dir", socket_dir, "must be a directory");
+  if (socket_dir.empty()) return Invalid("socket_dir", socket_dir, "must name a directory");
   const absl::StatusOr<HostPort> listen_at = ParseHostPort(listen);
   if (!listen_at.ok()) return Invalid("listen", listen, "must be host:port");
   if (!listen_at->IsLoopback() && !insecure_listen) {
@@ -86,12 +86,12 @@ absl::Status AgentConfig::ValidateHost() const {
   }
   if (host_max_bytes < host_bytes) {
     return Invalid("host_max_bytes", most,
-                   absl::StrCat("is less than --host_bytes=", host_bytes).c_str());
+                   absl::StrCat("must be at least --host_bytes=", host_bytes).c_str());
   }
   if (host_max_bytes / kMaxHostGrowth > host_bytes) {
     return Invalid("host_max_bytes", most,
-                   absl::StrCat("is more than ", kMaxHostGrowth, " times --host_bytes=", host_bytes,
-                                "; each tenant has a table of its slabs")
+                   absl::StrCat("must be at most ", kMaxHostGrowth, " times --host_bytes=",
+                                host_bytes, "; each tenant has a table of its slabs")
                        .c_str());
   }
   return absl::OkStatus();
@@ -101,7 +101,8 @@ absl::Status AgentConfig::ValidateStaging() const {
   if (worker_memory != WorkerMemory::kStaged) return absl::OkStatus();
   if (host_memory == HostMemoryChoice::kMoving) {
     return Invalid("host_memory", HostMemoryName(host_memory),
-                   "is not for --worker_memory=staged: the kernel keeps sealed memory where it is");
+                   "is not for --worker_memory=staged: the kernel keeps sealed memory where it is; "
+                   "make it fixed");
   }
   if (staging_bytes < slab_bytes || staging_bytes > kMaxStagingBytes ||
       staging_bytes % kBlockAlignment != 0) {
@@ -111,8 +112,9 @@ absl::Status AgentConfig::ValidateStaging() const {
                        .c_str());
   }
   if (gpu_bytes > 0) {
-    return Invalid("worker_memory", WorkerMemoryName(worker_memory),
-                   "is not for a node with --gpu_bytes: workers map that pool to write it");
+    return Invalid(
+        "worker_memory", WorkerMemoryName(worker_memory),
+        "is not for a node with --gpu_bytes: workers map that pool to write it; make it direct");
   }
   return absl::OkStatus();
 }
@@ -127,16 +129,18 @@ absl::Status AgentConfig::ValidateGpu() const {
   if (gpu_bytes == 0) return Invalid("gpu_max_bytes", most, "is of no use without --gpu_bytes");
   if (gpu_max_bytes < gpu_bytes) {
     return Invalid("gpu_max_bytes", most,
-                   absl::StrCat("is less than --gpu_bytes=", gpu_bytes).c_str());
+                   absl::StrCat("must be at least --gpu_bytes=", gpu_bytes).c_str());
   }
   // A handle is no larger than the pool at its start.
   if (gpu_max_bytes / kMaxRegionHandles > gpu_bytes) {
     return Invalid(
         "gpu_max_bytes", most,
-        absl::StrCat("is more than ", kMaxRegionHandles, " times --gpu_bytes=", gpu_bytes).c_str());
+        absl::StrCat("must be at most ", kMaxRegionHandles, " times --gpu_bytes=", gpu_bytes)
+            .c_str());
   }
   if (gpu_max_bytes / SlotBytes(gpu_block_bytes) >= ~uint32_t{0}) {
-    return Invalid("gpu_max_bytes", most, "makes more slots of --gpu_block_bytes than 2^32 - 2");
+    return Invalid("gpu_max_bytes", most,
+                   "makes more slots of --gpu_block_bytes than 2^32 - 2; make it smaller");
   }
   return absl::OkStatus();
 }
@@ -150,25 +154,28 @@ absl::Status AgentConfig::ValidateDisks() const {
   }
   if (disk_dirs.empty()) {
     if (disk_secret_dir.empty()) return absl::OkStatus();
-    return Invalid("disk_secret_dir", disk_secret_dir, "is of no use without --disk_dir");
+    return Invalid("disk_secret_dir", disk_secret_dir,
+                   "is of no use without --disk_dir; give both");
   }
   const std::string all = absl::StrJoin(disk_dirs, ",");
-  if (disk_dirs.size() > kMaxDisks) return Invalid("disk_dir", all, "is more than 32 directories");
+  if (disk_dirs.size() > kMaxDisks) return Invalid("disk_dir", all, "must name 32 at most");
   for (size_t i = 0; i < disk_dirs.size(); ++i) {
-    if (disk_dirs[i].empty()) return Invalid("disk_dir", all, "one of the directories is empty");
+    if (disk_dirs[i].empty()) return Invalid("disk_dir", all, "has an empty name; leave it out");
     for (size_t j = 0; j < i; ++j) {
       if (IsInside(disk_dirs[i], disk_dirs[j]) || IsInside(disk_dirs[j], disk_dirs[i])) {
-        return Invalid("disk_dir", all,
-                       absl::StrCat(disk_dirs[j], " and ", disk_dirs[i],
-                                    " are the same directory, or one lies in the other")
-                           .c_str());
+        return Invalid(
+            "disk_dir", all,
+            absl::StrCat(disk_dirs[j], " and ", disk_dirs[i],
+                         " are the same directory, or one lies in the other; name separate ones")
+                .c_str());
       }
     }
   }
   for (const std::string& directory : disk_dirs) {
     if (!disk_secret_dir.empty() && IsInside(disk_secret_dir, directory)) {
-      return Invalid("disk_secret_dir", disk_secret_dir,
-                     "lies in a directory of --disk_dir: who takes the disk would have it too");
+      return Invalid(
+          "disk_secret_dir", disk_secret_dir,
+          "lies in a directory of --disk_dir, with which it could be stolen; keep it elsewhere");
     }
   }
   if (disk_bytes.size() != 1 && disk_bytes.size() != disk_dirs.size()) {
@@ -187,8 +194,9 @@ absl::Status AgentConfig::ValidateDisks() const {
                      "must hold three segments (--segment_bytes): one to write, one to reclaim");
     }
     if (bytes / segment_bytes > kMaxSegments) {
-      return Invalid("segment_bytes", absl::StrCat(segment_bytes),
-                     "makes more segments of --disk_bytes than a disk can have (65536)");
+      return Invalid(
+          "segment_bytes", absl::StrCat(segment_bytes),
+          "makes more segments of --disk_bytes than a disk can have (65536); make it larger");
     }
   }
   return absl::OkStatus();
@@ -224,8 +232,7 @@ absl::StatusOr<HostMemoryChoice> ParseHostMemory(absl::string_view text) {
        {HostMemoryChoice::kFixed, HostMemoryChoice::kMoving, HostMemoryChoice::kAuto}) {
     if (text == HostMemoryName(choice)) return choice;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is no way of host memory: fixed, moving or auto"));
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is none of fixed, moving and auto"));
 }
 
 const char* WorkerMemoryName(WorkerMemory memory) {
@@ -236,8 +243,7 @@ absl::StatusOr<WorkerMemory> ParseWorkerMemory(absl::string_view text) {
   for (const WorkerMemory memory : {WorkerMemory::kDirect, WorkerMemory::kStaged}) {
     if (text == WorkerMemoryName(memory)) return memory;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is no way for workers to write: direct or staged"));
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is neither direct nor staged"));
 }
 
 absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text) {
@@ -246,15 +252,14 @@ absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text) {
     if (text == WritePolicyName(policy)) return policy;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is no write policy: all, second_touch or predicted_reuse"));
+      absl::StrCat("'", text, "' is none of all, second_touch and predicted_reuse"));
 }
 
 absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text) {
   for (const WriteMoment moment : {WriteMoment::kAtCommit, WriteMoment::kAtEviction}) {
     if (text == WriteMomentName(moment)) return moment;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is no moment of writing: commit or eviction"));
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is neither commit nor eviction"));
 }
 
 absl::StatusOr<TenantTable> ReadTenants(const std::string& directory) {
@@ -286,9 +291,9 @@ absl::StatusOr<TenantSettingsMap> ReadTenantSettings(const std::string& path) {
   if (!bytes.ok()) {
     return Invalid("tenant_settings", path, std::string(bytes.status().message()).c_str());
   }
-  if (!bytes->has_value()) return Invalid("tenant_settings", path, "no such file");
+  if (!bytes->has_value()) return Invalid("tenant_settings", path, "must be a file that exists");
   if ((*bytes)->size() > kMaxSettingsFileBytes) {
-    return Invalid("tenant_settings", path, "has more than 1 MiB");
+    return Invalid("tenant_settings", path, "must have 1 MiB at most");
   }
   absl::StatusOr<TenantSettingsMap> settings =
       ParseTenantSettings({reinterpret_cast<const char*>((*bytes)->data()), (*bytes)->size()});

@@ -180,7 +180,8 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
   for (const std::string& text : absl::GetFlag(FLAGS_allow_uids)) {
     uint32_t uid = 0;
     if (!absl::SimpleAtoi(text, &uid)) {
-      return absl::InvalidArgumentError(absl::StrCat("--allow_uids=", text, ": no user id"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--allow_uids=", text, ": must be numbers of users, for example 1000,1001"));
     }
     config.allow_uids.push_back(uid);
   }

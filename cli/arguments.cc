@@ -33,9 +33,9 @@ struct Pieces {
 absl::Status AddOption(const Option& option, std::optional<std::string> value, Pieces* pieces) {
   std::vector<std::string>& values = pieces->options[std::string(option.name)];
   if (!values.empty() && !option.repeatable) {
-    return Wrong(absl::StrCat(option.name, " is given twice"));
+    return Wrong(absl::StrCat(option.name, " is given twice; give it once"));
   }
-  if (value && value->empty()) return Wrong(absl::StrCat(option.name, " is empty"));
+  if (value && value->empty()) return Wrong(absl::StrCat(option.name, " is empty; give a value"));
   values.push_back(value.value_or(""));
   return absl::OkStatus();
 }
@@ -61,7 +61,7 @@ absl::StatusOr<Pieces> TakeApart(std::span<const std::string> words) {
     const Option* const option = FindOption(name);
     if (option == nullptr) return Wrong(absl::StrCat("unknown option ", name, "; see kvtier help"));
     if (option->value.empty()) {
-      if (value) return Wrong(absl::StrCat(name, " takes no value"));
+      if (value) return Wrong(absl::StrCat(name, " takes no value; leave out =VALUE"));
     } else if (!value) {
       if (i + 1 == words.size()) return Wrong(absl::StrCat(name, " needs a value"));
       value = words[++i];
@@ -128,14 +128,15 @@ absl::Status ReadCommon(const Pieces& pieces, Arguments* arguments) {
   }
   if (const auto value = ValueOf(pieces, "--output")) {
     if (*value != "table" && *value != "json") {
-      return Wrong(absl::StrCat("--output is table or json, not '", *value, "'"));
+      return Wrong(absl::StrCat("--output must be table or json, not '", *value, "'"));
     }
     arguments->format = *value == "json" ? Format::kJson : Format::kTable;
   }
   if (const auto value = ValueOf(pieces, "--timeout")) {
     if (!absl::ParseDuration(*value, &arguments->timeout) ||
         arguments->timeout < absl::Milliseconds(1) || arguments->timeout > convert::kMaxTimeout) {
-      return Wrong(absl::StrCat("--timeout is 1ms to 60s, for example 500ms, not '", *value, "'"));
+      return Wrong(
+          absl::StrCat("--timeout must be 1ms to 60s, for example 500ms, not '", *value, "'"));
     }
   }
   return absl::OkStatus();
@@ -144,7 +145,7 @@ absl::Status ReadCommon(const Pieces& pieces, Arguments* arguments) {
 // absl::HexStringToBytes() takes anything; this does not.
 absl::StatusOr<std::string> BytesFromHex(const char* option, const std::string& hex) {
   if (hex.size() % 2 != 0 || hex.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) {
-    return Wrong(absl::StrCat(option, " is not hexadecimal: '", hex, "'"));
+    return Wrong(absl::StrCat(option, " must be pairs of hexadecimal digits, not '", hex, "'"));
   }
   return absl::HexStringToBytes(hex);
 }
@@ -174,12 +175,12 @@ absl::Status ReadLookup(const Pieces& pieces, Arguments* arguments) {
     KVT_ASSIGN_OR_RETURN(arguments->engine_name,
                          ReadEngineName(pieces, "lookup needs --block-key, or "));
     // Only an agent knows the tenants' keys.
-    if (arguments->agents.empty()) return Wrong("lookup by --engine-key needs --agent, too");
+    if (arguments->agents.empty()) return Wrong("lookup by --engine-key needs an --agent, too");
     return absl::OkStatus();
   }
   for (const char* other : {"--tenant", "--space-digest", "--engine-key"}) {
     if (ValueOf(pieces, other))
-      return Wrong(absl::StrCat("lookup: --block-key or ", other, ", not both"));
+      return Wrong(absl::StrCat("lookup takes --block-key or ", other, ", not both"));
   }
   const absl::StatusOr<BlockKey> key = BlockKey::FromHex(*hex);
   if (!key.ok()) return Wrong(absl::StrCat("--block-key: ", key.status().message()));
@@ -196,7 +197,7 @@ absl::Status ReadEvict(const Pieces& pieces, Arguments* arguments) {
   arguments->yes = ValueOf(pieces, "--yes").has_value();
   if (!arguments->yes) {
     return Wrong(absl::StrCat("evict drops every block of the ", *name,
-                              " tier that nobody holds; add --yes to mean it"));
+                              " tier that nobody holds; add --yes to confirm"));
   }
   return absl::OkStatus();
 }
@@ -207,7 +208,7 @@ absl::Status ReadTenantErase(const Pieces& pieces, Arguments* arguments) {
   arguments->yes = ValueOf(pieces, "--yes").has_value();
   if (!arguments->yes) {
     return Wrong(absl::StrCat("tenant erase destroys the key of ", arguments->erased_tenant,
-                              ", and with it all its blocks on disk; add --yes to mean it"));
+                              ", and with it all its blocks on disk; add --yes to confirm"));
   }
   // It rewrites a part of each disk's manifest.
   if (!ValueOf(pieces, "--timeout")) arguments->timeout = convert::kMaxTimeout;
@@ -221,7 +222,8 @@ absl::Status ReadPins(const Pieces& pieces, Arguments* arguments) {
   }
   const auto pin = ValueOf(pieces, "--pin");
   if (pin && (!absl::SimpleAtoi(*pin, &arguments->pin) || arguments->pin == 0)) {
-    return Wrong(absl::StrCat("--pin is a number as kvtier pins list shows it, not '", *pin, "'"));
+    return Wrong(
+        absl::StrCat("--pin must be a number that kvtier pins list shows, not '", *pin, "'"));
   }
   return absl::OkStatus();
 }
@@ -230,7 +232,7 @@ absl::Status ReadPrefixDrop(const Pieces& pieces, Arguments* arguments) {
   KVT_ASSIGN_OR_RETURN(arguments->engine_name, ReadEngineName(pieces, "prefix drop needs "));
   arguments->yes = ValueOf(pieces, "--yes").has_value();
   if (!arguments->yes) {
-    return Wrong("prefix drop drops the block and all that descends from it; add --yes to mean it");
+    return Wrong("prefix drop drops the block and all that descends from it; add --yes to confirm");
   }
   if (!ValueOf(pieces, "--timeout")) arguments->timeout = convert::kMaxTimeout;
   return absl::OkStatus();
@@ -248,16 +250,16 @@ absl::Status ReadTenants(const Pieces& pieces, Arguments* arguments) {
   const bool names_none =
       arguments->tenant.change.IsEmpty() && arguments->tenant.secret_file.empty();
   if (arguments->verb == Verb::kTenantSet && names_none) {
-    return Wrong("tenants set needs something to set, such as --host_guaranteed 10GiB");
+    return Wrong("tenants set needs a setting, for example --host_guaranteed 10GiB");
   }
   if (arguments->coordinator && !arguments->tenant.secret_file.empty()) {
-    return Wrong("--secret_file: a coordinator takes no secret; set it on the agents");
+    return Wrong("--secret_file: a coordinator takes no secret; set it on each --agent");
   }
   arguments->yes = ValueOf(pieces, "--yes").has_value();
   if (arguments->verb != Verb::kTenantDrop) return absl::OkStatus();
   if (!arguments->yes) {
     return Wrong(absl::StrCat("tenants drop ends the sessions of ", pieces.words[2],
-                              " and erases its blocks, secret and settings; add --yes to mean it"));
+                              " and erases its blocks, secret and settings; add --yes to confirm"));
   }
   // It looks at each block on disk, or rewrites a part of each disk's manifest.
   if (!ValueOf(pieces, "--timeout")) arguments->timeout = convert::kMaxTimeout;
@@ -288,11 +290,11 @@ absl::Status ReadResize(const Pieces& pieces, Arguments* arguments) {
   const auto device = ValueOf(pieces, "--device");
   if (!device) return absl::OkStatus();
   if (!IsGpuUuid(*device)) {
-    return Wrong(absl::StrCat("--device is the UUID of a GPU as kvtier tiers shows it, not '",
+    return Wrong(absl::StrCat("--device must be the UUID of a GPU that kvtier tiers shows, not '",
                               *device, "'"));
   }
   if (arguments->agents.size() > 1) {
-    return Wrong("gpu resize --device is one GPU of one node; name one --agent");
+    return Wrong("gpu resize --device names a GPU of one node; name one --agent");
   }
   arguments->gpu_device = *device;
   return absl::OkStatus();
@@ -303,7 +305,8 @@ absl::Status ReadDiskVerify(const Pieces& pieces, Arguments* arguments) {
   if (!text) return absl::OkStatus();
   const absl::StatusOr<uint64_t> rate = ParseBytes(*text);
   if (!rate.ok() || *rate == 0) {
-    return Wrong(absl::StrCat("--rate is bytes a second, for example 64MiB, not '", *text, "'"));
+    return Wrong(
+        absl::StrCat("--rate must be bytes a second, for example 64MiB, not '", *text, "'"));
   }
   arguments->rate = *rate;
   return absl::OkStatus();
@@ -317,7 +320,8 @@ absl::Status ReadDoctor(const Pieces& pieces, Arguments* arguments) {
   if (const auto text = ValueOf(pieces, "--uid")) {
     uint32_t uid = 0;
     if (!absl::SimpleAtoi(*text, &uid)) {
-      return Wrong(absl::StrCat("--uid is the number of a user, not '", *text, "'"));
+      return Wrong(
+          absl::StrCat("--uid must be the number of a user, for example 1000, not '", *text, "'"));
     }
     arguments->uid = uid;
   }
@@ -340,7 +344,7 @@ absl::Status ReadSettings(const Pieces& pieces, Arguments* arguments) {
     return absl::OkStatus();
   }
   if (words[1] != "set" || words.size() != 3) {
-    return Wrong("settings takes nothing, get [NAME] or set NAME=VALUE");
+    return Wrong("settings takes no other word than get [NAME] or set NAME=VALUE");
   }
   const size_t equals = words[2].find('=');
   if (equals == 0 || equals == std::string::npos) {

@@ -57,7 +57,9 @@ absl::Status Follow(const v1::DiskVerifyStatusResponse& status,
         std::find_if(status.disks().begin(), status.disks().end(),
                      [&](const v1::DiskVerify& disk) { return disk.disk() == ours.disk(); });
     if (theirs == status.disks().end() || theirs->pass() != ours.pass()) {
-      return absl::AbortedError(absl::StrCat("the pass over ", ours.disk(), " was lost"));
+      return absl::AbortedError(
+          absl::StrCat("the pass over ", ours.disk(),
+                       " was lost: the agent began anew or has other disks; start another"));
     }
     ours = *theirs;
   }

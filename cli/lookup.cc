@@ -35,7 +35,8 @@ Answer<v1::LookupResponse> AskCoordinator(const Arguments& arguments, v1::Lookup
       if (agent.response.ok()) request.set_block_key(agent.response->block_key());
     }
     if (request.block_key().empty()) {
-      answer.response = absl::FailedPreconditionError("no agent could name the block");
+      answer.response = absl::FailedPreconditionError(
+          "no agent could name the block; see their answers, or give --block-key");
       return answer;
     }
     request.clear_tenant();

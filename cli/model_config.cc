@@ -44,7 +44,7 @@ class Members {
     const double number = value->number_value();
     if (!value->has_number_value() || number < 0 || number != std::floor(number) || number > 1e15) {
       return absl::InvalidArgumentError(
-          absl::StrCat(found_, " is a whole number, not ", value->ShortDebugString()));
+          absl::StrCat(found_, " must be a whole number, not ", value->ShortDebugString()));
     }
     return static_cast<uint64_t>(number);
   }
@@ -190,7 +190,8 @@ absl::StatusOr<ModelFacts> FactsFromConfigFile(const std::string& path) {
   text.resize(static_cast<size_t>(in.gcount()));
   if (text.size() > kMaxConfigBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat(file, " has more than ", kMaxConfigBytes, " bytes: no model's config.json"));
+        absl::StrCat(file, " has more than ", kMaxConfigBytes,
+                     " bytes, so it is no model's config.json; name another file"));
   }
   absl::StatusOr<ModelFacts> facts = FactsFromConfig(text);
   if (!facts.ok()) {

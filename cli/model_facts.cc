@@ -13,7 +13,7 @@ namespace {
 
 absl::Status CheckFact(const char* name, uint64_t value, uint64_t most) {
   if (value >= 1 && value <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " is 1 to ", most, ", not ", value));
+  return absl::InvalidArgumentError(absl::StrCat(name, " must be 1 to ", most, ", not ", value));
 }
 
 // Returns the pairs of tokens that attend in a context, when each attends to `window` at most.
@@ -48,29 +48,32 @@ absl::Status ModelFacts::Check() const {
     KVT_RETURN_IF_ERROR(CheckFact("latent", latent_dim, kMaxHeadDim));
   }
   if (heads != 0 && latent_dim == 0 && (heads > kMaxHeads || heads % kv_heads != 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("heads is a multiple of kv_heads (", kv_heads,
-                                                   ") up to ", kMaxHeads, ", not ", heads));
+    return absl::InvalidArgumentError(absl::StrCat("heads must be a multiple of kv_heads (",
+                                                   kv_heads, ") up to ", kMaxHeads, ", not ",
+                                                   heads));
   }
   if ((window == 0) != (window_layers == 0)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("window and window_layers go together, not ", window, " and ", window_layers));
+        absl::StrCat("window and window_layers must both be given or neither, not ", window,
+                     " and ", window_layers));
   }
   if (window > kMaxContextTokens) {
     return absl::InvalidArgumentError(
-        absl::StrCat("window is ", kMaxContextTokens, " tokens at most, not ", window));
+        absl::StrCat("window must be ", kMaxContextTokens, " tokens at most, not ", window));
   }
   if (window_layers > layers) {
     return absl::InvalidArgumentError(
-        absl::StrCat("window_layers is at most layers (", layers, "), not ", window_layers));
+        absl::StrCat("window_layers must be at most layers (", layers, "), not ", window_layers));
   }
   const std::optional<uint64_t> bits = BitsOfType(dtype);
   if (!bits.has_value()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("dtype is fp32, fp16, bf16, fp8, int8, fp4 or int4, not '", dtype, "'"));
+        absl::StrCat("dtype must be fp32, fp16, bf16, fp8, int8, fp4 or int4, not '", dtype, "'"));
   }
   if ((latent_dim == 0 ? 2 * kv_heads * head_dim : latent_dim) * *bits % 8 != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("dtype ", dtype, " gives a token of each layer no whole number of bytes"));
+        absl::StrCat("dtype ", dtype,
+                     " gives a token of each layer no whole number of bytes; name a wider one"));
   }
   return absl::OkStatus();
 }

@@ -22,7 +22,7 @@ absl::StatusOr<std::optional<ModelSize::Recompute>> RecomputeOf(const SizeQuesti
     const std::optional<double> operations = size.facts.PrefillOperations(size.tokens);
     if (!operations.has_value()) {
       return absl::InvalidArgumentError(
-          "--flops needs --parameters: nothing says how many the model has");
+          "--flops needs --parameters, the number of the model's parameters");
     }
     recompute.seconds = *operations / question.flops;
   } else {
@@ -64,7 +64,7 @@ absl::StatusOr<ModelSize> SizeOf(const SizeQuestion& question) {
   if (__builtin_mul_overflow(size.request_bytes, size.requests, &size.total_bytes)) {
     return absl::InvalidArgumentError(absl::StrCat("--requests ", size.requests, " of ",
                                                    size.request_bytes,
-                                                   " bytes are more than 2^64 bytes"));
+                                                   " bytes are more than 2^64 bytes; name fewer"));
   }
   for (const auto& [name, bytes] : {std::pair<const char*, uint64_t>{"gpu", question.gpu_bytes},
                                     {"host", question.host_bytes},

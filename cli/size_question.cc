@@ -29,7 +29,7 @@ class Reader {
     if (text == nullptr) return;
     uint64_t count = 0;
     if (!absl::SimpleAtoi(*text, &count) || count == 0 || count > most) {
-      Fail(absl::StrCat(name, " is a whole number from 1 to ", most, ", not '", *text, "'"));
+      Fail(absl::StrCat(name, " must be a whole number from 1 to ", most, ", not '", *text, "'"));
     }
     *value = count;
   }
@@ -38,7 +38,7 @@ class Reader {
     if (text == nullptr) return;
     const absl::StatusOr<uint64_t> bytes = ParseBytes(*text);
     if (!bytes.ok() || *bytes == 0) {
-      Fail(absl::StrCat(name, " is a size of memory, for example 64GiB, not '", *text, "'"));
+      Fail(absl::StrCat(name, " must be a size of memory, for example 64GiB, not '", *text, "'"));
     }
     *value = bytes.value_or(0);
   }
@@ -46,8 +46,8 @@ class Reader {
     const std::string* const text = Find(name);
     if (text == nullptr) return;
     if (!absl::SimpleAtod(*text, value) || !std::isfinite(*value) || *value <= 0) {
-      Fail(
-          absl::StrCat(name, " is a number above 0, for example ", example, ", not '", *text, "'"));
+      Fail(absl::StrCat(name, " must be a number above 0, for example ", example, ", not '", *text,
+                        "'"));
     }
   }
   const absl::Status& status() const { return status_; }
@@ -108,7 +108,7 @@ absl::StatusOr<SizeQuestion> SizeQuestionFrom(
   KVT_RETURN_IF_ERROR(reader.status());
   if (parameters > 1e15) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--parameters is 1e15 at most, not ", parameters));
+        absl::StrCat("--parameters must be 1e15 at most, not ", parameters));
   }
   given.parameters = static_cast<uint64_t>(parameters);
   if (!question.preset.empty() && !question.config.empty()) {

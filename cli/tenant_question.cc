@@ -33,8 +33,8 @@ absl::Status ReadMembers(const MemberOption& option, const std::string& names,
           option.name, ": '", name, "' is no tenant's name: 1 to 63 of [a-zA-Z0-9._-]"));
     }
     if (name == change->name) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(option.name, ": '", name, "' is the share group itself"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          option.name, ": '", name, "' is the share group itself; name other tenants"));
     }
     const auto is_same = [&](const TenantChange::Member& member) { return member.tenant == name; };
     if (std::ranges::any_of(change->members, is_same)) {
@@ -52,7 +52,7 @@ absl::StatusOr<TenantQuestion> TenantQuestionFrom(
     const std::string& tenant, const std::map<std::string, std::vector<std::string>>& options) {
   if (!NodeId::FromString(tenant).ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a tenant's name is 1 to 63 of [a-zA-Z0-9._-], not '", tenant, "'"));
+        absl::StrCat("a tenant's name must be 1 to 63 of [a-zA-Z0-9._-], not '", tenant, "'"));
   }
   TenantQuestion question{.change = {.name = tenant}};
   if (const auto file = options.find("--secret_file"); file != options.end()) {
@@ -81,7 +81,9 @@ absl::StatusOr<TenantQuestion> TenantQuestionFrom(
 absl::StatusOr<std::string> ReadSecret(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string secret{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return absl::InvalidArgumentError(absl::StrCat("--secret_file=", path, ": not read"));
+  if (!file)
+    return absl::InvalidArgumentError(
+        absl::StrCat("--secret_file=", path, ": cannot be read; name a readable file"));
   if (absl::EndsWith(secret, "\n")) secret.pop_back();
   if (secret.empty() || secret.size() > kMaxSecretBytes) {
     return absl::InvalidArgumentError(absl::StrCat("--secret_file=", path, ": has ", secret.size(),

@@ -17,15 +17,16 @@
 namespace kvtier {
 namespace {
 
-// An absent agent costs one failed connect(2) a second at most.
+// Bounds of the wait between two tries to connect: an absent agent costs at most one failed
+// connect(2) a second.
 constexpr absl::Duration kMinReconnect = absl::Milliseconds(20);
 constexpr absl::Duration kMaxReconnect = absl::Seconds(1);
 // Timeout of one Release or RegisterSpace of the background thread.
 constexpr absl::Duration kChoreTimeout = absl::Milliseconds(500);
-// Wait between tries of such a call that failed while the breaker is still closed.
+// Wait before such a call is tried again, when it failed and the breaker is still closed.
 constexpr absl::Duration kChoreRetry = absl::Milliseconds(100);
 
-// Whether the agent was there to say `status`: an error it gave is an answer.
+// Returns whether `status` came from the agent: an error that the agent gave is an answer, too.
 bool IsAnswer(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
@@ -38,14 +39,15 @@ bool IsAnswer(const absl::Status& status) {
   }
 }
 
-// The agent itself says neither: the channel, or what the agent has of it, is out of step.
+// Returns whether `status` says that the channel is broken: the agent itself answers neither code.
 bool IsGarbled(const absl::Status& status) {
   return status.code() == absl::StatusCode::kInternal ||
          status.code() == absl::StatusCode::kUnknown;
 }
 
-// So often the breaker opens without an answered call in between, and then the connection may be
-// what is wrong: probes are new connections. With the default backoff that takes 3 s.
+// Number of times that the breaker opens without an answered call in between, before the connection
+// is opened anew: it may be what is wrong, and probes are connections of their own. With the
+// default backoff this takes 3 s.
 constexpr int kOpeningsToRebuild = 5;
 
 }  // namespace
@@ -98,7 +100,7 @@ std::shared_ptr<Connection> AgentLink::Admit(absl::Duration timeout) {
 
 CallOutcome AgentLink::Ended(const std::shared_ptr<Connection>& connection, const CallEnd& end) {
   const absl::Status& status = end.status;
-  // Ours: the client is being closed.
+  // The client itself cancelled the call, because it is being closed.
   if (status.code() == absl::StatusCode::kCancelled) return CallOutcome::kUnreachable;
   bool wake = false;
   {
@@ -120,7 +122,7 @@ CallOutcome AgentLink::Ended(const std::shared_ptr<Connection>& connection, cons
       if (current) wake = JudgeFailure(end, text);
     }
   }
-  // The agent does not know our session, though its socket stands: begin anew.
+  // The agent does not know this session, though the session's socket is open: open a new one.
   if (status.code() == absl::StatusCode::kFailedPrecondition) {
     connection->session()->End();
     wake = true;
@@ -154,7 +156,7 @@ void AgentLink::Release(Connection* connection, ReleaseQueue::Kind kind,
   if (added.dropped > 0) {
     Count([&](ClientStats* stats) { stats->releases_dropped += added.dropped; });
   }
-  // Otherwise the thread wakes by itself, and takes until nothing is left.
+  // Otherwise the thread wakes in time by itself, and then takes until nothing is left.
   if (added.sooner) Wake();
 }
 
@@ -187,7 +189,7 @@ void AgentLink::ReleaseTicket(const TicketId& ticket) {
     absl::MutexLock lock(&mu_);
     connection = connection_;
   }
-  // Without an agent there is no ticket either.
+  // Where no agent is connected, the ticket has ended with its agent's session.
   if (connection != nullptr && connection->releases().AddTicket(ticket, clock_.Now()).sooner) {
     Wake();
   }
@@ -299,12 +301,12 @@ void AgentLink::Connect() {
   absl::StatusOr<std::shared_ptr<Connection>> connection = OpenConnection();
   absl::MutexLock lock(&mu_);
   tried_ = true;
-  // An agent that takes sessions and answers nothing is not met at full rate.
+  // The wait stays long for an agent that accepts sessions and answers no calls.
   if (std::exchange(answered_, false)) reconnect_.Reset();
   next_try_ = clock_.Now() + reconnect_.Next(Jitter());
   if (!connection.ok()) {
     NoteError(absl::StrCat("connect: ", connection.status().ToString()));
-    // Once for each reason, not once for each try.
+    // One line for each reason, not one for each try.
     if (logged_ != connection.status().message()) {
       logged_ = std::string(connection.status().message());
       Log(LogLevel::kWarning,
@@ -332,7 +334,7 @@ absl::Time AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
     absl::MutexLock lock(&mu_);
     if (!breaker_.Admits(kChoreTimeout)) return absl::InfiniteFuture();  // The next probe wakes us.
   }
-  // Spaces that are named no more make room for those that are to be.
+  // Unregistered spaces are forgotten first, to make room for those that are to be registered.
   connection->ForgetRemoved(spaces_, clock_.Now());
   absl::Status chore = connection->FlushReleases(kChoreTimeout, clock_.Now());
   if (chore.ok()) chore = RegisterMissing(connection.get(), kChoreTimeout);
@@ -378,7 +380,7 @@ absl::Time AgentLink::LookAtPool(const Session& session) {
 }
 
 absl::Time AgentLink::LookAtResidency(const Session& session) {
-  // First: who asks from now on may have seen what comes behind the look.
+  // Before the look: a request from now on may be about a change that the look does not see.
   residency_asked_.store(false, std::memory_order_relaxed);
   const std::shared_ptr<const ResidencyView> view = session.residency();
   if (view == nullptr || !view->retired()) return absl::InfiniteFuture();
@@ -409,7 +411,7 @@ absl::Status AgentLink::RegisterMissing(Connection* connection, absl::Duration t
     const absl::Status status = connection->RegisterSpace(i, spec, deadline - clock_.Now());
     if (status.ok()) continue;
     if (!IsAnswer(status) || status.code() == absl::StatusCode::kFailedPrecondition) return status;
-    // The agent refuses this space: it stays a miss, and the others work.
+    // The agent refuses this space: its blocks stay misses, and the other spaces work.
     connection->RefuseSpace(i, status);
     absl::MutexLock lock(&mu_);
     NoteError(absl::StrCat("register_space: ", status.ToString()));
@@ -432,7 +434,7 @@ void AgentLink::Sleep(const std::shared_ptr<Connection>& connection, absl::Time 
   const absl::Duration left =
       std::clamp(until - clock_.Now(), absl::ZeroDuration(), absl::Hours(1));
   const timespec wait = absl::ToTimespec(left);
-  // An error or a signal costs one turn of the loop.
+  // After an error or a signal the loop goes round once more, which is all that it costs.
   static_cast<void>(ppoll(fds, 2, &wait, nullptr));
   uint64_t count = 0;
   const ssize_t ignored = read(wake_.get(), &count, sizeof(count));

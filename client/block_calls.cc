@@ -21,14 +21,14 @@
 namespace kvtier {
 namespace {
 
-// Returns what was matched of a run.
+// Returns the matched blocks of a run as a prefix.
 MatchedPrefix PrefixOf(const MatchedSequence& run) {
   MatchedPrefix prefix{.blocks = run.blocks, .local_blocks = run.local_blocks};
   for (const std::optional<Tier>& tier : run.tiers) prefix.tiers.push_back(*tier);
   return prefix;
 }
 
-// Returns the run that `options` are about, which then are about no sequence of their own.
+// Returns the run of these keys, with the parent and the lengths moved out of `options`.
 KeySequence TakeRun(SpaceHandle space, std::span<const EngineKey> keys, ReserveOptions* options) {
   return {.space = space,
           .keys = keys,
@@ -36,7 +36,8 @@ KeySequence TakeRun(SpaceHandle space, std::span<const EngineKey> keys, ReserveO
           .lengths = std::exchange(options->lengths, {})};
 }
 
-// Returns what all of these runs have of the same keys, each block in its worst tier.
+// Returns the leading blocks that all of these runs of the same keys have, with the farthest tier
+// of each.
 MatchedPrefix CommonPrefixOf(std::span<const MatchedSequence> runs) {
   MatchedPrefix common = PrefixOf(runs[0]);
   for (const MatchedSequence& run : runs.subspan(1)) {

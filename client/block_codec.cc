@@ -38,7 +38,7 @@ CodecOutcome Run(Form form, const SpaceCodec& space, const kernels::CodecBlock& 
                           .blocks = &block,
                           .outcomes = &outcome,
                           .count = 1});
-  KVT_CHECK(error == 0);  // The shape was checked when the space was.
+  KVT_CHECK(error == 0);  // The shape was validated with the space.
   return outcome;
 }
 
@@ -53,7 +53,7 @@ absl::StatusOr<BlockCodec> BlockCodec::For(const SpaceSpec& spec) {
 absl::StatusOr<Codec> BlockCodec::Encode(std::span<const std::byte> raw,
                                          std::span<std::byte> slot) const {
   KVT_RETURN_IF_ERROR(CheckBuffers(raw, slot));
-  // The kernel wants room for a raw block at any rate.
+  // The kernel needs room for a raw block, whatever it then writes.
   std::unique_ptr<std::byte[]> roomy;
   std::span<std::byte> destination = slot;
   if (slot.size() < space_.max_encoded_bytes()) {
@@ -65,7 +65,7 @@ absl::StatusOr<Codec> BlockCodec::Encode(std::span<const std::byte> raw,
                                     .source_bytes = raw.size(),
                                     .destination = destination.data(),
                                     .destination_bytes = destination.size()});
-  KVT_CHECK(outcome.bytes > 0);  // Both buffers are as large as it asks for.
+  KVT_CHECK(outcome.bytes > 0);  // Both buffers are as large as the kernel needs.
   if (outcome.bytes > slot.size()) {
     return absl::OutOfRangeError(absl::StrCat("the block does not become smaller with codec ",
                                               CodecName(space_.codec()), ", and a slot of ",

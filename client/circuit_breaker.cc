@@ -44,13 +44,13 @@ bool CircuitBreaker::CallFailed(absl::Time now, double jitter) {
 }
 
 bool CircuitBreaker::ShortCallFailed(absl::Time began, absl::Time now, double jitter) {
-  // One that was under way when the agent last answered says nothing about what came after.
+  // A call that was under way when the agent last answered says nothing about the time after that.
   if (state_ != State::kClosed || began < last_answer_) return false;
   if (short_failures_++ == 0) short_since_ = began;
   if (short_failures_ < failures_to_open_ || now - short_since_ < kMinJudgedTimeout) return false;
   state_ = State::kDoubted;
   short_failures_ = 0;
-  // An agent that answers probes and no calls is not asked at full rate.
+  // The first probe is sent at once. If the agent answers probes but no calls, later probes wait.
   probe_time_ = std::exchange(doubted_, true) ? now + doubts_.Next(jitter) : now;
   return true;
 }
@@ -64,7 +64,7 @@ bool CircuitBreaker::TakeProbe(absl::Time now) {
 
 void CircuitBreaker::ProbeAnswered(absl::Time now) {
   if (!Probing()) return;
-  if (state_ == State::kHalfOpen) failures_ = failures_to_open_ - 1;  // On trial.
+  if (state_ == State::kHalfOpen) failures_ = failures_to_open_ - 1;  // One failure opens it.
   state_ = State::kClosed;
   last_answer_ = now;
 }

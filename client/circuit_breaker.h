@@ -95,14 +95,14 @@ class CircuitBreaker {
 
   int failures_to_open_;
   Backoff backoff_;
-  Backoff doubts_;  // Before the probe of a doubt that is not the first.
+  Backoff doubts_;  // Wait before the probe of a doubt that is not the first.
   State state_ = State::kClosed;
-  int openings_ = 0;        // Since a call was answered.
-  int failures_ = 0;        // In a row, while calls are let through.
-  int short_failures_ = 0;  // In a row, while closed, of calls that began after last_answer_.
-  absl::Time short_since_;  // When the first of them began.
-  bool doubted_ = false;    // Since a call was answered.
-  absl::Time last_answer_ = absl::InfinitePast();  // To a call or a probe.
+  int openings_ = 0;        // Number since a call was answered.
+  int failures_ = 0;        // Number in a row, while calls are let through.
+  int short_failures_ = 0;  // Number in a row, while closed, of calls begun after last_answer_.
+  absl::Time short_since_;  // Time at which the first of them began.
+  bool doubted_ = false;    // Whether there was a doubt since a call was answered.
+  absl::Time last_answer_ = absl::InfinitePast();  // Time of the last, to a call or a probe.
   absl::Time probe_time_ = absl::InfiniteFuture();
 };
 

@@ -13,7 +13,7 @@
 namespace kvtier {
 namespace {
 
-constexpr size_t kMaxSocketPathBytes = 107;  // sockaddr_un::sun_path, less its NUL.
+constexpr size_t kMaxSocketPathBytes = 107;  // Size of sockaddr_un::sun_path, less its NUL.
 
 absl::Status CheckPositive(const char* field, absl::Duration value) {
   if (value > absl::ZeroDuration()) return absl::OkStatus();
@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Open(const ClientOptions& option
 Client::Client(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 Client::~Client() {
-  if (InForkedChild()) return;  // Its calls and threads are the parent's.
+  if (InForkedChild()) return;  // The calls and threads are the parent's.
   state_->submitted.CancelAndWait();
   state_->link->Stop();
 }
@@ -84,7 +84,7 @@ absl::StatusOr<SpaceHandle> Client::RegisterSpace(const SpaceSpec& spec,
     state_->link->Wake();
     return static_cast<SpaceHandle>(index);
   }
-  // If it was not registered in time, the link's thread goes on trying.
+  // If the space is not registered in time, the link's thread goes on trying.
   if (const std::shared_ptr<Connection> connection = state_->link->Admit(patience);
       connection != nullptr && !connection->FindSpace(index)) {
     const absl::Time began = MonotonicClock().Now();

@@ -84,11 +84,11 @@ absl::StatusOr<std::vector<KeySequence>> Client::State::Taken(
     std::span<const KeySequence> sequences) const {
   KVT_RETURN_IF_ERROR(Check(sequences));
   std::vector<KeySequence> taken(sequences.begin(), sequences.end());
-  if (InForkedChild()) return taken;  // It misses them all.
+  if (InForkedChild()) return taken;  // A forked child misses all blocks.
   for (KeySequence& sequence : taken) {
     if (!sequence.max_tokens) continue;
     const uint64_t tokens = link->spaces().TokensPerBlockOf(static_cast<size_t>(sequence.space));
-    if (tokens == 0) continue;  // It went meanwhile, and is a miss.
+    if (tokens == 0) continue;  // The space was unregistered meanwhile: a miss.
     const uint64_t blocks = *sequence.max_tokens / tokens;
     sequence.keys = sequence.keys.first(std::min<uint64_t>(sequence.keys.size(), blocks));
   }
@@ -104,7 +104,7 @@ absl::Status Client::State::CheckReserve(std::span<const KeySequence> sequences,
     return absl::InvalidArgumentError("lengths are given beside sequences, which have their own");
   }
   KVT_RETURN_IF_ERROR(Check(sequences));
-  if (InForkedChild()) return absl::OkStatus();  // It reserves none of them.
+  if (InForkedChild()) return absl::OkStatus();  // A forked child reserves nothing.
   for (const KeySequence& sequence : sequences) {
     KVT_RETURN_IF_ERROR(CheckLengths(sequence, options.target));
   }
@@ -114,7 +114,7 @@ absl::Status Client::State::CheckReserve(std::span<const KeySequence> sequences,
 absl::Status Client::State::CheckLengths(const KeySequence& sequence, OnboardTarget target) const {
   const std::optional<BlockLengths> allowed =
       link->spaces().LengthsOf(static_cast<size_t>(sequence.space));
-  if (!allowed) return absl::OkStatus();  // It went meanwhile, and is a miss.
+  if (!allowed) return absl::OkStatus();  // The space was unregistered meanwhile: a miss.
   const std::span<const uint64_t> lengths = sequence.lengths;
   if (lengths.size() != (allowed->any ? sequence.keys.size() : 0)) {
     return absl::InvalidArgumentError(

@@ -13,14 +13,14 @@
 namespace kvtier {
 namespace {
 
-// gRPC's own reconnection, which matters only while the descriptor socket lives and
-// the control socket does not: quick, because both are on this machine.
+// Shortest wait of gRPC before it reconnects by itself, which matters only while the descriptor
+// socket lives and the control socket does not. It is short, because both are on this machine.
 constexpr int kMinReconnectMs = 20;
 constexpr int kMaxReconnectMs = 500;
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& socket_dir) {
   grpc::ChannelArguments arguments;
-  // A channel of its own: one of an earlier session would bring its backoff along.
+  // The channel is the session's own: one of an earlier session would bring its backoff along.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMinReconnectMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMinReconnectMs);
@@ -28,8 +28,8 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& socket_dir) {
   // A Unix socket needs no proxy and no service config from DNS.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  // gRPC would keep a copy of each request, to send it again by itself: what is asked again is the
-  // client's to decide. A tenth of what a call costs it.
+  // Without this gRPC keeps a copy of each request, to send it again by itself. The client decides
+  // what is sent again, and the copy costs it a tenth of a call.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
   return grpc::CreateCustomChannel(absl::StrCat("unix:", socket_dir, "/", wire::kControlSocketName),
@@ -69,8 +69,8 @@ absl::Status Connection::FlushReleases(absl::Duration timeout, absl::Time now) {
     v1::ReleaseResponse response;
     const absl::Status status = convert::FromGrpc(stub_->Release(&context, request, &response));
     if (!status.ok()) {
-      // Taken out a moment ago, so there is room but for a race, which costs a lease
-      // its early end and no more.
+      // These were taken out a moment ago, so there is room for them. Where another thread filled
+      // it meanwhile, a lease ends at its deadline, not earlier, and that is all.
       releases_.Add(ReleaseQueue::Kind::kLease, batch.lease_ids, now);
       releases_.Add(ReleaseQueue::Kind::kReservation, batch.reservation_ids, now);
       releases_.Add(ReleaseQueue::Kind::kSlot, batch.slots, now);
@@ -80,7 +80,7 @@ absl::Status Connection::FlushReleases(absl::Duration timeout, absl::Time now) {
       for (const TicketId& ticket : batch.tickets) releases_.AddTicket(ticket, now);
       return status;
     }
-    // A space may have been refused for want of their room.
+    // A space may have been refused because these took the room.
     if (!batch.space_ids.empty()) ForgetRefused();
   }
   return absl::OkStatus();

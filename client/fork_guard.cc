@@ -19,7 +19,7 @@
 namespace kvtier {
 namespace {
 
-// Relaxed: it is written where a process has one thread only.
+// Whether this process is a forked child. Relaxed: it is written while the process has one thread.
 constinit std::atomic<bool> in_forked_child{false};
 
 // Descriptors and memory that this process must not share with its children.
@@ -28,34 +28,35 @@ struct Kept {
   size_t uses ABSL_GUARDED_BY(mu) = 0;
   std::set<int> descriptors ABSL_GUARDED_BY(mu);
   std::map<std::byte*, size_t> memory ABSL_GUARDED_BY(mu);
-  // An eventfd that nobody writes to: never readable, and no socket. -1: there is none yet.
+  // An eventfd that nobody writes, so it never becomes readable. -1: there is none yet.
   int inert ABSL_GUARDED_BY(mu) = -1;
 };
 
 Kept& Here();
 
-// Forks see the tables whole: nobody changes them from before the fork until after it.
+// Locks the tables from before a fork until after it, so that the child sees them whole.
 void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS { Here().mu.Lock(); }
 void InParent() ABSL_NO_THREAD_SAFETY_ANALYSIS { Here().mu.Unlock(); }
 
-// Between fork() and whatever the child does: system calls only.
+// Makes a forked child harmless, before it does anything else. It makes system calls only.
 void InChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   Kept& kept = Here();
   if (kept.uses > 0) in_forked_child.store(true, std::memory_order_relaxed);
   for (const int fd : kept.descriptors) {
-    if (kept.inert < 0) continue;  // No descriptor was left for it: nor is there one now.
+    if (kept.inert < 0) continue;  // The process had no descriptor left for it, and has none now.
     while (dup3(kept.inert, fd, O_CLOEXEC) < 0 && (errno == EINTR || errno == EBUSY)) {
     }
   }
   for (const auto& [at, size] : kept.memory) {
     const int fixed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     if (mmap(at, size, PROT_READ | PROT_WRITE, fixed, -1, 0) != MAP_FAILED) continue;
-    // Where memory must not be promised beyond what there is, zeros can still be read. Else
-    // nothing is there: a fault of the child is better than its writes in the node's memory.
+    // Where the kernel refuses writable memory (strict overcommit), the child still reads zeros.
+    // Where it refuses that, too, nothing is mapped: a fault of the child is better than its writes
+    // in the node's memory.
     if (mmap(at, size, PROT_READ, fixed, -1, 0) == MAP_FAILED) munmap(at, size);
   }
   kept.mu.Unlock();
-  // Threads that wait for it in the parent are not here to be woken, or to be waited for.
+  // The threads that hold the mutex or wait for it in the parent do not exist in the child.
   new (&kept.mu) absl::Mutex;
 }
 
@@ -96,7 +97,7 @@ void CloseKeptDescriptor(int fd) {
   Kept& kept = Here();
   absl::MutexLock lock(&kept.mu);
   kept.descriptors.erase(fd);
-  // Nothing is written through these descriptors, so close() has nothing to report.
+  // Nothing is written through these descriptors, so close() has no error to report.
   static_cast<void>(close(fd));
 }
 

@@ -69,8 +69,8 @@ absl::StatusOr<Welcomed> ShakeHands(PacketSocket* socket, const SessionOptions& 
   KVT_CHECK(options.group.size() <= wire::kMaxTenantBytes);
   std::copy(options.group.begin(), options.group.end(), hello.group.begin());
   hello.proof = wire::SessionProof(options.session_key, theirs.nonce);
-  // An agent that does not serve this user says so and hangs up before we speak: its word still
-  // waits to be read then.
+  // An agent that does not serve this user sends a Welcome that says so and hangs up before it is
+  // sent a Hello. The send then fails, and the Welcome can still be read.
   const absl::Status sent = SendPacket(socket, hello, deadline);
   const absl::StatusOr<Received<wire::Welcome>> welcome =
       ReceivePacket<wire::Welcome>(socket, deadline);

@@ -10,7 +10,7 @@
 namespace kvtier {
 namespace {
 
-// A limit that this client does not know is one of the node's, of which it need know no more.
+// Returns the limit; one that this client does not know, of a newer agent, is taken as the node's.
 KeepLimit LimitFrom(v1::KeepLimit wire) {
   switch (wire) {
     case v1::KEEP_LIMIT_NONE:

@@ -21,13 +21,13 @@ struct Line {
   std::string text;
 };
 
-// The thread that calls one logger, and what waits for it.
+// LineThread is the thread that calls one logger, with the lines that wait for it.
 class LineThread {
  public:
   explicit LineThread(Logger logger) : logger_(std::move(logger)), thread_([this] { Run(); }) {
     static_cast<void>(pthread_setname_np(thread_.native_handle(), "kvtier-log"));
   }
-  // Calls the logger for what waits, and ends.
+  // Calls the logger for the lines that wait, and ends the thread.
   ~LineThread() {
     {
       absl::MutexLock lock(&mu_);
@@ -72,13 +72,13 @@ class LineThread {
   std::deque<Line> lines_ ABSL_GUARDED_BY(mu_);
   size_t dropped_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  std::thread thread_;  // Last: it uses the others.
+  std::thread thread_;  // Declared last, because it uses the other fields.
 };
 
-// The process's logger. Never destroyed: lines come until the very end.
+// The process's logger. It is never destroyed, because lines come until the process ends.
 struct Current {
   ClientUse use;
-  absl::Mutex replacing;  // Held while one takes another's place.
+  absl::Mutex replacing;  // Held while one logger replaces another.
   absl::Mutex mu;
   std::shared_ptr<LineThread> thread ABSL_GUARDED_BY(mu);  // Null: stderr.
 };
@@ -88,7 +88,7 @@ Current& TheCurrent() {
   return *current;
 }
 
-// False: nobody takes the line.
+// Queues a line for the logger; returns false if there is no logger.
 bool Take(LogLevel level, const std::string& text) {
   if (InForkedChild()) return false;
   std::shared_ptr<LineThread> thread;
@@ -114,7 +114,7 @@ void SetLogger(Logger logger) {
     current.thread.swap(next);
   }
   SetLogSink(&Take);
-  // Whoever adds a line at this moment lets go of the thread in a moment.
+  // A thread that is adding a line still shares the replaced one, and soon lets go of it.
   while (next.use_count() > 1) std::this_thread::yield();
   next.reset();
 }

@@ -38,13 +38,13 @@ absl::Status CheckFile(int fd, uint64_t bytes) {
 absl::StatusOr<std::shared_ptr<const Mapping>> Mapping::Map(int fd, uint64_t bytes, Access access) {
   if (absl::Status checked = CheckFile(fd, bytes); !checked.ok()) return checked;
   const int protection = access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
-  // The agent's huge pages are mapped whole here too.
+  // Maps the agent's huge pages as huge pages.
   void* const at = MapShared(fd, bytes, protection);
   if (at == MAP_FAILED) {
     return absl::UnavailableError(
         absl::StrCat("mmap of ", bytes, " bytes of shared memory: ", strerror(errno)));
   }
-  // A worker's core dump is no place for the node's whole cache. Advice only.
+  // Keeps the node's whole cache out of a worker's core dump. It is advice, so errors are ignored.
   static_cast<void>(madvise(at, bytes, MADV_DONTDUMP));
   return std::shared_ptr<const Mapping>(
       new Mapping({static_cast<std::byte*>(at), static_cast<size_t>(bytes)}, bytes, access));
@@ -68,7 +68,7 @@ absl::StatusOr<std::shared_ptr<Mapping>> Mapping::MapHandles(std::span<const int
     return absl::UnavailableError(
         absl::StrCat("mmap of addresses for ", range, " bytes of a pool: ", strerror(errno)));
   }
-  // Unmaps the range, also when a handle cannot be mapped.
+  // Owns the range from here on, so it is unmapped also when a handle cannot be mapped.
   std::shared_ptr<Mapping> mapping(
       new Mapping({static_cast<std::byte*>(at), range}, 0, Access::kReadWrite));
   for (size_t i = 0; i < handles.size(); ++i) {
@@ -87,7 +87,7 @@ absl::Status Mapping::PutHandle(size_t index, int fd, uint64_t handle_bytes) {
     return absl::UnavailableError(
         absl::StrCat("mmap of handle ", index, " of a pool: ", strerror(errno)));
   }
-  static_cast<void>(madvise(place, handle_bytes, MADV_DONTDUMP));  // Core dumps leave it out.
+  static_cast<void>(madvise(place, handle_bytes, MADV_DONTDUMP));  // Not in core dumps.
   size_.store(std::max<size_t>(size(), begin + handle_bytes), std::memory_order_release);
   return absl::OkStatus();
 }
@@ -98,8 +98,8 @@ void Mapping::CutHandles(size_t count, uint64_t handle_bytes) {
   KVT_CHECK(left <= end);
   size_.store(left, std::memory_order_release);
   if (left == end) return;
-  // A late reader of a lease that ended finds zeros here. If there is no memory for even
-  // this, the old memory stays until the mapping ends.
+  // A late reader of a lease that ended finds zeros here. If the kernel has no memory even for
+  // them, the old memory stays mapped until the mapping ends.
   void* const zeros = mmap(range_.data() + left, end - left, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   if (zeros != MAP_FAILED) static_cast<void>(madvise(zeros, end - left, MADV_DONTDUMP));

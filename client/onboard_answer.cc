@@ -9,8 +9,8 @@
 namespace kvtier {
 namespace {
 
-// Between a reader's last load and its look at the clock. The agent leaves a slot
-// alone for much longer after the deadline; this is for the reader's own reordering.
+// Time by which a lease ends earlier for the reader than for the agent: loads of the reader may
+// happen after its look at the clock. The agent reuses a slot only much later than the deadline.
 constexpr absl::Duration kLeaseMargin = absl::Milliseconds(1);
 
 absl::Time LeaseDeadline(uint64_t deadline_ns) {
@@ -33,7 +33,7 @@ BlockSource SourceFrom(v1::Tier from) {
   }
 }
 
-// Each column has an entry for each block.
+// Returns whether each column has an entry for each block.
 bool HasWholeColumns(const v1::LeasedBlocks& blocks) {
   const int count = blocks.lease_ids_size();
   return blocks.offsets_size() == count && blocks.lengths_size() == count &&
@@ -165,8 +165,8 @@ OnboardedBlocks OnboardAnswer::ReadOne(const v1::LeasedBlocks& wire, const Asked
   }
   for (int i = 0; i < wire.lease_ids_size(); ++i) {
     const auto bytes = usable ? memory_.Read(wire.offsets(i), wire.lengths(i)) : std::nullopt;
-    // The agent is trusted to be right, not to be the program we think it is: a block
-    // that is not where and what it must be ends the sequence.
+    // The answer may be of another version of the agent, so each block's place and length are
+    // checked: one that cannot be right ends the sequence.
     usable = usable && bytes && asked.lengths.Allow(wire.lengths(i)) &&
              arrived->Note(asked, wire.indices(i));
     if (!usable) {

@@ -63,7 +63,7 @@ absl::Status OnboardedBlocks::Prove(size_t i) const {
 }
 
 absl::Status OnboardedBlocks::CheckSum(size_t i, const PayloadSum& sum) const {
-  // Asked first: behind the end of a lease another block may lie there, which is no damage.
+  // Before the sums: after the end of a lease another block may lie there, which is no damage.
   if (!valid()) {
     return absl::FailedPreconditionError(
         absl::StrCat("block ", i, ": the lease or the session ended while it was read"));
@@ -78,8 +78,8 @@ absl::Status OnboardedBlocks::CheckSum(size_t i, const PayloadSum& sum) const {
 
 bool OnboardedBlocks::valid() const {
   if (blocks_.empty()) return false;
-  // The reader's loads come before the two questions below, for the compiler and for
-  // processors that let loads pass loads.
+  // Orders the reader's loads before the two checks below, for the compiler and for processors that
+  // reorder loads.
   std::atomic_thread_fence(std::memory_order_acquire);
   return MonotonicClock().Now() < deadline_ && !connection_->session()->HasEnded();
 }

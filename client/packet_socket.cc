@@ -35,7 +35,7 @@ absl::StatusOr<PacketSocket> PacketSocket::Connect(const std::string& path) {
   std::copy(path.begin(), path.end(), address.sun_path);
   FileDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.is_open()) return Failed("socket");
-  // Non-blocking: an agent that accepts nobody answers EAGAIN instead of holding us.
+  // The socket is non-blocking: if the agent accepts nobody, connect() fails at once with EAGAIN.
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     return absl::UnavailableError(absl::StrCat("no agent at ", path, ": ", strerror(errno)));
   }
@@ -115,7 +115,7 @@ bool PacketSocket::HungUp() const {
 }
 
 void PacketSocket::HangUp() const {
-  // ENOTCONN: the other side was faster.
+  // It fails with ENOTCONN where the other side hung up first.
   static_cast<void>(shutdown(fd(), SHUT_RDWR));
 }
 

@@ -12,13 +12,15 @@
 namespace kvtier {
 namespace {
 
-// To measure takes as long as there are blocks, and is made up for by this part of them:
-// what is told is as old as so many changes at most.
+// Blocks for which one change is worth another count of the unused bytes. A count takes a time that
+// grows with the blocks, so it is made after (blocks / this) changes: what the agent is told is at
+// most so many changes old.
 constexpr size_t kBlocksForAChange = 16;
 
 }  // namespace
 
-// The host copies at once, so that a step has ended when the call that made it returns.
+// Step is one step of the worker, around one call. The host copies within the call, so the step has
+// ended when the call returns.
 class PagedKv::Step {
  public:
   explicit Step(SlotTable* slots) : slots_(slots), number_(slots->begun(kSelf) + 1) {
@@ -79,7 +81,7 @@ absl::Status PagedKv::Append(SequenceId sequence, uint32_t tokens) {
   const Step step(&slots_);
   KVT_ASSIGN_OR_RETURN(const Appended appended, tables_.Append(sequence, tokens));
   const std::span<const uint32_t> blocks = *tables_.slots(sequence);
-  // A block's tokens lie in every layer: all of it is copied, whatever part is used.
+  // A block's tokens lie in every layer, so all of the block is copied, whatever part is used.
   const uint64_t begun = appended.position / options_.block_tokens;
   const bool was_begun = appended.position % options_.block_tokens != 0;
   if (appended.copy) {
@@ -116,7 +118,8 @@ absl::Status PagedKv::SwapOut(std::span<const SequenceId> sequences) {
     leaving[copy.sequence].blocks.push_back(copy.block);
     numbers[copy.sequence].push_back(granted_.numbers()[copy.slot]);
   }
-  // Ahead of the tables: after an error those that have gone out are dropped, and nothing changed.
+  // Before the tables change: after an error the copies made so far are dropped, and all sequences
+  // are as they were.
   for (auto& [sequence, swapped] : leaving) {
     const SequenceFacts facts = *tables_.Facts(sequence);
     KVT_ASSIGN_OR_RETURN(
@@ -155,7 +158,7 @@ absl::Status PagedKv::CheckReturn(SequenceId sequence) const {
 absl::Status PagedKv::SwapIn(SequenceId sequence) {
   KVT_RETURN_IF_ERROR(CheckReturn(sequence));
   const Step step(&slots_);
-  // Blocks that others share stayed in their slots, and are to stay there after an error, too.
+  // Slots of shared blocks, which were not moved out and stay granted after an error, too.
   std::vector<SlotRef> stayed;
   const std::span<const uint32_t> slots = *tables_.slots(sequence);
   for (const uint32_t slot : slots) {
@@ -172,7 +175,7 @@ absl::Status PagedKv::SwapIn(SequenceId sequence) {
 }
 
 absl::Status PagedKv::BringIn(SequenceId sequence, std::span<const SwapCopy> copies) {
-  std::map<uint32_t, uint32_t> number_of;  // By block.
+  std::map<uint32_t, uint32_t> number_of;  // Slot's number, by block.
   for (const SwapCopy& copy : copies) number_of[copy.block] = granted_.numbers()[copy.slot];
   std::vector<Swapped>& parts = swapped_[sequence];
   size_t blocks = 0;
@@ -186,7 +189,7 @@ absl::Status PagedKv::BringIn(SequenceId sequence, std::span<const SwapCopy> cop
     status = parts[back].held.SwapInto(granted_, numbers);
     if (!status.ok()) break;
   }
-  // A part that is back is no longer out: without the others it is of no use.
+  // A part that is back is not in host memory any more, so after an error the sequence is lost.
   const bool is_lost = back > 0 || absl::IsDataLoss(status);
   if (status.ok() || is_lost) swapped_.erase(sequence);
   if (status.ok() || !is_lost) return status;

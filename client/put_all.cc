@@ -10,15 +10,16 @@
 namespace kvtier {
 namespace {
 
-// So many parts of the tenant's slots are reserved at a time at most.
+// Divisor of the tenant's slots: at most this part of them is reserved at a time.
 constexpr uint64_t kPart = 4;
 
-// Between tries of a part for which there was no room: what is on its way to a disk leaves soon.
+// Wait before blocks for which there was no room are tried again: those that are being written to a
+// disk leave soon.
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(2);
 
 using PiecesOf = absl::FunctionRef<std::span<const ConstPiece>(size_t i)>;
 
-// Returns the lengths of `count` blocks from `first` on, where each has its own. Errors:
+// Returns the lengths of `count` blocks from `first` on, if each has its own. Errors:
 // kInvalidArgument, naming the block that is longer or shorter than one may be.
 absl::StatusOr<std::vector<uint64_t>> LengthsOf(const BlockLengths& allowed, size_t first,
                                                 size_t count, PiecesOf pieces_of) {

@@ -8,8 +8,8 @@
 namespace kvtier {
 namespace {
 
-// Returns the state of a block for which there is no slot that we can write. A state that only a
-// later agent knows does not promise that the block is there.
+// Returns the state of a block for which there is no slot that this client can write. A state that
+// only a later agent knows does not promise that the block is there.
 ReservedBlocks::State WithoutSlot(v1::ReservedBlock::State state) {
   switch (state) {
     case v1::ReservedBlock::PRESENT:
@@ -144,14 +144,14 @@ size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, CallOutcome ou
       answered ? std::min<size_t>(messages.response.unwritten_blocks(), unwritten) : 0;
   link->Count([&](ClientStats* stats) {
     stats->committed_blocks += committed;
-    // Which of them failed is not told, so each counts as the mean of the put.
+    // The answer does not say which blocks failed, so each counts with the mean length of the put.
     if (written > 0) stats->committed_bytes += bytes_ * committed / written;
     stats->unwritten_blocks += unwritten;
   });
   if (committed + given_back == blocks_.reserved()) {
     blocks_.ForgetSlots();
   } else {
-    // Which ones failed is not told, and giving back a committed one does nothing.
+    // The answer does not say which blocks failed, and giving back a committed one does nothing.
     blocks_.Release();
   }
   return durable_ ? on_disk : committed;
@@ -160,7 +160,7 @@ size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, CallOutcome ou
 size_t ReservedBlocks::Commit(const CommitOptions& options) {
   const std::shared_ptr<AgentLink> link = link_;
   if (link == nullptr) return 0;
-  // The states stay with us for the caller to read; the slots go with the call.
+  // This object keeps the states, for the caller to read; the call gets the slots.
   std::vector<Block> states = blocks_;
   Forget(&states);
   CommitCall call(std::move(*this), options);

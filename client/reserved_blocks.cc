@@ -55,7 +55,7 @@ void ReservedBlocks::NoteSum(size_t i, const PayloadSum& sum) {
   NoteUse(blocks_[i], SlotUse::kSummed);
 }
 
-// Relaxed: the thread that commits has waited for those that write.
+// Relaxed: the thread that commits has waited for the threads that write.
 void ReservedBlocks::NoteUse(const Block& block, SlotUse use) {
   std::atomic_ref<SlotUse>(block.use).store(use, std::memory_order_relaxed);
 }

@@ -6,10 +6,10 @@
 namespace kvtier {
 namespace {
 
-// Keys that are named before the first of them is looked at: enough fetches under way to hide
-// what each takes, and names that stay in the processor's nearest cache.
+// Keys whose block keys are computed before the first is looked up: enough memory fetches at once
+// to hide the time of each, and few enough that the block keys stay in the nearest cache.
 constexpr size_t kKeysAtOnce = 64;
-// Keys of a run that are looked up first, since already the first may be absent.
+// Keys of a run that are looked up first: few, because the very first may be absent.
 constexpr size_t kFirstKeysAtOnce = 4;
 
 // REQUIRES: kKeysAtOnce keys at most.

@@ -11,8 +11,8 @@ namespace kvtier {
 namespace {
 
 uint64_t Load(const uint64_t& word) {
-  // A load of 8 bytes does not write, also where the memory can only be read. Acquire: pairs with
-  // the releases of ResidencyTable.
+  // A lock-free load does not write, so the memory may be read-only. Acquire: pairs with the
+  // releases of ResidencyTable.
   static_assert(std::atomic_ref<uint64_t>::is_always_lock_free);
   return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(word)).load(std::memory_order_acquire);
 }
@@ -58,8 +58,8 @@ Residence ResidencyView::Look(const BlockKey& key) const {
   const uint64_t tag = wire::EntryTag(key.lo);
   const std::span<const uint64_t> bucket =
       words_.subspan(wire::FirstWordOf(wire::BucketOf(tag, log2_buckets_)), wire::kBucketWords);
-  // Before the entries: a block that moves from the overflowed ones to an entry meanwhile is in
-  // the count or in the entry, or in both.
+  // Loaded before the entries: a block that moves from the overflowed ones to an entry meanwhile is
+  // then seen in the count, in the entry, or in both.
   const uint64_t overflowed = Load(bucket[0]);
   for (const uint64_t& word : bucket.subspan(1)) {
     const uint64_t entry = Load(word);

@@ -16,13 +16,13 @@
 namespace kvtier {
 namespace {
 
-// Looks at a pool that changes between two of its handles, before that is called a failure.
+// Number of tries to read all handles of a pool that changes meanwhile, before that is a failure.
 constexpr int kMaxPoolRounds = 8;
 
-// The descriptor socket after the handshake: requests, each with its reply.
+// The descriptor socket after the handshake, on which each request has a reply.
 struct Conversation {
   PacketSocket* socket;
-  size_t* unanswered;  // Requests of before whose replies are still to come.
+  size_t* unanswered;  // Number of earlier requests whose replies are still to come.
 };
 
 // A descriptor that the agent handed out, and its description.
@@ -51,11 +51,11 @@ absl::StatusOr<wire::DescriptorReply> CheckReply(const wire::DescriptorRequest& 
   return reply;
 }
 
-// Asks for one piece of shared memory. nullopt: the agent does not hand it out.
+// Returns one descriptor from the agent; nullopt: the agent does not hand it out.
 absl::StatusOr<std::optional<Handed>> Request(const Conversation& with,
                                               const wire::DescriptorRequest& request,
                                               absl::Time deadline) {
-  // Replies that came too late for an earlier request are of no use to us.
+  // Replies that came too late for earlier requests are read and dropped.
   for (; *with.unanswered > 0; --*with.unanswered) {
     KVT_RETURN_IF_ERROR(ReceivePacket<wire::DescriptorReply>(with.socket, deadline).status());
   }
@@ -71,7 +71,7 @@ absl::StatusOr<std::optional<Handed>> Request(const Conversation& with,
 
 struct HandedMemory {
   std::shared_ptr<const Mapping> mapping;  // Null: the agent does not hand it out.
-  bool moves = false;                      // HostMemory's field of the name.
+  bool moves = false;                      // Same as HostMemory::moves.
 };
 
 absl::StatusOr<HandedMemory> RequestMemory(const Conversation& with, wire::DescriptorKind kind,
@@ -86,7 +86,7 @@ absl::StatusOr<HandedMemory> RequestMemory(const Conversation& with, wire::Descr
   return HandedMemory{.mapping = std::move(mapping), .moves = handed->about.moves != 0};
 }
 
-// Null: the agent does not hand it out.
+// Returns the residency table; null: the agent does not hand it out.
 absl::StatusOr<std::shared_ptr<const ResidencyView>> RequestResidency(const Conversation& with,
                                                                       absl::Time deadline) {
   KVT_ASSIGN_OR_RETURN(HandedMemory table,
@@ -95,16 +95,18 @@ absl::StatusOr<std::shared_ptr<const ResidencyView>> RequestResidency(const Conv
   return ResidencyView::Open(std::move(table.mapping));
 }
 
-// Says that the writes of a session are over when nobody has the arena that they go to.
+// ArenaUse shares the arena that a session writes. When nobody holds it any more, its Lifeline
+// tells the agent that the writes are over.
 struct ArenaUse {
   ArenaUse(FileDescriptor fd, std::shared_ptr<const Mapping> arena)
       : lifeline(std::move(fd)), mapping(std::move(arena)) {}
   const Lifeline lifeline;
-  const std::shared_ptr<const Mapping> mapping;  // Goes first.
+  const std::shared_ptr<const Mapping> mapping;  // Declared last, so it is unmapped first.
 };
 
-// All handles that the pool of that GPU, or of any, has now, none of them if it is of version
-// `known` still (0: nothing is known). Null: there is no pool for us.
+// Returns the pool of that GPU, or of any GPU where `device` is all 0, with all its handles, or
+// with none if the pool still has version `known` (0: none is known). Null: there is no pool for
+// this session.
 absl::StatusOr<std::shared_ptr<GpuMemory>> RequestPool(const Conversation& with,
                                                        const DeviceUuid& device, uint64_t known,
                                                        absl::Time deadline) {
@@ -117,7 +119,7 @@ absl::StatusOr<std::shared_ptr<GpuMemory>> RequestPool(const Conversation& with,
           .kind = wire::DescriptorKind::kGpuPool, .index = i, .device = device.bytes};
       KVT_ASSIGN_OR_RETURN(std::optional<Handed> handed, Request(with, request, deadline));
       if (!handed && i == 0) return std::shared_ptr<GpuMemory>();
-      // It changed while we asked.
+      // Not whole if the pool changed meanwhile.
       whole = handed && (i == 0 || handed->about.version == pool->version);
       if (!whole) break;
       if (i == 0) {
@@ -184,7 +186,7 @@ absl::Status Session::MapWriteMemory(absl::Time deadline) {
                        RequestMemory(with, wire::DescriptorKind::kArenaWrite, deadline));
   write_memory_ = std::move(memory.mapping);
   if (write_memory_ == nullptr) {
-    // A region of our own: what we write there late is nobody else's.
+    // A staging region is this session's own: a late write in it changes nobody else's block.
     KVT_ASSIGN_OR_RETURN(memory, RequestMemory(with, wire::DescriptorKind::kStaging, deadline));
     write_memory_ = std::move(memory.mapping);
     staged_ = write_memory_ != nullptr;
@@ -193,7 +195,7 @@ absl::Status Session::MapWriteMemory(absl::Time deadline) {
   KVT_ASSIGN_OR_RETURN(std::optional<Handed> lifeline,
                        Request(with, {.kind = wire::DescriptorKind::kLifeline}, deadline));
   if (lifeline) {
-    // All who were handed it, and whoever holds the session, keep the writes from being over.
+    // The writes are over when the session and all that it handed the arena to have let go of it.
     const auto use = std::make_shared<const ArenaUse>(std::move(lifeline->fd), write_memory_);
     write_memory_ = std::shared_ptr<const Mapping>(use, use->mapping.get());
   }
@@ -209,7 +211,7 @@ absl::Status Session::MapGpu(absl::Time deadline) {
   pool->mapping = pool_mapping_;
   KVT_ASSIGN_OR_RETURN(std::optional<Handed> page,
                        Request(with, {.kind = wire::DescriptorKind::kSignalPage}, deadline));
-  // Without one, what we let go of is free as soon as we say so.
+  // Without a signal page, slots are free as soon as this session releases them.
   if (page) {
     KVT_ASSIGN_OR_RETURN(pool->steps, StepPage::Map(page->fd.get()));
     pool->by_device = gpu_by_device_;
@@ -223,7 +225,7 @@ void Session::MapHandles(const GpuMemory& pool) {
   std::vector<int> handles;
   handles.reserve(pool.handles.size());
   for (const FileDescriptor& handle : pool.handles) handles.push_back(handle.get());
-  // A pool in a GPU's own memory is not mapped by mmap: target gpu is then a miss.
+  // A pool in a GPU's own memory cannot be mapped by mmap(), and target GPU is then a miss.
   absl::StatusOr<std::shared_ptr<Mapping>> mapping =
       Mapping::MapHandles(handles, pool.handle_bytes, pool.max_handles);
   if (mapping.ok()) pool_mapping_ = *std::move(mapping);

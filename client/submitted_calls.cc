@@ -17,7 +17,7 @@ SubmittedCalls::~SubmittedCalls() {
   lock.Release();
   sender.join();
   queue_->Shutdown();
-  ender.join();  // It drains the queue.
+  ender.join();  // The thread drains the queue first.
 }
 
 bool SubmittedCalls::Book() {
@@ -79,7 +79,7 @@ void SubmittedCalls::EndAll(grpc::CompletionQueue* queue) {
     {
       absl::MutexLock lock(&mu_);
       launched_.erase(call.get());
-      // Its caller, once told, finds the place free.
+      // The place is freed before the caller is told, so that the caller finds it free.
       KVT_CHECK(booked_ > 0);
       --booked_;
       completing_ = true;

@@ -14,12 +14,11 @@
 namespace kvtier {
 namespace {
 
-// The agent waits for a step, and then copies.
+// Timeout of a swap out, in which the agent waits for the end of a step and then copies.
 constexpr absl::Duration kSwapOutTimeout = absl::Seconds(22);
 
-// Returns the error of a call that was not answered as it was asked for. Without an answer nobody
-// knows what became of the slots, which a copy may still read or write: so the session ends, and
-// they and the sequence with it.
+// Returns the error of a call that failed. Without an answer nobody knows whether a copy still
+// reads or writes the slots. Then this ends the session, and with it the slots and the sequence.
 absl::Status ErrorOf(const char* name, bool is_sent, const grpc::Status& answer,
                      Connection* connection) {
   if (!is_sent) {
@@ -97,7 +96,7 @@ SwapInCall::Result SwapInCall::Finish(const std::shared_ptr<AgentLink>& link, Ca
   Connection* const connection = sequence_.connection_.get();
   if (outcome != CallOutcome::kAnswered) return ErrorOf(kName, is_sent_, answer_, connection);
   GrantedSlots granted;
-  if (messages.request.slots_size() > 0) return granted;  // They are the caller's already.
+  if (messages.request.slots_size() > 0) return granted;  // The caller has the slots.
   granted.link_ = link;
   granted.connection_ = sequence_.connection_;
   granted.memory_ = BlockMemory::GpuPool(connection->session());
@@ -162,7 +161,7 @@ absl::StatusOr<GrantedSlots> SwappedSequence::SwapIn(absl::Duration timeout) {
   }
   SwapInCall call(*this, {}, timeout);
   KVT_ASSIGN_OR_RETURN(GrantedSlots slots, RunCall(link_, &call));
-  link_ = nullptr;  // The agent has it no more.
+  link_ = nullptr;  // The agent does not have the sequence any more.
   connection_ = nullptr;
   return slots;
 }

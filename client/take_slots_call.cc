@@ -31,7 +31,7 @@ GrantedSlots TakeSlotsCall::Finish(const std::shared_ptr<AgentLink>& link, CallO
   granted.slot_bytes_ = SlotBytes(block_bytes_);
   std::vector<uint64_t> outside;
   for (const uint32_t number : messages.response.slots()) {
-    // Slots that we do not reach are of no use to us.
+    // Slots that this client cannot reach are of no use.
     if (reached && memory_.Write(number * granted.slot_bytes_, granted.slot_bytes_)) {
       granted.numbers_.push_back(number);
     } else {

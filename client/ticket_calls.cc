@@ -42,7 +42,7 @@ PinTicket TakeTicketCall::Finish(const std::shared_ptr<AgentLink>& /*link*/, Cal
 
 RedeemCall::RedeemCall(const TicketId& id, uint32_t rank, std::span<const SpaceHandle> spaces,
                        absl::Duration timeout)
-    // Which keys the ticket is about only its taker knows.
+    // Only the client that took the ticket knows its keys.
     : spaces_(spaces), asked_(spaces.size(), {.keys = Client::kMaxKeys, .is_set = true}) {
   messages.timeout = timeout;
   messages.request.set_ticket(id.data(), id.size());

@@ -28,7 +28,8 @@ void AppendBig(T value, std::string* out) {
   out->append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-// Appends an item's type with its value or length, in the fewest bytes: that is canonical.
+// Appends an item's type with its value or length in the fewest bytes, which is CBOR's canonical
+// form.
 void AppendHead(CborType type, uint64_t value, std::string* out) {
   const auto first = [type](uint64_t low) {
     return static_cast<char>(static_cast<uint64_t>(type) << 5 | low);
@@ -88,7 +89,7 @@ uint64_t MaxTokenOf(TokenHash::Form form) {
   return form == TokenHash::Form::kPlain ? kMaxPlainToken : kMaxVllmToken;
 }
 
-// REQUIRES: one of `hashes`, or one for each full block.
+// Returns the keys of the full blocks. REQUIRES: `hashes` has one entry, or one for each of them.
 template <typename T>
 absl::StatusOr<std::vector<EngineKey>> KeysOf(std::span<const TokenHash> hashes,
                                               uint32_t tokens_per_block, std::span<const T> tokens,

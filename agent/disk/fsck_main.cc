@@ -61,7 +61,7 @@ std::optional<CommandLine> Parse(int argc, char** argv) {
       if (equals == std::string::npos && ++i == argc) return wrong(word + " needs a value");
       const std::string format = equals == std::string::npos ? argv[i] : word.substr(equals + 1);
       if (format != "table" && format != "json") {
-        return wrong(absl::StrCat("--output is table or json, not '", format, "'"));
+        return wrong(absl::StrCat("--output must be table or json, not '", format, "'"));
       }
       line.json = format == "json";
     } else if (absl::StartsWith(word, "-") || word.empty()) {

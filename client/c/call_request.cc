@@ -42,7 +42,7 @@ absl::StatusOr<FinishReason> FinishFrom(uint32_t finish) {
   }
 }
 
-// Errors: kInvalidArgument, the field `name` is neither 0 nor 1.
+// Returns whether the field is 1. Errors: kInvalidArgument, the field `name` is neither 0 nor 1.
 absl::StatusOr<bool> FlagFrom(uint32_t value, const char* name) {
   if (value > 1) {
     return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; must be 0 or 1"));
@@ -50,7 +50,7 @@ absl::StatusOr<bool> FlagFrom(uint32_t value, const char* name) {
   return value == 1;
 }
 
-// Errors: kInvalidArgument, naming the field.
+// Returns the hint's fields. Errors: kInvalidArgument, naming the field.
 absl::StatusOr<ReuseHint> FieldsFrom(const kvtier_reuse_hint& theirs) {
   if (theirs.struct_size < sizeof(kvtier_reuse_hint)) {
     return absl::InvalidArgumentError("struct_size is too small");
@@ -79,7 +79,7 @@ absl::StatusOr<ReuseHint> FieldsFrom(const kvtier_reuse_hint& theirs) {
   return hint;
 }
 
-// Checks how much is asked about, before it is copied; the client checks the rest.
+// Checks the numbers of sequences and keys, before these are copied; the client checks the rest.
 absl::Status CheckSizes(std::span<const kvtier_sequence> sequences) {
   if (sequences.data() == nullptr && !sequences.empty()) {
     return absl::InvalidArgumentError("sequences is NULL");

@@ -54,7 +54,8 @@ inline std::span<const kvtier_sequence> Only(const kvtier_sequence& sequence) {
 // CallRequest owns the keys of its sequences. Move-only.
 class CallRequest {
  public:
-  // Errors: kInvalidArgument, naming the argument; of several sequences as "sequences[2].keys[0]".
+  // Copies the arguments. Errors: kInvalidArgument, naming the argument; of several sequences as
+  // "sequences[2].keys[0]".
   static absl::StatusOr<CallRequest> From(const CallArguments& arguments);
   CallRequest(CallRequest&&) noexcept = default;
   CallRequest& operator=(CallRequest&&) = delete;

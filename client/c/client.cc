@@ -11,7 +11,7 @@
 namespace kvtier::c {
 namespace {
 
-// Sizes of version 1 of each struct: what the smallest caller passes.
+// Sizes of version 1 of each struct: the least that a caller passes.
 constexpr size_t kOptionsV1 = offsetof(kvtier_options, group);
 constexpr size_t kStatsV1 = sizeof(kvtier_stats);
 
@@ -94,7 +94,7 @@ int kvtier_open(const kvtier_options* options, kvtier_client** client) {
 
 void kvtier_close(kvtier_client* client) {
   if (client == nullptr) return;
-  client->client.reset();  // Joins: afterwards nothing is pushed.
+  client->client.reset();  // Joins the threads: afterwards nothing is pushed.
   delete client;
 }
 

@@ -21,7 +21,7 @@ CompletionQueue::~CompletionQueue() { delete childs_.load(std::memory_order_acqu
 
 CompletionQueue::Ends* CompletionQueue::Here() {
   if (!InForkedChild()) return ends_.get();
-  // The parent's lock may be held by a thread that is not here.
+  // A thread that this process does not have may hold the parent's lock, so it is not taken.
   Ends* known = childs_.load(std::memory_order_acquire);
   if (known != nullptr) return known;
   auto made = std::make_unique<Ends>();
@@ -54,8 +54,8 @@ void CompletionQueue::Add(CompletedCall completion, bool ends_call) {
   Ends* const here = Here();
   absl::MutexLock lock(&here->mu);
   here->waiting.push_back({.completion = std::move(completion), .ends_call = ends_call});
-  // Under the lock, as in Poll(), so that the eventfd says what the queue holds. It
-  // never blocks: the counter is 0 or 1.
+  // The write is under the lock, as in Poll(), so that the eventfd agrees with the queue. It never
+  // blocks: the counter is 0 or 1.
   const uint64_t one = 1;
   if (here->waiting.size() == 1) {
     KVT_CHECK(write(here->event.get(), &one, sizeof(one)) == sizeof(one));

@@ -76,7 +76,7 @@ absl::StatusOr<std::vector<EngineKey>> KeysFrom(const kvtier_bytes* keys, size_t
     if (keys[i].data == nullptr || !EngineKey::IsSize(keys[i].size)) {
       return KeyFrom(keys[i], [&] { return absl::StrCat(owner, "keys[", i, "]"); }).status();
     }
-    // In its place: a key that is moved takes longer than all else here.
+    // The key is built in its place: to move it would take longer than the rest of this loop.
     out.emplace_back(absl::string_view(static_cast<const char*>(keys[i].data), keys[i].size));
   }
   return out;

@@ -35,8 +35,7 @@ extern "C" {
 
 /* Version of this ABI. Until the first release the ABI may change without a new number. */
 #define KVTIER_ABI_VERSION 1
-/* Returns the library's version: a program runs with a library of its own version or a later one.
- * */
+/* Returns the library's version. A program needs a library of its own version or a later one. */
 uint32_t kvtier_abi_version(void);
 
 enum {

@@ -24,7 +24,7 @@ enum {
   KVTIER_KEEP_TENANT_BYTES = 1, /* The tenant keeps all the bytes that it may. */
   KVTIER_KEEP_TENANT_BLOCKS = 2,
   KVTIER_KEEP_TENANT_PREFIXES = 3,
-  KVTIER_KEEP_NODE_BLOCKS = 4, /* All tenants together do. */
+  KVTIER_KEEP_NODE_BLOCKS = 4, /* All tenants together keep all the blocks that they may. */
   KVTIER_KEEP_NODE_PREFIXES = 5
 };
 

@@ -15,7 +15,7 @@ typedef void (*kvtier_logger)(void* context, int level, const char* line);
 /* Has each line go to `logger` with `context`, in order, on a thread of the library's that holds no
  * lock: the logger may wait and call the library, but not this function. Up to 1024 lines wait for
  * it; further lines are dropped, and a line says how many. NULL: lines go to stderr, as at start.
- * Returns when the previous logger is called no more. In a forked child lines go to stderr. */
+ * Returns when the previous logger is not called any more. In a forked child lines go to stderr. */
 void kvtier_set_logger(kvtier_logger logger, void* context);
 
 #pragma GCC visibility pop

@@ -37,8 +37,8 @@ enum { KVTIER_OP_ONBOARD_PART = 9, KVTIER_OP_ONBOARD_PARTS = 10 };
  * NULL. The kvtier_poll() that returns it fills ends[i] for sequence i, which must stay until then.
  *
  * The call has its place among KVTIER_MAX_SUBMITTED until the last is polled. Parts that nobody
- * polls wait with their leases; each has one block at least, so that they are no more than the keys
- * of the call, and no more than the leases that the agent gives a session. */
+ * polls wait with their leases. Each has at least one block, so there are at most as many as the
+ * call has keys, and as the agent gives a session leases. */
 int kvtier_submit_onboard_parts(kvtier_client* client, const kvtier_sequence* sequences,
                                 size_t count, uint32_t flags, int32_t timeout_ms,
                                 kvtier_in_parts* ends, uint64_t tag);

@@ -36,11 +36,11 @@ int kvtier_get_limits(kvtier_client* client, kvtier_space space, kvtier_limits* 
  * more before that, for each block. */
 typedef const kvtier_bytes* (*kvtier_pieces_of)(void* user, size_t index, size_t* count);
 
-/* Numbers of keys, by what became of their blocks. */
+/* Numbers of keys, by the outcome for their blocks. */
 typedef struct {
-  uint64_t stored;  /* Published by this call. */
-  uint64_t present; /* Cached already, or being put by another worker. */
-  uint64_t missed;  /* No slot for them, or no agent: they are not cached. */
+  uint64_t stored;  /* Blocks that this call published. */
+  uint64_t present; /* Blocks that are cached already, or that another worker is putting. */
+  uint64_t missed;  /* Blocks that are not cached: there was no slot for them, or no agent. */
 } kvtier_put_counts;
 
 /* Stores the blocks of `keys`, a run of any length in prefix order behind `parent` (NULL: a root),

@@ -80,7 +80,7 @@ absl::Status Open(kvtier_client* client, kvtier_space space, const kvtier_lane_m
   return absl::OkStatus();
 }
 
-// Returns what a call is to come behind; NULL: nothing.
+// Returns the work that a call waits for; NULL: none.
 absl::StatusOr<EngineWork> WorkFrom(const kvtier_gpu_work* after) {
   if (after == nullptr || after->kind == KVTIER_WORK_NOTHING) return EngineWork();
   if (after->kind == KVTIER_WORK_STREAM) {
@@ -93,7 +93,7 @@ absl::StatusOr<EngineWork> WorkFrom(const kvtier_gpu_work* after) {
   return EngineWork{.kind = EngineWork::Kind::kEvent, .handle = after->handle};
 }
 
-// Returns what the options of a job say, but for the timeout of an onboard.
+// Returns the options of a job, except the timeout of an onboard.
 absl::StatusOr<DeviceOnboardOptions> OptionsFrom(const kvtier_lane_options* options) {
   DeviceOnboardOptions asked;
   if (options == nullptr) return asked;
@@ -144,7 +144,7 @@ int StartJob(const JobArguments& arguments, kvtier_lane_job** job, Start start) 
   });
 }
 
-// Returns the time of a wait, which has no default.
+// Returns the timeout of a wait, for which there is no default.
 absl::StatusOr<absl::Duration> WaitFrom(int32_t timeout_ms) {
   KVT_ASSIGN_OR_RETURN(const std::optional<absl::Duration> timeout, TimeoutFrom(timeout_ms));
   if (!timeout) return absl::InvalidArgumentError("timeout_ms is KVTIER_DEFAULT_TIMEOUT");

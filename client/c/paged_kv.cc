@@ -42,7 +42,7 @@ int64_t Take(kvtier_client* client, kvtier_space space, const kvtier_kv_options*
   return granted;
 }
 
-// `body(PagedKv*)`, which returns a Status, as a function of ours.
+// Calls `body(PagedKv*)`, which returns a Status, and returns its code as a C function does.
 template <typename Body>
 int Change(kvtier_kv* kv, Body body) noexcept {
   return Guarded([&]() -> int {
@@ -52,7 +52,7 @@ int Change(kvtier_kv* kv, Body body) noexcept {
   });
 }
 
-// Writes what there is room for; returns how many there are.
+// Writes as many entries as there is room for; returns how many there are.
 template <typename From, typename To>
 int64_t WriteTo(const std::vector<From>& from, To* to, size_t count) {
   for (size_t i = 0; to != nullptr && i < std::min(count, from.size()); ++i) {

@@ -12,7 +12,7 @@
 namespace kvtier::c {
 namespace {
 
-// Returns what has each part wait to be polled.
+// Returns the callback that queues each part until it is polled.
 auto PartsTo(const Submission& by) {
   return [by](OnboardedPart part) {
     by.client->completions.PushPart([tag = by.tag, part = std::move(part)]() mutable {

@@ -19,7 +19,7 @@ void FillMatched(const MatchedSequence& from, size_t keys, kvtier_matched* to) {
 }
 
 int64_t FillHits(std::vector<OnboardedBlocks> from, kvtier_hit** to) {
-  std::vector<std::unique_ptr<kvtier_hit>> made;  // None is handed over when memory runs out.
+  std::vector<std::unique_ptr<kvtier_hit>> made;  // If memory runs out, none is handed over.
   int64_t blocks = 0;
   for (OnboardedBlocks& sequence : from) {
     blocks += static_cast<int64_t>(sequence.size());

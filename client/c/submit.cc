@@ -16,7 +16,7 @@ void ReadCount(size_t count, kvtier_completion* completion) {
   completion->blocks = static_cast<int64_t>(count);
 }
 
-// `matched` is null, or the caller's, one for each sequence.
+// Submits a match. `matched` is null, or the caller's array, with one entry for each sequence.
 int SubmitMatch(const Submission& by, const CallArguments& arguments, kvtier_matched* matched) {
   return Guarded([&]() -> int {
     if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
@@ -41,7 +41,8 @@ int SubmitMatch(const Submission& by, const CallArguments& arguments, kvtier_mat
   });
 }
 
-// `hits` is null, or the caller's, one for each sequence; null: the completion has the only one.
+// Submits an onboard. `hits` is the caller's array, with one entry for each sequence; null: the
+// completion has the only hit.
 int SubmitOnboard(const Submission& by, const CallArguments& arguments, kvtier_hit** hits) {
   return Guarded([&]() -> int {
     if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
@@ -99,7 +100,7 @@ int SubmitCommit(kvtier_client* client, kvtier_put* put, const CommitOptions& op
   });
 }
 
-// Submits a deletion. Its completion has KVTIER_ABSENT for its blocks when nobody answered.
+// Submits a deletion. If no agent answers, `blocks` of its completion is KVTIER_ABSENT.
 int SubmitDelete(const Submission& by, const CallArguments& arguments, uint64_t* held) {
   return Guarded([&]() -> int {
     if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");

@@ -22,7 +22,7 @@ absl::StatusOr<absl::string_view> ViewOf(const kvtier_bytes& bytes, absl::string
   return absl::string_view(static_cast<const char*>(bytes.data), bytes.size);
 }
 
-// The entries [first, last) as one tuple.
+// Returns the entries [first, last) as one tuple.
 absl::StatusOr<VllmExtraKeys> ExtraKeysFrom(const kvtier_extra_key* entries, size_t first,
                                             size_t last, bool in_tuple) {
   VllmExtraKeys keys;

@@ -21,7 +21,7 @@ static_assert(static_cast<int>(LogLevel::kInfo) == KVTIER_LOG_INFO);
 static_assert(static_cast<int>(LogLevel::kWarning) == KVTIER_LOG_WARNING);
 static_assert(static_cast<int>(LogLevel::kError) == KVTIER_LOG_ERROR);
 
-// By KVTIER_CALL_*.
+// Names of the calls, by KVTIER_CALL_*.
 constexpr std::array<const char*, KVTIER_CALLS> kCallNames = {"match",   "onboard", "prefetch",
                                                               "reserve", "commit",  "ping"};
 

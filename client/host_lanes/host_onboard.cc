@@ -28,7 +28,7 @@ class HostOnboard::PartCopy final : public HostCopy {
     const HostTensors& tensors = *onboard_->parts_.tensors;
     const absl::Status copied = tensors.CopyOut(blocks_, i, job()->slots()[key], scratch);
     onboard_->Note(key, copied);
-    // The lease is over, and with it everything of the part that is not copied yet.
+    // The lease has ended, so all blocks of the part that are not copied yet are missing.
     if (absl::IsFailedPrecondition(copied)) next_ = blocks_.size();
     return tensors.block_bytes();
   }

@@ -25,7 +25,7 @@ using Seconds = std::optional<double>;
 
 // Returns the time of the argument `name`. ValueError: it is negative, infinite or no number.
 absl::Duration DurationFrom(double seconds, const std::string& name);
-// The same of an argument `timeout_s`.
+// Returns the time of an argument `timeout_s`. ValueError as DurationFrom().
 std::optional<absl::Duration> TimeoutFrom(Seconds seconds);
 
 // Returns one key, of the argument `name`.
@@ -34,7 +34,7 @@ EngineKey KeyFrom(const pybind11::bytes& key, const std::string& name);
 std::vector<EngineKey> KeysFrom(const std::vector<pybind11::bytes>& keys,
                                 const std::string& owner = "");
 
-// ValueError: not 16 bytes.
+// Returns the ticket's id. ValueError: it has not 16 bytes.
 TicketId TicketIdFrom(const pybind11::bytes& ticket);
 
 OnboardTarget TargetFrom(const std::string& target);
@@ -50,10 +50,10 @@ using PySequence =
                std::optional<uint64_t>, bool, std::vector<uint64_t>, std::optional<PyHint>>;
 // Returns the hint, absent: one that says nothing. ValueError names the field behind `owner`.
 ReuseHint HintFrom(const std::optional<PyHint>& theirs, const std::string& owner = "");
-// Handles of kvtier.Space objects.
+// Returns the handles of kvtier.Space objects.
 std::vector<SpaceHandle> SpacesFrom(const std::vector<uint32_t>& spaces);
 
-// The sequences of one call, with their keys. Errors name `sequences[i]` where there are several.
+// Sequences are those of one call, with their keys. Errors name `sequences[i]` of several.
 class Sequences {
  public:
   explicit Sequences(const std::vector<PySequence>& sequences);

@@ -22,7 +22,7 @@ namespace kvtier::python {
 namespace {
 
 py::buffer_info BufferOf(const Block& block) {
-  // The protocol has no const pointer; read_only says it.
+  // The buffer protocol has no const pointer; its flag read_only says so instead.
   return py::buffer_info(const_cast<void*>(block.data), 1, "B", 1,
                          {static_cast<py::ssize_t>(block.size)}, {py::ssize_t{1}}, block.read_only);
 }
@@ -33,7 +33,7 @@ Block HitBlock(const Hit& hit, size_t i) {
   return {hit.blocks.keep_mapped(), bytes.data(), bytes.size(), /*read_only=*/true};
 }
 
-// None: nothing is missing.
+// Returns why the first missing block did not come; None: no block is missing.
 std::optional<std::string> Missed(const Hit& hit) {
   if (hit.blocks.missed() == MissReason::kNone) return std::nullopt;
   return MissReasonName(hit.blocks.missed());
@@ -53,7 +53,7 @@ std::vector<std::string> Sources(const Hit& hit) {
   return sources;
 }
 
-// None where there is no slot to write.
+// Takes the slot of entry `i`; None: there is no slot to write.
 std::optional<Block> PutBlock(const Put& put, size_t i) {
   if (i >= put.blocks.size()) throw py::index_error("block index out of range");
   const std::span<std::byte> slot = put.blocks.slot(i);
@@ -87,13 +87,13 @@ std::vector<std::string> States(const Put& put) {
 
 size_t Commit(Put& put, uint64_t step, bool durable, Seconds timeout_s) {
   const CommitOptions options{.step = step, .durable = durable, .timeout = TimeoutFrom(timeout_s)};
-  // Moved out under the GIL: another thread sees an empty put, not half of one.
+  // The blocks are moved out under the GIL, so that another thread sees an empty put.
   ReservedBlocks blocks = std::move(put.blocks);
   py::gil_scoped_release release;
   return blocks.Commit(options);
 }
 
-// The buffers of one copy: one object that is a buffer, or an iterable of such objects.
+// Buffers are the memory of one copy: one object that is a buffer, or an iterable of such objects.
 class Buffers {
  public:
   Buffers(const py::object& object, const std::string& name, Access access) {
@@ -134,7 +134,7 @@ void CopyIn(Put& put, size_t i, const py::object& source) {
   if (!status.ok()) Raise(status);
 }
 
-// False: the bytes are not to be used.
+// Returns whether the bytes may be used.
 bool IsProven(const absl::Status& status) {
   if (status.code() == absl::StatusCode::kDataLoss ||
       status.code() == absl::StatusCode::kFailedPrecondition) {

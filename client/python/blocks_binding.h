@@ -22,7 +22,7 @@ struct Block {
   bool read_only;
 };
 
-// Returns all of a mapping.
+// Returns a mapping as one block.
 Block BlockOf(const std::shared_ptr<const Mapping>& mapping, bool read_only);
 
 // Owned by Python; used under the GIL, and by Commit(), CopyIn() and CopyOut() without it.

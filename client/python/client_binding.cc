@@ -160,7 +160,7 @@ class PyClient {
     return DictOf(ValueOrRaise(Get()->client->Limits(SpaceHandle{space})));
   }
 
-  // Stored, present and missed blocks. `blocks` has a list of buffers for each key.
+  // Returns stored, present and missed blocks. `blocks` has a list of buffers for each key.
   std::tuple<size_t, size_t, size_t> PutAll(uint32_t space, const std::vector<py::bytes>& keys,
                                             const std::vector<std::vector<py::object>>& blocks,
                                             const std::optional<py::bytes>& parent,
@@ -340,7 +340,7 @@ class PyClient {
     const CommitOptions options{
         .step = step, .durable = durable, .timeout = TimeoutFrom(timeout_s)};
     const std::shared_ptr<OpenClient>& open = Get();
-    // Moved out under the GIL: another thread sees an empty put, not half of one.
+    // The blocks are moved out under the GIL, so that another thread sees an empty put.
     ReservedBlocks blocks = std::move(put.blocks);
     const absl::Status status = Submitted(open, done, [&](OpenClient& client, Callback call) {
       return client.client->SubmitCommit(std::move(blocks), CountTo(std::move(call)), options);
@@ -358,8 +358,8 @@ class PyClient {
     return status.ok();
   }
 
-  // The memory to read, the memory to write or None, and whether that is a region of the session's
-  // own; None: there is no agent.
+  // Returns the memory to read, the memory to write or None, and whether that is a region of the
+  // session's own; None: there is no agent.
   std::optional<std::tuple<Block, std::optional<Block>, bool>> GetHostMemory() {
     const HostMemory memory = Get()->client->host_memory();
     if (memory.read == nullptr) return std::nullopt;

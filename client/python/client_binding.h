@@ -1,4 +1,4 @@
-// The client for Python, as the kvtier package uses it.
+// Binds the client for Python, as the kvtier package uses it.
 #ifndef KVTIER_CLIENT_PYTHON_CLIENT_BINDING_H_
 #define KVTIER_CLIENT_PYTHON_CLIENT_BINDING_H_
 

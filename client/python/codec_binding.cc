@@ -14,7 +14,7 @@ namespace py = pybind11;
 namespace kvtier::python {
 namespace {
 
-// The name of what it was stored as; none: it cannot be stored.
+// Returns the name of the codec that the block is stored with; None: it cannot be stored.
 std::optional<std::string> Encode(const BlockCodec& codec, const py::object& raw,
                                   const py::object& slot) {
   const Buffer from(raw, "raw", Access::kRead);
@@ -28,7 +28,7 @@ std::optional<std::string> Encode(const BlockCodec& codec, const py::object& raw
   return std::string(CodecName(ValueOrRaise(std::move(stored))));
 }
 
-// False: no encoding of this space.
+// Returns false if the block is no encoding of this space.
 bool Decode(const BlockCodec& codec, const py::object& block, const py::object& raw) {
   const Buffer from(block, "block", Access::kRead);
   const Buffer to(raw, "raw", Access::kWrite);

@@ -1,4 +1,4 @@
-// BlockCodec for Python, over any buffers.
+// Binds BlockCodec for Python, over any buffers.
 #ifndef KVTIER_CLIENT_PYTHON_CODEC_BINDING_H_
 #define KVTIER_CLIENT_PYTHON_CODEC_BINDING_H_
 
@@ -6,7 +6,7 @@
 
 namespace kvtier::python {
 
-// REQUIRES: BindClient() has bound SpaceSpec.
+// Binds the codec. REQUIRES: BindClient() has bound SpaceSpec.
 void BindCodec(pybind11::module_& module);
 
 }  // namespace kvtier::python

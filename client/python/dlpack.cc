@@ -12,7 +12,7 @@ namespace py = pybind11;
 namespace kvtier::python {
 namespace {
 
-// The structs of the DLPack ABI, as its version 1.0 lays them out.
+// These are the constants and structs of the DLPack ABI, version 1.0.
 constexpr int32_t kHostDevice = 1;
 constexpr uint8_t kUnsignedInteger = 1;
 constexpr uint64_t kReadOnly = 1;
@@ -36,7 +36,7 @@ struct DlTensor {
   uint64_t byte_offset = 0;
 };
 static_assert(sizeof(DlTensor) == 48);
-// The form for consumers that know no versions.
+// Tensor for consumers that know no versions of the ABI.
 struct DlManaged {
   DlTensor tensor;
   void* context = nullptr;
@@ -57,7 +57,7 @@ static_assert(sizeof(DlManagedVersioned) == 80);
 constexpr char kName[] = "dltensor";
 constexpr char kVersionedName[] = "dltensor_versioned";
 
-// A tensor and all that it points to, for as long as its consumer has it.
+// The tensor and all that it points to, which live as long as its consumer has it.
 template <typename Managed>
 struct Exported {
   Block block;  // Keeps the memory mapped.

@@ -1,4 +1,5 @@
-// Blocks as DLPack tensors: what torch.from_dlpack() and numpy.from_dlpack() take, without a copy.
+// Binds blocks as DLPack tensors, which torch.from_dlpack() and numpy.from_dlpack() take without a
+// copy.
 #ifndef KVTIER_CLIENT_PYTHON_DLPACK_H_
 #define KVTIER_CLIENT_PYTHON_DLPACK_H_
 

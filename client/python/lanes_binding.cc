@@ -63,7 +63,7 @@ std::vector<uint32_t> SlotsFrom(const std::vector<int64_t>& blocks) {
   return slots;
 }
 
-// Returns what `call` returns, called with the lanes and without the GIL.
+// Calls `call` with the lanes and without the GIL, and returns its result.
 template <typename Call>
 auto WithLanes(const PyLanes& self, Call call) {
   if (self.open == nullptr) throw py::value_error("the lanes are closed");
@@ -74,7 +74,7 @@ auto WithLanes(const PyLanes& self, Call call) {
   return result;
 }
 
-// Raw CUDA handles that a call comes behind, one of them at most.
+// Raw CUDA handles of the stream or event that a call waits for; one of them at most.
 using PyWork = std::pair<std::optional<uint64_t>, std::optional<uint64_t>>;
 
 void* HandleFrom(uint64_t handle) {
@@ -146,7 +146,7 @@ bool Wait(const PyJob& self, double timeout_s) {
   return self.job->Wait(timeout);
 }
 
-// None: the job has not ended, or nothing failed.
+// Returns the job's error; None: the job has not ended, or nothing failed.
 std::optional<std::string> Error(const PyJob& self) {
   if (!self.job->done()) return std::nullopt;
   const absl::Status status = self.job->status();
@@ -166,7 +166,7 @@ PyLanes::PyLanes(std::shared_ptr<OpenClient> client, uint32_t space, const PyKvM
   const KvTensors tensors = TensorsFrom(memory);
   OpenClient* const of = client.get();
   auto lanes = [&] {
-    const py::gil_scoped_release release;  // A device takes its time to open.
+    const py::gil_scoped_release release;  // To open a device takes long.
     return AnyLanes::Open(of->client.get(), of->devices.get(), SpaceHandle{space}, tensors,
                           options);
   }();

@@ -23,8 +23,8 @@ using PyKvMemory =
     std::tuple<std::vector<std::pair<uint64_t, uint64_t>>, uint32_t, std::string, std::string,
                uint32_t, uint64_t, uint64_t, std::vector<std::pair<uint32_t, uint64_t>>>;
 
-// Lanes with a hold on their client, which they need to their end. Threads that wait in a call hold
-// both, so that close() in another thread takes nothing from under them.
+// OpenLanes are lanes with the client, which they need to their end. A thread in a call shares
+// them, so they live until the call returns, also if another thread calls close().
 struct OpenLanes {
   std::shared_ptr<OpenClient> client;
   AnyLanes lanes;

@@ -1,4 +1,4 @@
-// kvtier.set_logger: the application's logger in place of stderr.
+// Binds kvtier.set_logger(), which puts the application's logger in the place of stderr.
 #ifndef KVTIER_CLIENT_PYTHON_LOGGER_BINDING_H_
 #define KVTIER_CLIENT_PYTHON_LOGGER_BINDING_H_
 

@@ -17,8 +17,8 @@ namespace {
 
 thread_local const OpenClient* calling = nullptr;  // Client whose callback runs here.
 
-// The threads that end clients for callbacks. Each is counted until it has nothing more to do,
-// which Await() waits for as a join would; threads themselves would have to be kept to be joined.
+// Endings are the threads that end clients for callbacks. They are counted until they are done, and
+// Await() waits for that, so that no thread has to be kept to be joined.
 class Endings {
  public:
   void Start(std::unique_ptr<OpenClient> open) ABSL_LOCKS_EXCLUDED(mu_) {
@@ -45,7 +45,7 @@ class Endings {
   size_t running_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// Never destroyed: a thread may still leave it when the process ends.
+// Returns the process's Endings. It is never destroyed, because a thread may still use it at exit.
 Endings& AllEndings() {
   static Endings* const endings = new Endings;
   return *endings;

@@ -16,22 +16,22 @@ class LaneDevices;
 
 namespace kvtier::python {
 
-// Threads that wait in a call hold it, so that close() in another thread takes nothing from under
-// them.
+// OpenClient is shared with the threads in its calls, so it lives until these return, also if
+// another thread calls close().
 struct OpenClient {
   std::unique_ptr<Client> client;
   const std::shared_ptr<LaneDevices> devices;  // Devices that its lanes have open.
 };
 
-// Returns one without a client. Who gives up the last hold ends the client, which waits for its
-// callbacks; a callback, which cannot wait for itself, leaves that to a thread of its own. So holds
-// are given up without the GIL, which other callbacks need.
+// Returns an OpenClient without a client. The thread that drops the last reference ends the client,
+// which waits for its callbacks; a callback, which cannot wait for itself, leaves that to a new
+// thread. So references are dropped without the GIL, which other callbacks need.
 std::shared_ptr<OpenClient> NewOpenClient();
-// Waits until all clients that callbacks gave up have ended. REQUIRES: not the GIL.
+// Waits until all clients that callbacks gave up have ended. REQUIRES: the caller lacks the GIL.
 void AwaitEndings();
 
-// Returns what `call` returns, called without the GIL. `open` is a copy, given up before the GIL
-// is taken again, because the last one to give it up joins a thread.
+// Calls `call` without the GIL and returns its result. `open` is a copy that is dropped before the
+// GIL is taken again, because dropping the last one joins a thread.
 template <typename Call>
 auto Unlocked(std::shared_ptr<OpenClient> open, Call call) {
   pybind11::gil_scoped_release release;
@@ -52,7 +52,7 @@ class Callback {
   Callback& operator=(Callback&&) = delete;
   ~Callback();
 
-  // Calls it, for the last time, with what `result()` returns, which is called with the GIL.
+  // Calls the function, for the last time, with the result of `result()`, both with the GIL.
   template <typename Result>
   void Call(Result result) {
     const Calling calling(open_);
@@ -60,7 +60,7 @@ class Callback {
     const pybind11::object function = std::move(function_);
     Tell(function, std::move(result));
   }
-  // The same, and it will be called again.
+  // Does the same for a function that will be called again.
   template <typename Part>
   void CallWithPart(Part part) {
     const Calling calling(open_);
@@ -92,7 +92,7 @@ class Callback {
   };
 
   const OpenClient* open_;     // Lives longer than its calls.
-  pybind11::object function_;  // Null when it was called.
+  pybind11::object function_;  // Null after its last call.
 };
 
 }  // namespace kvtier::python

@@ -17,7 +17,7 @@ namespace {
 
 SequenceId Id(uint64_t sequence) { return SequenceId{sequence}; }
 
-// The agent copies meanwhile, and other threads of Python run.
+// Makes a call, in which the agent may copy, without the GIL.
 template <typename Call>
 absl::Status WithoutGil(Call call) {
   const py::gil_scoped_release released;

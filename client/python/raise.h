@@ -1,4 +1,4 @@
-// Errors of the library as exceptions of Python.
+// Raises errors of the library as exceptions of Python.
 #ifndef KVTIER_CLIENT_PYTHON_RAISE_H_
 #define KVTIER_CLIENT_PYTHON_RAISE_H_
 
@@ -14,7 +14,7 @@
 namespace kvtier::python {
 
 // Raises ValueError for arguments that are not valid; BlockingIOError if something is full, for now
-// or for ever, as a full queue raises elsewhere; RuntimeError for the rest. REQUIRES: the GIL.
+// or for ever, as for a full queue; RuntimeError for other errors. REQUIRES: the GIL.
 [[noreturn]] inline void Raise(const absl::Status& status) {
   const std::string text(status.message());
   if (status.code() == absl::StatusCode::kInvalidArgument) throw pybind11::value_error(text);

@@ -22,10 +22,10 @@ std::vector<std::unique_ptr<Hit>> HitsFrom(std::vector<OnboardedBlocks> all);
 pybind11::tuple PartFrom(OnboardedPart part);
 // Returns blocks and the reason of the miss, or None, of each kvtier.Arrived.
 std::vector<pybind11::tuple> PartsEndsFrom(const std::vector<OnboardedInParts>& ends);
-// "absent", "gpu", "host", "disk" or "perhaps".
+// Returns "absent", "gpu", "host", "disk" or "perhaps".
 const char* ResidenceName(Residence residence);
 
-// Deleted and held blocks; None: nobody answered.
+// Numbers of deleted and held blocks; None: no agent answered.
 using Deleted = std::optional<std::pair<size_t, size_t>>;
 Deleted DeletedFrom(const DeletedBlocks& blocks);
 

@@ -1,4 +1,4 @@
-// Binds SpaceSpec, what a space is.
+// Binds SpaceSpec, the description of a space, for Python.
 #ifndef KVTIER_CLIENT_PYTHON_SPACE_BINDING_H_
 #define KVTIER_CLIENT_PYTHON_SPACE_BINDING_H_
 

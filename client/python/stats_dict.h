@@ -1,4 +1,4 @@
-// The dictionary of counters that Client.stats() returns.
+// Makes the dictionary of counters that Client.stats() returns.
 #ifndef KVTIER_CLIENT_PYTHON_STATS_DICT_H_
 #define KVTIER_CLIENT_PYTHON_STATS_DICT_H_
 
@@ -8,7 +8,7 @@
 
 namespace kvtier::python {
 
-// REQUIRES: the GIL.
+// Returns the dictionary. REQUIRES: the GIL.
 pybind11::dict DictOf(const ClientStats& stats);
 
 }  // namespace kvtier::python

@@ -52,7 +52,7 @@ class Tokens {
     return {static_cast<const T*>(view_.buf), static_cast<size_t>(view_.len) / sizeof(T)};
   }
 
-  // False: it holds something else.
+  // Reads the buffer's ids; returns false if its items are no integers of 32 or 64 bits.
   bool FromBuffer() {
     const char* format = view_.format != nullptr ? view_.format : "B";
     if (*format == '@' || *format == '=' || *format == '<') ++format;  // Native order.
@@ -114,7 +114,8 @@ VllmExtraKeys ExtraKeysFrom(const py::tuple& items, bool in_tuple) {
   return keys;
 }
 
-// None or a value, for all blocks; a list of such, one for each full block.
+// Returns the hashes of an argument that is None or one value, for all blocks, or a list with one
+// for each full block.
 template <typename Make>
 std::vector<TokenHash> HashesFrom(const py::object& given, const Make& make) {
   std::vector<TokenHash> hashes;

@@ -1,5 +1,5 @@
-// AgentRig is one agent on simulated seams, in virtual time, with two tenants or three: what
-// the tests of flows start from.
+// AgentRig is one agent on simulated seams, in virtual time, with two or three tenants. The tests
+// of flows start from it.
 #ifndef KVTIER_TESTS_AGENT_AGENT_RIG_H_
 #define KVTIER_TESTS_AGENT_AGENT_RIG_H_
 
@@ -31,7 +31,7 @@ class AgentRig {
  public:
   struct Shape {
     uint64_t slots = 16;  // Slots of each tenant in host memory.
-    // Slots of all tenants that host memory may grow to; 0: it cannot grow.
+    // Slots of all tenants to which host memory may grow; 0: it cannot grow.
     uint64_t max_slots = 0;
     uint64_t (*free_memory)() = nullptr;
     bool third_tenant = false;
@@ -121,7 +121,7 @@ class AgentRig {
     return *OpenFor(
         SessionTenants::Own(agent->options().tenants.OfDomain(static_cast<DomainId>(tenant))));
   }
-  // Errors: WorkerSessions::Open()'s.
+  // Opens a session. Errors: as WorkerSessions::Open().
   absl::StatusOr<SessionId> OpenFor(const SessionTenants& of) {
     const SessionToken token{static_cast<uint8_t>(++opened_), static_cast<uint8_t>(opened_ >> 8)};
     KVT_ASSIGN_OR_RETURN(const SessionId id, agent->sessions().Open(of, token));
@@ -134,7 +134,7 @@ class AgentRig {
     return id;
   }
 
-  // Starts a task of the agent; its value is there once it has ended.
+  // Starts a task of the agent; the result has its value once it has ended.
   template <typename T>
   std::shared_ptr<std::optional<T>> Spawn(Task<T> task) {
     auto value = std::make_shared<std::optional<T>>();
@@ -176,7 +176,7 @@ class AgentRig {
              std::optional<EngineKey> parent = std::nullopt) {
     return Commit(of, Reserve(of, first, count, parent));
   }
-  // Slots with the blocks' bytes, for as many as there is room for now.
+  // Reserves slots and fills them with the blocks' bytes, for as many as there is room for now.
   std::vector<ReservationId> Reserve(SessionId of, uint64_t first, size_t count,
                                      std::optional<EngineKey> parent = std::nullopt) {
     const BlockRun run = NameRun(of, first, count, parent);
@@ -195,7 +195,7 @@ class AgentRig {
   size_t Commit(SessionId of, std::vector<ReservationId> ids) {
     return Run(agent->flows().putter.Commit(of, std::move(ids)));
   }
-  // Puts a chain, as much at a time as may be promised; on disk when it returns.
+  // Puts a chain, as many blocks at a time as may be promised. They are on disk when it returns.
   size_t PutOnDisk(SessionId of, uint64_t first, size_t count) {
     size_t put = 0;
     while (put < count) {
@@ -215,7 +215,7 @@ class AgentRig {
         .run = NameRun(of, first, count), .target = target, .deadline = executor.Now() + timeout};
     return agent->flows().onboarder.Onboard(std::move(request));
   }
-  // Blocks hit, each of which is checked byte for byte.
+  // Returns how many blocks hit, each of which is checked byte for byte.
   size_t Hits(SessionId of, uint64_t first, size_t count,
               absl::Duration timeout = absl::Milliseconds(100)) {
     const Onboarded onboarded = *Run(Onboard(of, first, count, timeout));

@@ -34,7 +34,7 @@ BlockMeta MetaOf(uint64_t number, uint64_t parent = 0) {
 
 class BlockIndexTest : public ::testing::Test {
  protected:
-  // Notes what is told.
+  // Notes each change of which it is told.
   struct Notes final : BlockFollower {
     void OnChange(const BlockChange& change) override { told.push_back(change.delta); }
     std::vector<Delta> told;

@@ -68,7 +68,8 @@ class BlockLengthsTest : public ::testing::Test {
   std::span<std::byte> Host(uint64_t offset, uint64_t length) {
     return rig_.agent->host().arena(DomainId{0}).bytes().subspan(offset, length);
   }
-  // Lengths of the blocks that an onboard leases, each of which is compared byte for byte.
+  // Returns the lengths of the blocks that an onboard leases, each of which is compared byte for
+  // byte.
   std::vector<uint64_t> Get(uint64_t first, size_t count) {
     OnboardRequest request{.run = NameRun(first, count),
                            .deadline = rig_.executor.Now() + absl::Seconds(1)};

@@ -44,7 +44,7 @@ class ColdEndTest : public ::testing::Test {
     const Pin pin = *index_.PinOf(Key(number));
     index_.Touch(std::array{&pin}, ReuseHint());
   }
-  // True: it had not been offered since its last use.
+  // Evicts the block; returns whether it had not been offered since its last use.
   bool Evict(const BlockKey& key) {
     const HostSlot freed = index_.UnpublishHost(key);
     return !leaving_.was_aside;
@@ -128,7 +128,7 @@ TEST_F(ColdEndTest, AParentThatGetsAChildWaitsBehindItAndIsOfferedOnce) {
   EXPECT_FALSE(Evict(Key(1000)));
 }
 
-// Where no slab is free, whatever the Evictor takes next was offered since its last use.
+// If no slab is free, every block that the Evictor takes next was offered since its last use.
 TEST_F(ColdEndTest, TheNextVictimIsReadyWhateverHappened) {
   SimRandom random(testing::TestSeed());
   uint64_t next = 1;

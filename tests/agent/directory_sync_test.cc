@@ -33,7 +33,7 @@ class DirectorySyncTest : public ::testing::Test {
     held_.erase(number);
     sync_.Add({.kind = Delta::Kind::kRemove, .key = Key(number)});
   }
-  // One report and its answer; false: the answer asked for a resync.
+  // Sends one report and takes its answer; returns false if that asks for a resync.
   bool Exchange() {
     const ReportReply reply = *coordinator_->OnReport(sync_.Next());
     sync_.OnReply(reply);
@@ -133,8 +133,8 @@ TEST_F(DirectorySyncTest, BeyondKMaxPendingDeltasASnapshotReplacesThem) {
   ExpectTruth(4);
 }
 
-// A node with more copies than the limit began its snapshot anew with every change,
-// for ever.
+// Once, a node with more copies than the limit began its snapshot again with every change, for
+// ever.
 TEST_F(DirectorySyncTest, ASnapshotLargerThanTheLimitStillEndsWhileTheNodeChanges) {
   for (uint64_t i = 0; i < kMaxPendingDeltas + 10; ++i) held_.insert(i);
   uint64_t fresh = kMaxPendingDeltas + 10;
@@ -155,7 +155,7 @@ TEST_F(DirectorySyncTest, AnOldReportHeardAfterASnapshotDoesNotCorruptTheStream)
   for (uint64_t i = 0; i < 10; ++i) Add(i);
   const Report late = sync_.Next();
   for (uint64_t i = 1; i < 10; ++i) Remove(i);
-  // So much changes unheard that a snapshot takes the place of it all.
+  // So much changes while no report arrives that a snapshot takes the place of all of it.
   for (size_t i = 0; i < kMaxPendingDeltas; i += 2) {
     Add(45);
     Remove(45);

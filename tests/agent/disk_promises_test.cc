@@ -44,7 +44,7 @@ class DiskPromisesTest : public ::testing::Test {
   static size_t Slots(const Answer& answer) {
     return Count(answer, ReservedBlock::State::kReserved);
   }
-  // Half of the domain waits for a disk that does not answer.
+  // Makes half of the domain wait for a disk that does not answer.
   void FallBehind() {
     rig_.disk.Stall();
     ASSERT_EQ(rig_.Put(rig_.session, 1, kHalf), kHalf);
@@ -225,7 +225,7 @@ TEST_F(DiskPromisesTest, AnErasedTenantEndsItsPromises) {
   while (!erasing->has_value()) ASSERT_TRUE(rig_.time.Step());
 }
 
-// A put may wait for a minute, and an agent that is told to end has less.
+// A put may wait for a minute, but an agent that is stopped has less time.
 TEST_F(DiskPromisesTest, AStopWaitsForNoPut) {
   ASSERT_EQ(rig_.Reserve(rig_.session, 1, kHalf).size(), kHalf);
   const Answer answer = StartReserve(rig_.session, 1000, 1, kReservationDuration);
@@ -264,7 +264,7 @@ TEST_F(DiskPromisesTest, RoomIsNeverLostNorGivenTwice) {
                                     rig_.executor.Now() + absl::Milliseconds(random.Below(50)))));
     } else if (kind < 9 && !rooms.empty()) {
       PromisedRoom& some = rooms[random.Below(rooms.size())];
-      // A block shorter than the average, too.
+      // Now and then the block is shorter than the average.
       if (some && random.Draw(0.5)) some.TakeOne(1 + random.Below(bytes)).Release();
       std::swap(some, rooms.back());
       rooms.pop_back();

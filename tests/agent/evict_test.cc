@@ -150,8 +150,8 @@ TEST(EvictTest, ASizeThatIsStarvedTakesASlabThatIsColder) {
   Rig rig(4);
   for (uint64_t i = 1; i <= 48; ++i) ASSERT_TRUE(rig.Put(i, kSmall));
   for (uint64_t i = 101; i <= 108; ++i) ASSERT_TRUE(rig.Put(i, kLarge));
-  // Nobody asks for the small ones any more. A slab's worth of the large ones goes before
-  // each slab.
+  // Nobody asks for the small blocks any more. A slab's worth of the large ones leaves before each
+  // slab.
   for (uint64_t i = 109; i <= 160; ++i) ASSERT_TRUE(rig.Put(i, kLarge));
   EXPECT_EQ(rig.Count(1, 48), 0u);
   EXPECT_EQ(rig.Count(101, 160), 32u);

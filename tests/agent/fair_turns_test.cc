@@ -42,7 +42,7 @@ class QueueExecutor final : public Executor {
     while (RunOne()) {
     }
   }
-  // Something else keeps the executor until RunAll().
+  // Keeps the executor busy until RunAll().
   void Occupy() {
     Post([] {});
   }
@@ -68,7 +68,7 @@ class FairTurnsTest : public ::testing::Test {
   void Calls(uint32_t domain, const std::string& name, size_t count, size_t cost = 1) {
     for (size_t i = 1; i <= count; ++i) Call(domain, absl::StrCat(name, i), cost);
   }
-  // A call that is done in several turns, and notes each.
+  // Begins a call that takes several turns and notes each.
   void LongCall(uint32_t domain, const std::string& name, int turns) {
     turns_->Run(
         1'000'000, [domain] { return DomainId{domain}; },

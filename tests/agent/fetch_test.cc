@@ -35,8 +35,8 @@ class FetchTest : public ::testing::Test {
  protected:
   FetchTest() : rig_(Make()) { peers_.rig = &rig_; }
   AgentRig::Shape Make() {
-    // The reporter runs from the rig's constructor on, before it can be told of an
-    // executor: silence comes later.
+    // The reporter runs from the rig's constructor on, before it has an executor, so the silence
+    // begins later.
     return {.transport = &peers_, .coordinator = &coordinator_};
   }
   void Silence() {
@@ -255,7 +255,7 @@ TEST_F(FetchTest, APeerThatFailedAndIsTheOnlyHolderIsAskedByOneFetchAtATime) {
 constexpr size_t kMostOfOneTenant = kMaxFetchesRunning * 3 / 4;
 constexpr size_t kMostOfOneTenantPerPeer = kMaxFetchesPerPeer * 3 / 4;
 
-// Requests that waited for one frozen peer used up every fetch of the node.
+// Once, requests that waited for one frozen peer used up every fetch of the node.
 TEST_F(FetchTest, AFrozenPeerHoldsNoMoreThanItsShareOfTheFetches) {
   peer_.hangs = true;
   std::vector<std::shared_ptr<std::optional<absl::StatusOr<Onboarded>>>> waiting;
@@ -339,7 +339,7 @@ TEST_F(FetchTest, AHeartbeatIsSentWhenThereIsNoNews) {
   EXPECT_LE(coordinator_.reports - before, 11);
 }
 
-// Stopping during a report waited for a whole heartbeat more.
+// Once, a stop during a report waited for one more heartbeat.
 TEST_F(FetchTest, StopEndsTheLoopsSoon) {
   rig_.Pass(absl::Seconds(2));
   TaskScope stopping(&rig_.executor);

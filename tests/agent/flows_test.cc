@@ -149,8 +149,8 @@ TEST(OffloadTest, AStalledDiskDeclinesNothingUntilHalfOfTheDomainIsPromised) {
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kDisk), 32u);
 }
 
-// Each block of the queue whose write ended at once pumped the next from within: a frame of
-// stack for each.
+// Once, each block of the queue whose write ended at once began the next from within, which took a
+// frame of stack for each.
 TEST(OffloadTest, AFullQueueIsWorkedOffWithoutDepth) {
   AgentRig rig({.slots = 4 * kMaxOffloadQueued});
   rig.disk.Stall();

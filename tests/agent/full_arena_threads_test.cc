@@ -121,7 +121,7 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
     }
   }
 
-  // Reads sets of what was written lately, half of which is evicted already.
+  // Reads sets of blocks that were written lately, half of which are evicted already.
   void Read(uint64_t seed) {
     const Worker worker = Open();
     const std::span<const std::byte> arena = agent_->host().arena(DomainId{0}).bytes();

@@ -125,7 +125,8 @@ TEST(GpuTenantTest, APoolOfAnUnknownTenantIsRefusedByName) {
                          .gpu_tenant = "nobody"};
   const absl::Status status = Agent::Create(std::move(options), {}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_EQ(status.message(), "--gpu_tenant=nobody: no such tenant");
+  EXPECT_EQ(status.message(),
+            "--gpu_tenant=nobody: no tenant has this name; name one of --tenants_dir");
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr absl::Duration kLong = absl::Seconds(5);
 constexpr uint64_t kHandle = kRegionGranularity;
 constexpr uint32_t kPerHandle = kHandle / kRigBlockBytes;
 
-// A pool of one handle, of four at most.
+// The pool has one handle, and may have four.
 class GpuResizeTest : public ::testing::Test {
  protected:
   GpuResizer& resizer() { return rig_.agent->gpus().at(0).resizer(); }
@@ -47,7 +47,7 @@ class GpuResizeTest : public ::testing::Test {
   std::vector<uint32_t> Take(SessionId session, uint32_t count) {
     return grants().Take(session, count).value_or(std::vector<uint32_t>());
   }
-  // All slots of the first handle are somebody's, so that others lie behind them.
+  // Takes all slots of the first handle, so that others get slots behind them.
   std::vector<uint32_t> TakeFirstHandle() {
     std::vector<uint32_t> slots = Take(rig_.session, kPerHandle);
     EXPECT_EQ(slots.size(), kPerHandle);

@@ -68,7 +68,8 @@ class HostStepsTest : public ::testing::Test {
     for (const ReservedBlock& block : reserved.blocks) ids.push_back(block.id);
     return ids;
   }
-  // A worker's session in a step that it never ends; commits 3 blocks behind it, in vain.
+  // Opens a worker's session that begins a step and never ends it, and commits 3 blocks of the step
+  // in vain.
   SessionId CommitTooLate() {
     const SessionId slow = rig_.Open(0);
     steps_.emplace(&rig_, slow);
@@ -275,8 +276,7 @@ TEST_F(HostStepsTest, ItIsFreeWhenTheStepHasEnded) {
   EXPECT_EQ(rig_.Put(rig_.session, 1, 8), 8u);
 }
 
-// A client that is told that nothing was committed gives its slots back at once, and its
-// step still writes.
+// A client gives its slots back at once when nothing was committed, while its step still writes.
 TEST_F(HostStepsTest, GivingItBackDoesNotEndTheStepThatWritesIt) {
   const SessionId slow = CommitTooLate();
   rig_.agent->sessions().reservations().Release(slow, IdsOf(reserved_));

@@ -34,10 +34,10 @@ TEST(HostMaxBytes, IsRefusedWhereItIsOfNoUseOrTooLittleOrTooMuch) {
   AgentConfig fixed = Moving(2 * kGiB);
   fixed.host_memory = HostMemoryChoice::kFixed;
   EXPECT_THAT(fixed.Validate().message(), HasSubstr("--host_max_bytes=2147483648: is of no use"));
-  EXPECT_THAT(Moving(kGiB - 1).Validate().message(), HasSubstr("is less than --host_bytes"));
+  EXPECT_THAT(Moving(kGiB - 1).Validate().message(), HasSubstr("must be at least --host_bytes"));
   EXPECT_EQ(Moving(kMaxHostGrowth * kGiB).Validate(), absl::OkStatus());
   EXPECT_THAT(Moving((kMaxHostGrowth + 1) * kGiB).Validate().message(),
-              HasSubstr("is more than 16 times --host_bytes"));
+              HasSubstr("must be at most 16 times --host_bytes"));
 }
 
 }  // namespace

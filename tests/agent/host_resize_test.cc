@@ -81,7 +81,7 @@ class HostResizeTest : public ::testing::Test {
     }
     return pins;
   }
-  // Keeps a block in each of them.
+  // Keeps one block in each slab.
   void KeepOneInEach(SessionId of, DomainId domain, uint64_t first, size_t slabs) {
     KeptPrefixes& prefixes = rig_.agent->flows().kept_prefixes;
     const auto begun = prefixes.Begin(domain, {.hi = 1}, rig_.executor.Now() + absl::Hours(1));

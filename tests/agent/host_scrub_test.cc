@@ -18,7 +18,7 @@ constexpr uint64_t kRate = 64 * kRigBlockBytes;  // 64 blocks a second.
 
 class HostScrubTest : public ::testing::Test {
  protected:
-  // Where the block is in host memory.
+  // Returns the block's bytes in host memory.
   std::span<std::byte> BytesOf(SessionId of, uint64_t number) {
     const HostBlock* entry = rig_.agent->index().Find(rig_.NameRun(of, number, 1).keys[0]);
     return rig_.Host(of, entry->offset);

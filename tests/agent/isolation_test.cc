@@ -38,7 +38,7 @@ using Counted = std::array<uint64_t, 9>;
 
 enum class Disk { kNone, kOne };
 
-// Answer to one question, and what it took.
+// Answer to one call, and the time that it took.
 struct Answer {
   std::string bytes;  // Status and message, without ids, places and deadlines.
   uint64_t turns = 0;
@@ -73,7 +73,7 @@ class IsolationTest : public ::testing::TestWithParam<Disk> {
                                                      : rig_.PutOnDisk(them_.id, first, kGroup);
       KVT_CHECK(count == kGroup);
     };
-    // On the disk alone, or evicted lately.
+    // These are on the disk alone, or were evicted lately.
     put(kTheirs);
     rig_.agent->evictor().EvictAll();
     KVT_CHECK(rig_.Put(us_.id, kOwn, kOwnBlocks) == kOwnBlocks);
@@ -93,7 +93,7 @@ class IsolationTest : public ::testing::TestWithParam<Disk> {
     const v1::LeasedBlocks& leased = onboard->response().sequences(0).blocks();
     leases_ = {leased.lease_ids().begin(), leased.lease_ids().end()};
     KVT_CHECK(leases_.size() == kGroup);
-    // Reserved, and not committed yet.
+    // These are reserved and not committed yet.
     reservations_ = rig_.Reserve(them_.id, kTheirs + (kGroups - 1) * kGroup, kGroup);
     KVT_CHECK(reservations_.size() == kGroup);
   }

@@ -136,7 +136,7 @@ TEST_F(KeepPrefixTest, OneThatKeepsWithoutEndMeetsItsOwnQuotaAndAnotherTenantNot
 
 TEST_F(KeepPrefixTest, SoManyPrefixesAndNoMore) {
   ASSERT_EQ(rig_.Put(rig_.session, 1, 1), 1);
-  // A set may name a block twice, and is other keys then.
+  // A set may name a block twice; the sets of one and of two times have different keys.
   const auto keep = [&](size_t times) {
     BlockRun set = rig_.NameRun(rig_.session, 1, 1);
     set.is_set = true;
@@ -167,7 +167,7 @@ TEST_F(KeepPrefixTest, AnErasureEndsThemAll) {
   ASSERT_EQ(rig_.Put(other_, 1, 3), 3);
   Keep(rig_.session, 1, 3);
   Keep(other_, 1, 3);
-  // There is no key to destroy without a disk; memory is emptied all the same.
+  // Without a disk there is no key to destroy, but memory is emptied.
   EXPECT_FALSE(rig_.Run(rig_.agent->flows().tenant_eraser.Erase("acme")).ok());
   EXPECT_EQ(rig_.agent->index().blocks_in_host(DomainOf(other_)), 0u);
   EXPECT_EQ(UseOf(other_), KeptPrefixes::Use());

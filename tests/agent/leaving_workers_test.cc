@@ -64,7 +64,7 @@ class LeavingWorkersTest : public ::testing::Test {
   }
   void Say(uint8_t byte) { EXPECT_EQ(send(ends_[1], &byte, 1, 0), 1); }
   int Process() const { return static_cast<int>(syscall(SYS_pidfd_open, worker_->pid(), 0)); }
-  // All that is to be said so far.
+  // Returns all lines that were logged so far.
   const std::vector<std::string>& Said() {
     std::array<epoll_event, 4> events{};
     for (int round = 0; round < 3; ++round) {
@@ -132,7 +132,7 @@ TEST_F(LeavingWorkersTest, AProcessWithoutALifelineIsWatched) {
   close(ends_[0]);
 }
 
-// It has the memory, too.
+// A forked process has the memory, too.
 TEST_F(LeavingWorkersTest, AProcessIsNotGoneWhileOneThatItForkedLives) {
   std::optional<Child> forked(std::in_place);
   CloseEnd();

@@ -59,7 +59,7 @@ TEST(LocatePatienceTest, AfterAFailureNothingIsAwaitedUntilSomethingIsHeardAndTh
   EXPECT_EQ(patience.Allowed(kStart), absl::ZeroDuration());
   EXPECT_EQ(patience.Allowed(failed), absl::ZeroDuration());
   EXPECT_EQ(patience.Allowed(failed + absl::Nanoseconds(1)), 2 * kLocateGrace);
-  // One that was under way at the same time says nothing new.
+  // A call that was under way at the same time tells nothing new.
   patience.Failed(kStart, failed);
   EXPECT_EQ(patience.Allowed(failed + absl::Nanoseconds(1)), 2 * kLocateGrace);
   patience.Failed(failed, failed + 2 * kLocateGrace);
@@ -101,7 +101,8 @@ class TimedCoordinator final : public CoordinatorLink {
   }
 
  private:
-  // The first report comes before the rig has an executor to tell of.
+  // Waits until the coordinator answers; returns whether that is by `deadline`. It waits for
+  // nothing at first, because the first report comes before the rig has an executor.
   Task<bool> Answers(absl::Time deadline) {
     if (takes == absl::ZeroDuration()) co_return true;
     const absl::Time answer = executor->Now() + takes;
@@ -117,7 +118,7 @@ class FrozenCoordinatorTest : public ::testing::Test {
     coordinator_.takes = absl::Milliseconds(1);
   }
   void Freeze() { coordinator_.takes = absl::InfiniteDuration(); }
-  // The time of a request for what is nowhere.
+  // Returns the time of a request for blocks that no node has.
   absl::Duration MissTakes(absl::Duration timeout = absl::Seconds(30)) {
     const absl::Time start = rig_.executor.Now();
     EXPECT_EQ(rig_.Hits(rig_.session, 100, 4, timeout), 0u);

@@ -1,4 +1,4 @@
-// One of two disks hangs: the calls that it holds up take no place of the others'.
+// One of two disks hangs, and the calls that wait for it take no turns from calls to the other.
 #include "agent/disk/node_disks.h"
 
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@ namespace {
 
 using testing::AgentRig;
 
-// The first of two disks hangs; what it holds up takes no turn away from the second once
-// it is out of service.
+// The first of two disks hangs. Calls that wait for it take no turn from the second disk once the
+// first is out of service.
 class HungDiskTest : public ::testing::Test {
  protected:
   static constexpr absl::Duration kUntilQuarantined = absl::Seconds(3);

@@ -1,5 +1,5 @@
-// An onboard whose blocks are handed over in parts: what is in host memory at once, the rest as it
-// comes.
+// Tests an onboard whose blocks are handed over in parts: blocks in host memory at once, the rest
+// as they come.
 #include "agent/flows/onboard_parts.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class OnboardPartsTest : public ::testing::Test {
   }
   ~OnboardPartsTest() override { rig_.agent->Audit(); }
 
-  // The blocks are in host memory, too.
+  // Brings the blocks to host memory, too.
   void Warm(uint64_t first, size_t count) {
     for (uint64_t key = first; key < first + count; ++key) {
       EXPECT_EQ(rig_.Hits(rig_.session, key, 1), 1);

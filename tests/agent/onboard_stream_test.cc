@@ -44,7 +44,7 @@ constexpr uint64_t kHere = 1;      // In host memory.
 constexpr uint64_t kAtPeer = 500;  // At a peer that does not send it.
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
-// Says that a peer holds whatever is asked for.
+// KnowingCoordinator says that a peer holds every block that is asked for.
 class KnowingCoordinator final : public CoordinatorLink {
  public:
   Task<absl::StatusOr<ReportReply>> Send(Report report, absl::Time /*deadline*/) override {
@@ -72,7 +72,7 @@ class HangingPeer final : public PeerTransport {
   Event let_go_;
 };
 
-// Answers OnboardParts of the same set, whatever is asked.
+// PartsService answers every OnboardParts with the same set.
 class PartsService final : public v1::Worker::CallbackService {
  public:
   PartsService(Agent* agent, CallBudget::Limits limits, BlockRun run)

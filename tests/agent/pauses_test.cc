@@ -32,7 +32,7 @@ class PausesTest : public ::testing::Test {
           if (calling_) KeepCalling();
         });
   }
-  // Runs a call of the first tenant beside those.
+  // Runs a call of the first tenant beside those of the others.
   template <typename T>
   T RunBeside(Task<T> call) {
     KeepCalling();
@@ -41,7 +41,7 @@ class PausesTest : public ::testing::Test {
     calling_ = false;
     return *std::move(*value);
   }
-  // Ends the first tenant's session during the n-th call of the other.
+  // Ends the first tenant's session during the n-th call of the other tenant.
   void EndSessionAt(size_t nth) {
     during_ = [this, nth](size_t call) {
       if (call == nth) rig_.agent->CloseSession(rig_.session);
@@ -73,7 +73,8 @@ TEST_F(PausesTest, AnOnboardIsWholeAndOthersCallMeanwhile) {
   ASSERT_TRUE(onboarded.ok());
   ASSERT_EQ(onboarded->blocks.size(), kBlocks);
   for (size_t i = 0; i < kBlocks; ++i) ASSERT_EQ(onboarded->blocks[i].index, i);
-  // While it looked, while it waited for what was there, while it leased and while it touched.
+  // The other tenant's calls ran while this one looked up blocks, waited for them, leased them and
+  // touched them.
   EXPECT_GE(others_, 12u);
   EXPECT_EQ(rig_.agent->sessions().leases().size(), kBlocks);
 }
@@ -144,7 +145,7 @@ TEST_F(PausesTest, BehindABlockWithoutRoomNoBlockOfARunAsks) {
     BlockRun run = rig_.NameRun(rig_.session, 1, kBlocks);
     run.is_set = is_set;
     calling_ = true;
-    // There is room again from the first pause on.
+    // Makes room again from the first pause on.
     during_ = [this, reader, before = others_](size_t call) {
       if (call == before + 2) rig_.agent->CloseSession(reader);
     };

@@ -77,7 +77,7 @@ TEST(StreamSharesDeathTest, NobodyTakesOrGivesBackWhatIsNotThere) {
   EXPECT_DEATH(shares.Take(kOther), "CHECK failed");
 }
 
-// PlainStreams says the same by taking one after another.
+// PlainStreams gives the same answers by taking streams one after another.
 struct PlainStreams {
   size_t limit = 0;
   std::vector<size_t> taken;  // By tenant.

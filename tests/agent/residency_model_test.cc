@@ -1,6 +1,6 @@
-// Readers against a writer that never rests: a block that is there throughout is never said to be
-// absent, one that never was there is never said to be there, whatever else comes, goes, changes
-// its tier or moves to a larger table meanwhile.
+// Runs readers beside a writer that never rests. A block that is there all the time is never said
+// to be absent, and a block that never was there is never said to be there, while others come,
+// leave, change their tier or move to a larger table.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -52,7 +52,7 @@ class ResidencyModelTest : public ::testing::Test {
   void Write(uint64_t changes);
   // A reader, until the writer has ended.
   void Read(uint64_t seed);
-  // Lets the readers have the table as it is now.
+  // Hands the current table out to the readers.
   void HandOut() {
     const ResidencyTable* const table = residency_.table(kDomain);
     if (table == handed_out_) return;
@@ -65,7 +65,7 @@ class ResidencyModelTest : public ::testing::Test {
     const absl::MutexLock lock(&mu_);
     return view_;
   }
-  // Runs both at the same time.
+  // Runs the writer and the readers at the same time.
   void Run(uint64_t changes) {
     std::vector<std::thread> readers;
     for (size_t i = 0; i < kReaders; ++i) {

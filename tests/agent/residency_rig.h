@@ -1,5 +1,5 @@
-// Parts that the tests of residency tables share: keys as an HMAC makes them, and a worker's view
-// of a table.
+// These parts are shared by the tests of residency tables: keys that look like an HMAC's, and a
+// worker's view of a table.
 #ifndef KVTIER_TESTS_AGENT_RESIDENCY_RIG_H_
 #define KVTIER_TESTS_AGENT_RESIDENCY_RIG_H_
 
@@ -15,7 +15,7 @@
 
 namespace kvtier::testing {
 
-// Returns the `number`th key: its bits are as if drawn (the finaliser of SplitMix64).
+// Returns the `number`th key, with bits that look random (the finaliser of SplitMix64).
 inline BlockKey ResidencyKey(uint64_t number) {
   uint64_t x = (number + 1) * 0x9e37'79b9'7f4a'7c15;
   x = (x ^ (x >> 30)) * 0xbf58'476d'1ce4'e5b9;

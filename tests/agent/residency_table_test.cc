@@ -29,7 +29,7 @@ class ResidencyTableTest : public ::testing::Test {
  protected:
   ~ResidencyTableTest() override { table_->Audit(); }
 
-  // The first `count` keys of the table's bucket 0.
+  // Returns the first `count` keys of the table's bucket 0.
   std::vector<BlockKey> KeysOfOneBucket(size_t count) const {
     std::vector<BlockKey> keys;
     for (uint64_t number = 0; keys.size() < count; ++number) {

@@ -97,7 +97,7 @@ TEST_F(ReuseHintsTest, AReservationRemembersItsHintUntilTheCommit) {
   }
 }
 
-// A learnt order sees by the id that the conversation goes on from its first block.
+// By the id, a learnt order sees that the conversation goes on from its first block.
 TEST_F(ReuseHintsTest, TheIdOfAConversationReachesTheOrder) {
   Start({.disk = false}, EvictionPolicy::kLearnt);
   for (const uint64_t conversation : {0, 77}) {

@@ -20,7 +20,8 @@ namespace kvtier::testing {
 inline constexpr char kPeer[] = "peer:7400";
 inline constexpr char kSecond[] = "second:7400";
 
-// Says that the peers hold whatever is asked for, at once; or says nothing.
+// KnowingCoordinator says at once that the peers hold every block that is asked for; or it never
+// answers.
 class KnowingCoordinator final : public CoordinatorLink {
  public:
   Executor* executor = nullptr;
@@ -50,7 +51,7 @@ class KnowingCoordinator final : public CoordinatorLink {
   }
 };
 
-// PeerBehaviour says how one peer answers.
+// Ways in which one peer answers.
 struct PeerBehaviour {
   bool hangs = false;
   bool refuses = false;

@@ -1,6 +1,6 @@
 // A hostile tenant opens all sessions that it gets and keeps the largest batches of every kind
-// waiting: another one's call begins within a few turns all the same, however many wait, it has its
-// sessions, and none of its guaranteed bytes leaves. Turns are counted, in virtual time;
+// waiting. Another tenant's call still begins within a few turns, however many calls wait; it has
+// its sessions, and none of its guaranteed bytes leaves. Turns are counted, in virtual time;
 // `scripts/bench tenants --only starvation` measures the same on real programs.
 #include <gtest/gtest.h>
 
@@ -101,7 +101,7 @@ class Hostile {
                      WorkerCalls::About<v1::AdviseRequest>(worker, first, kKeys));
     }
   }
-  // Reserves, and commits what it got as soon as it is answered.
+  // Reserves slots, and commits those that it got as soon as the call is answered.
   void Put(const WorkerCalls::Worker& worker, uint64_t first) {
     auto request = WorkerCalls::About<v1::ReserveRequest>(worker, first, kKeys);
     request.set_target(v1::TIER_HOST);

@@ -1,5 +1,5 @@
-// An agent that is told to stop: whoever waits is answered at once, as at its deadline, and
-// what is in flight goes on behind the answers.
+// Stops agents: every call that waits is answered at once, as at its deadline, and work in flight
+// goes on after the answers.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -25,7 +25,7 @@ class StopTest : public ::testing::Test {
     *idle = co_await agent->Stop(deadline);
   }
   ~StopTest() override { rig_.agent->Audit(); }
-  // A step of the rig's session that does not end.
+  // Begins a step of the rig's session that does not end.
   uint64_t BeginStep() {
     const SignalPage* const page = *rig_.agent->sessions().AttachToGpu(rig_.session);
     page->word(static_cast<size_t>(StepWord::kBegun))->store(1);
@@ -38,7 +38,8 @@ class StopTest : public ::testing::Test {
     for (const ReservedBlock& block : reserved.blocks) ids.push_back(block.id);
     return ids;
   }
-  // In virtual time; as the program does it, from outside of the agent's own flows.
+  // Stops the agent from outside of its own flows, as the program does, and returns the virtual
+  // time that took.
   absl::Duration TimeToStop() {
     const absl::Time asked = rig_.time.Now();
     std::optional<bool> idle;
@@ -52,7 +53,7 @@ class StopTest : public ::testing::Test {
   AgentRig rig_{{.gpu_slots = 4, .gpu_max_slots = 4, .sealed = true}};
 };
 
-// SIGTERM waited for 9.8 s of a commit's ten.
+// Once, SIGTERM waited for 9.8 s of a commit's ten.
 TEST_F(StopTest, ACommitThatWaitsForItsStepIsAnsweredWhenTheAgentStops) {
   const uint64_t step = BeginStep();
   std::vector<ReservationId> ids = Reserve(1, 2, Tier::kGpu);

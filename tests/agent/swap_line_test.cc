@@ -15,7 +15,7 @@ class SwapLineTest : public SwapRig {
  protected:
   using Waiting = std::shared_ptr<std::optional<In>>;
 
-  // Three sequences of two blocks, of two sessions, that wait for slots: all are `held_`.
+  // Makes three sequences of two blocks, of two sessions, wait for slots, all of which are `held_`.
   void WaitForSlots(absl::Duration timeout) {
     const SwapId low = FillAndSwapOut(rig_.session, 100, 2, /*priority=*/1);
     const SwapId high = FillAndSwapOut(other_, 200, 2, /*priority=*/5);

@@ -15,7 +15,7 @@
 
 namespace kvtier::testing {
 
-// Blocks that may be out: one in kSwapPart of the tenant's.
+// Maximum number of blocks that are swapped out: one of kSwapPart of the tenant's.
 inline constexpr uint64_t kSwapRigQuota = 8;
 
 class SwapRig : public ::testing::Test {
@@ -33,7 +33,7 @@ class SwapRig : public ::testing::Test {
   std::span<std::byte> Slot(uint32_t number) {
     return {gpu().pool().region()->address() + number * kRigBlockBytes, kRigBlockBytes};
   }
-  // Takes slots, which then have the bytes of blocks `first` and the next ones.
+  // Takes slots and writes to them the bytes of block `first` and the next ones.
   std::vector<uint32_t> Fill(SessionId session, uint64_t first, uint32_t count) {
     std::vector<uint32_t> slots = *gpu().grants().Take(session, count);
     EXPECT_EQ(slots.size(), count);

@@ -21,7 +21,7 @@ TEST_F(SwapTest, ASequenceGoesOutAndComesBackWithItsBytes) {
   EXPECT_EQ(used_host(), 5u);
   EXPECT_EQ(swapped().UseOf(domain()),
             (SwappedSequences::Use{.sequences = 1, .blocks = 5, .bytes = 5 * kRigBlockBytes}));
-  // Others use the pool meanwhile.
+  // Other sequences use the pool meanwhile.
   gpu().grants().Release(rig_.session, Fill(rig_.session, 500, 12));
   const In slots = SwapIn(rig_.session, id);
   ASSERT_EQ(slots.status(), absl::OkStatus());

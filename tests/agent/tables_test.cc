@@ -35,8 +35,8 @@ TEST(TenantTableTest, EachTenantHasADomainInTheOrderGiven) {
 TEST(TenantTableTest, RefusesWhatWouldMakeTenantsOne) {
   const TenantTable::Entry one = TenantNumber(1);
   EXPECT_TRUE(absl::IsInvalidArgument(TenantTable::Create({one, one}).status()));
-  // Two names of one secret would name the same blocks in two arenas: a worker of one
-  // would be given an offset into the other's memory.
+  // Two tenants of one secret would name the same blocks in two arenas, and a worker of one would
+  // get an offset into the other's memory.
   const TenantTable::Entry alias{.name = "alias", .secret = one.secret};
   EXPECT_TRUE(absl::IsInvalidArgument(TenantTable::Create({one, alias}).status()));
 }
@@ -175,7 +175,7 @@ TEST_F(SessionTableTest, ASpaceThatIsRemovedMakesRoomAndItsIdIsNeverAnothers) {
   EXPECT_EQ(again, kMaxSpacesPerSession + 1);
   EXPECT_EQ(*sessions_.AddSpace(id, TestSpace(uint64_t{3} * 4096), 17), again) << "asked for twice";
   EXPECT_TRUE(absl::IsResourceExhausted(sessions_.AddSpace(id, TestSpace(1), 18).status()));
-  // A worker that named the space anew before its first registration ended.
+  // This is a worker that registered the space again before its first registration ended.
   sessions_.RemoveSpace(id, 1);
   const uint32_t anew = *sessions_.AddSpace(id, TestSpace(uint64_t{3} * 4096), 19);
   sessions_.RemoveSpace(id, again);
@@ -311,7 +311,7 @@ TEST(ReservationTest, ALateReservationFreesItsKeyAndKeepsItsSlot) {
   rig.Pass(kReservationDuration + 2 * kSweepInterval);
   EXPECT_EQ(rig.agent->stats().expired_reservations, 1u);
   EXPECT_EQ(rig.agent->host().used_bytes(), kRigBlockBytes) << "the worker may still write there";
-  // Another worker puts the block meanwhile; the late one's commit is none.
+  // Another worker puts the block meanwhile, so the late commit publishes nothing.
   const SessionId other = rig.Open(0);
   EXPECT_EQ(rig.Put(other, 1, 1), 1u);
   EXPECT_EQ(rig.Run(rig.agent->flows().putter.Commit(rig.session, {reserved.blocks[0].id})), 0u);

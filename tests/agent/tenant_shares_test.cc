@@ -56,7 +56,7 @@ TEST(TenantSharesTest, WhatIsGivenBackGoesToGuaranteesFirst) {
   EXPECT_EQ(shares.Taken(kOther), 3u);
 }
 
-// PlainShares says the same by looking at everything.
+// PlainShares gives the same answers by looking at all calls.
 struct PlainShares {
   size_t limit = 0;
   size_t guarantee = 0;
@@ -182,7 +182,7 @@ TEST(TenantSharesTest, WhoGoesIsGuaranteedNothingAndTheOthersMore) {
   EXPECT_EQ(shares.Taken(DomainId{2}), 0u) << "a domain is never given again";
 }
 
-// GrowingShares says the same of tenants that come and go, one step at a time.
+// GrowingShares gives the same answers for tenants that come and go, one step at a time.
 struct GrowingShares {
   struct Tenant {
     size_t taken = 0;

@@ -33,7 +33,7 @@ class TenantsDirTest : public ::testing::Test {
   void Write(const std::string& name, const std::string& text) {
     std::ofstream(directory_ + "/" + name) << text;
   }
-  // Refused, with the flag, the directory and these words.
+  // Expects a refusal with the flag, the directory and these words.
   void ExpectRefused(const std::string& words) {
     const absl::Status refused = ReadTenants(directory_).status();
     EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;

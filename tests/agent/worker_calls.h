@@ -1,5 +1,5 @@
 // WorkerCalls hands calls to an agent's service for workers as gRPC would, in the virtual time of
-// an AgentRig: what arrives, when it is answered, and with which bytes, without a socket or a
+// an AgentRig. A test sees when a call is answered and with which bytes, without a socket or a
 // thread.
 #ifndef KVTIER_TESTS_AGENT_WORKER_CALLS_H_
 #define KVTIER_TESTS_AGENT_WORKER_CALLS_H_
@@ -29,7 +29,7 @@ class UnaryCall final : public grpc::ServerCallbackUnary {
  public:
   using Method = grpc::ServerUnaryReactor* (WorkerService::*)(grpc::CallbackServerContext*,
                                                               const Request*, Response*);
-  // The call arrives at the service.
+  // Hands the call to the service.
   UnaryCall(WorkerService* service, Method method, Request request)
       : request_(std::move(request)),
         reactor_((service->*method)(&context_, &request_, &response_)) {
@@ -40,7 +40,7 @@ class UnaryCall final : public grpc::ServerCallbackUnary {
   ~UnaryCall() override { KVT_CHECK(is_answered()); }
 
   bool is_answered() const { return status_.has_value(); }
-  // REQUIRES of these two: it is answered.
+  // Return the answer. REQUIRES: the call is answered.
   const grpc::Status& status() const { return *status_; }
   Response& response() { return response_; }
 
@@ -107,16 +107,16 @@ class PartsCall final : public grpc::ServerCallbackWriter<v1::OnboardPart> {
 
 class WorkerCalls {
  public:
-  // Does not own the rig.
+  // Makes calls of the rig's agent. Does not own the rig.
   explicit WorkerCalls(AgentRig* rig) : rig_(rig), service_(rig->agent.get()) {}
 
-  // A session, as a worker knows it.
+  // A session, with what a worker knows of it.
   struct Worker {
     SessionId id{};
     std::string token;
     uint32_t space = 0;  // Id of TestSpace().
   };
-  // Opens a session. Errors: WorkerSessions::Open()'s.
+  // Opens a session. Errors: as WorkerSessions::Open().
   absl::StatusOr<Worker> Open(size_t tenant) {
     SessionToken token{};
     token[0] = static_cast<uint8_t>(++opened_);
@@ -146,7 +146,7 @@ class WorkerCalls {
     return request;
   }
 
-  // The call arrives; Await() or SimTime::Step() lets it be answered.
+  // Makes a call, which Await() or SimTime::Step() lets the service answer.
   template <typename Request, typename Response>
   std::unique_ptr<UnaryCall<Request, Response>> Begin(
       grpc::ServerUnaryReactor* (WorkerService::*method)(grpc::CallbackServerContext*,

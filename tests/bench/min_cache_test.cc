@@ -80,7 +80,7 @@ TEST(MinCacheTest, NoPolicyHitsMore) {
   }
 }
 
-// B is never used again, so it takes nobody's place.
+// B is never used again, so it takes no block's place.
 TEST(MinCacheTest, DoesNotTakeInWhatIsNeverUsedAgain) { EXPECT_EQ(HitsOf("min", 1, "ABA"), "--h"); }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 Trace Generate(absl::string_view name) { return FindWorkload(name)->Generate(); }
 
-// FNV-1a over what a replay sees, times left out.
+// Returns FNV-1a over all that a replay sees, except the times.
 uint64_t FingerprintOf(const Trace& trace) {
   uint64_t sum = 0xcbf29ce484222325;
   const auto add = [&](uint64_t value) { sum = (sum ^ value) * 0x100000001b3; };

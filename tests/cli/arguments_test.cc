@@ -131,7 +131,7 @@ TEST(Arguments, RefuseWhatIsNoChangeOfATenant) {
     return std::string(Parse(line).status().message());
   };
   EXPECT_THAT(refusal("tenants describe"), HasSubstr("needs the name of one tenant"));
-  EXPECT_THAT(refusal("tenants set acme"), HasSubstr("something to set"));
+  EXPECT_THAT(refusal("tenants set acme"), HasSubstr("needs a setting"));
   EXPECT_THAT(refusal("tenants set -"), HasSubstr("-"));
   EXPECT_THAT(refusal("tenants set a/b --host_weight 1"), HasSubstr("not 'a/b'"));
   EXPECT_THAT(refusal("tenants set acme --host_weight much"), HasSubstr("--host_weight: 'much'"));
@@ -140,7 +140,7 @@ TEST(Arguments, RefuseWhatIsNoChangeOfATenant) {
   EXPECT_THAT(refusal("tenants set acme --read a,"), HasSubstr("--read: '' is no tenant's name"));
   EXPECT_THAT(refusal("tenants set acme --write acme"), HasSubstr("the share group itself"));
   EXPECT_THAT(refusal("tenants set acme --read a --write a"), HasSubstr("'a' is named twice"));
-  EXPECT_THAT(refusal("tenants drop acme"), HasSubstr("add --yes to mean it"));
+  EXPECT_THAT(refusal("tenants drop acme"), HasSubstr("add --yes to confirm"));
   EXPECT_THAT(refusal("tenants make acme"), HasSubstr("unknown verb 'tenants make'"));
   EXPECT_THAT(refusal("tenants list acme"), HasSubstr("does not take 'acme'"));
   EXPECT_THAT(refusal("tenants --agent /a --coordinator /c"), HasSubstr("one of the two"));
@@ -181,11 +181,11 @@ TEST(Arguments, SayWhatIsWrong) {
       {"status --agent", "--agent needs a value"},
       {"status --agent=", "--agent is empty"},
       {"status --coordinator a --coordinator b", "--coordinator is given twice"},
-      {"status -o yaml", "--output is table or json, not 'yaml'"},
-      {"status --timeout 5", "--timeout is 1ms to 60s"},
-      {"status --timeout 0s", "--timeout is 1ms to 60s"},
-      {"status --timeout 61s", "--timeout is 1ms to 60s"},
-      {"status --timeout -1s", "--timeout is 1ms to 60s"},
+      {"status -o yaml", "--output must be table or json, not 'yaml'"},
+      {"status --timeout 5", "--timeout must be 1ms to 60s"},
+      {"status --timeout 0s", "--timeout must be 1ms to 60s"},
+      {"status --timeout 61s", "--timeout must be 1ms to 60s"},
+      {"status --timeout -1s", "--timeout must be 1ms to 60s"},
       {"disk info now", "disk info does not take 'now'"},
       {"disk info --coordinator c", "disk info does not take --coordinator"},
       {"lookup", "lookup needs --block-key"},
@@ -193,17 +193,18 @@ TEST(Arguments, SayWhatIsWrong) {
       {"lookup --tenant t", "lookup needs --block-key, or all of"},
       {std::string("lookup --tenant t --block-key ") + kKeyHex, "not both"},
       {"lookup --tenant t --engine-key 0102030405060708 --space-digest 00", "--space-digest"},
-      {"lookup --tenant t --engine-key xy --space-digest " + kSpaceHex, "not hexadecimal: 'xy'"},
+      {"lookup --tenant t --engine-key xy --space-digest " + kSpaceHex,
+       "hexadecimal digits, not 'xy'"},
       {"lookup --tenant t --engine-key 0102 --space-digest " + kSpaceHex, "--engine-key"},
       {"lookup --coordinator c --tenant t --engine-key 0102030405060708 --space-digest " +
            kSpaceHex,
-       "needs --agent, too"},
+       "needs an --agent"},
       {"evict --yes", "evict needs --tier"},
       {"disk", "disk needs a second word"},
       {"disk polish", "unknown verb 'disk polish'"},
       {"disk verify now", "disk verify does not take 'now'"},
-      {"disk verify --rate 0", "--rate is bytes a second"},
-      {"disk verify --rate fast", "--rate is bytes a second"},
+      {"disk verify --rate 0", "--rate must be bytes a second"},
+      {"disk verify --rate fast", "--rate must be bytes a second"},
       {"disk verify --tier host", "disk verify does not take --tier"},
       {"evict --tier tape --yes", "evict needs --tier"},
       {"evict --tier host", "add --yes"},
@@ -215,11 +216,11 @@ TEST(Arguments, SayWhatIsWrong) {
       {"pins", "needs a second word: list or drop"},
       {"pins drop", "pins drop needs --tenant"},
       {"pins list --pin 3", "pins list does not take --pin"},
-      {"pins drop --tenant t --pin 0", "as kvtier pins list shows it, not '0'"},
-      {"pins drop --tenant t --pin all", "as kvtier pins list shows it, not 'all'"},
+      {"pins drop --tenant t --pin 0", "that kvtier pins list shows, not '0'"},
+      {"pins drop --tenant t --pin all", "that kvtier pins list shows, not 'all'"},
       {"prefix drop --tenant t --yes", "prefix drop needs all of --tenant, --space-digest"},
       {"prefix drop --tenant t --engine-key 0102030405060708 --space-digest " + kSpaceHex,
-       "add --yes to mean it"},
+       "add --yes to confirm"},
       {"gpu", "needs a second word: resize"},
       {"gpu resize", "needs one size"},
       {"gpu resize 1GiB 2GiB", "needs one size"},
@@ -230,12 +231,12 @@ TEST(Arguments, SayWhatIsWrong) {
       {"host resize some", "not 'some'"},
       {"host resize 1GiB --device cuda:1", "host resize does not take --device"},
       {"gpu resize 1GiB --yes", "gpu resize does not take --yes"},
-      {"gpu resize 1GiB --device cuda:1", "as kvtier tiers shows it, not 'cuda:1'"},
-      {std::string("gpu resize 1GiB --device G") + kGpu, "--device is the UUID of a GPU"},
+      {"gpu resize 1GiB --device cuda:1", "that kvtier tiers shows, not 'cuda:1'"},
+      {std::string("gpu resize 1GiB --device G") + kGpu, "--device must be the UUID of a GPU"},
       {std::string("gpu resize 1GiB --agent a --agent b --device ") + kGpu, "name one --agent"},
       {std::string("tiers --device ") + kGpu, "tiers does not take --device"},
       {"evict --tier host --yes=1", "--yes takes no value"},
-      {"settings put a=b", "settings takes nothing, get [NAME] or set NAME=VALUE"},
+      {"settings put a=b", "settings takes no other word than get [NAME] or set NAME=VALUE"},
       {"settings set quota", "NAME=VALUE, not 'quota'"},
       {"settings set =1", "NAME=VALUE, not '=1'"},
   };

@@ -10,7 +10,7 @@
 namespace kvtier::cli {
 namespace {
 
-// A node with two GPUs.
+// Returns the status of a node with two GPUs.
 v1::AgentStatusResponse TwoGpus() {
   v1::AgentStatusResponse status;
   status.set_node_id("n1");

@@ -39,7 +39,7 @@ TEST(Help, NoLineIsLongerThanATerminal) {
   std::string all = HelpText();
   for (const VerbEntry& verb : AllVerbs()) all += VerbHelpText(verb);
   for (const absl::string_view line : absl::StrSplit(all, '\n')) {
-    // An example is one line, whatever its digests take.
+    // An example is one line, however long its digests are.
     if (line.find("--space-digest e3b0") != absl::string_view::npos) continue;
     EXPECT_LE(line.size(), 100) << line;
   }

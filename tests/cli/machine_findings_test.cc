@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 
-// An agent with a host tier of 4 GiB and two disks.
+// Returns facts of an agent with 4 GiB of host memory and two disks.
 NodeFacts WellMachine() {
   NodeFacts facts{.kernel = "6.8.0-18-amd64", .huge_pages = true, .shmem_enabled = "never"};
   v1::AgentStatusResponse status;

@@ -17,7 +17,8 @@ void SetUse(uint64_t prefixes, uint64_t blocks, uint64_t bytes, v1::KeptUse* use
   use->set_bytes(bytes);
 }
 
-// One tenant keeps two prefixes of which blocks are shared, and one keeps nothing.
+// Returns an answer in which one tenant keeps two prefixes that share blocks, and one keeps
+// nothing.
 v1::ListTenantsKeptResponse TwoTenants() {
   v1::ListTenantsKeptResponse response;
   response.set_node_id("n1");

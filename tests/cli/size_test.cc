@@ -1,5 +1,5 @@
-// `kvtier size`, against published examples: what is in print there is rounded, what is here is
-// exact.
+// Compares `kvtier size` with published examples. Published numbers are rounded; those of the tests
+// are exact.
 #include "cli/size.h"
 
 #include <cmath>
@@ -71,7 +71,7 @@ TEST(PublishedSizes, EightyLayersOf8HeadsInBf16) {
   EXPECT_NE(Rounded(static_cast<double>(size.total_bytes), 2), 40e9);
 }
 
-// "2.5 MB a token, 330 GB": MiB a token, taken for MB.
+// The source says "2.5 MB a token, 330 GB", and means MiB by the former.
 TEST(PublishedSizes, EightyLayersOf64HeadsInFp16) {
   const ModelSize size = Size({{"--layers", "80"},
                                {"--heads", "64"},
@@ -244,40 +244,41 @@ TEST(SizeTest, TheJsonIsForPrograms) {
 
 TEST(SizeTest, WrongQuestionsNameTheOptionAndItsValue) {
   const std::pair<const char*, const char*> kCases[] = {
-      {"size", "layers is 1 to 1024, not 0"},
+      {"size", "layers must be 1 to 1024, not 0"},
       {"size --model gpt-9", "--model 'gpt-9' is not one of: deepseek-v3, falcon-7b"},
-      {"size --layers 0", "--layers is a whole number from 1 to 1024, not '0'"},
-      {"size --layers 1025", "--layers is a whole number from 1 to 1024, not '1025'"},
-      {"size --kv-heads x", "--kv-heads is a whole number from 1 to 1024, not 'x'"},
-      {"size --layers 2 --head-dim 64", "kv_heads is 1 to 1024, not 0"},
-      {"size --layers 2 --kv-heads 2", "head_dim is 1 to 4096, not 0"},
-      {"size --layers 2 --kv-heads 2 --head-dim 64", "dtype is fp32, fp16,"},
+      {"size --layers 0", "--layers must be a whole number from 1 to 1024, not '0'"},
+      {"size --layers 1025", "--layers must be a whole number from 1 to 1024, not '1025'"},
+      {"size --kv-heads x", "--kv-heads must be a whole number from 1 to 1024, not 'x'"},
+      {"size --layers 2 --head-dim 64", "kv_heads must be 1 to 1024, not 0"},
+      {"size --layers 2 --kv-heads 2", "head_dim must be 1 to 4096, not 0"},
+      {"size --layers 2 --kv-heads 2 --head-dim 64", "dtype must be fp32, fp16,"},
       {"size --model llama-3.1-8b --dtype q9",
-       "dtype is fp32, fp16, bf16, fp8, int8, fp4 or int4, "
+       "dtype must be fp32, fp16, bf16, fp8, int8, fp4 or int4, "
        "not 'q9'"},
       {"size --model llama-3.1-8b --heads 12",
-       "heads is a multiple of kv_heads (8) up to 1024, not "
+       "heads must be a multiple of kv_heads (8) up to 1024, not "
        "12"},
       {"size --model llama-3.1-8b --window 10",
-       "window and window_layers go together, not 10 and 0"},
+       "window and window_layers must both be given or neither, not 10 and 0"},
       {"size --model llama-3.1-8b --window 10 --window-layers 33",
-       "window_layers is at most layers (32), not 33"},
+       "window_layers must be at most layers (32), not 33"},
       {"size --layers 1 --kv-heads 1 --head-dim 1 --dtype int4 --heads 1", ""},
       {"size --layers 1 --latent 3 --dtype int4", "no whole number of bytes"},
       {"size --model llama-3.1-8b --host 0",
-       "--host is a size of memory, for example 64GiB, not '0'"},
+       "--host must be a size of memory, for example 64GiB, not '0'"},
       {"size --model llama-3.1-8b --host much", "not 'much'"},
       {"size --model llama-3.1-8b --tokens 100000001",
-       "--tokens is a whole number from 1 to 100000000, not '100000001'"},
-      {"size --model llama-3.1-8b --requests 1000001", "--requests is a whole number from 1 to "},
+       "--tokens must be a whole number from 1 to 100000000, not '100000001'"},
+      {"size --model llama-3.1-8b --requests 1000001",
+       "--requests must be a whole number from 1 to "},
       {"size --model llama-3.1-405b --dtype fp32 --tokens 100000000 --requests 1000000",
        "are more than 2^64 bytes"},
       {"size --model llama-3.1-8b --flops fast",
-       "--flops is a number above 0, for example 4e14, "
+       "--flops must be a number above 0, for example 4e14, "
        "not 'fast'"},
       {"size --model llama-3.1-8b --flops -1", "not '-1'"},
       {"size --model llama-3.1-8b --flops inf", "not 'inf'"},
-      {"size --model llama-3.1-8b --parameters 1e16", "--parameters is 1e15 at most"},
+      {"size --model llama-3.1-8b --parameters 1e16", "--parameters must be 1e15 at most"},
       {"size --model llama-3.1-8b --flops 1 --prefill-rate 1",
        "--prefill-rate or --flops, not both"},
       {"size --model llama-3.1-8b --config x", "--model or --config, not both"},

@@ -22,7 +22,7 @@ SocketFacts Answered(const char* name, mode_t mode) {
       .name = name, .exists = true, .is_socket = true, .owner = 100, .group = 200, .mode = mode};
 }
 
-// A worker with uid 1000, which the agent serves.
+// Returns facts of a worker with uid 1000, which the agent serves.
 NodeFacts Well() {
   NodeFacts facts{.socket_dir = "/run/kvtier"};
   facts.sockets = {Answered("kvtier.sock", 0660), Answered("kvtier-fd.sock", 0660),

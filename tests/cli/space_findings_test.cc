@@ -45,7 +45,7 @@ v1::RegisteredSpace* Add(const v1::SpaceSpec& space, uint32_t sessions,
   return added;
 }
 
-// Those that warn or fail.
+// Returns the findings that warn or fail.
 Findings Troubles(const v1::DescribeSharingResponse& sharing,
                   const v1::AgentStatusResponse& status = {}) {
   Findings troubles;

@@ -21,7 +21,7 @@ void SetShare(uint64_t used, uint64_t guaranteed, uint64_t limit, v1::TenantShar
   share->set_limit(limit);
 }
 
-// Two tenants: one has more sessions than it is guaranteed, and one has nothing.
+// Returns two tenants: one has more sessions than it is guaranteed, and one has nothing.
 v1::ListTenantsResponse TwoTenants() {
   v1::ListTenantsResponse response;
   response.set_node_id("n1");
@@ -311,7 +311,7 @@ version 3
 )");
 }
 
-// A group of two members, which has no share of its own.
+// Returns a group of two members, which has no share of its own.
 v1::TenantReport Prompts() {
   v1::TenantReport prompts;
   prompts.set_name("prompts");

@@ -1,4 +1,4 @@
-// The client in a share group: it names the group, and is told whether it is a member.
+// Tests a client in a share group, which names the group and is told whether it is a member.
 #include <memory>
 #include <string>
 

@@ -92,7 +92,7 @@ TEST_F(ClientSequencesTest, AMaximumOfTokensIsTakenOfEachSequence) {
       EXPECT_EQ(hits[0].missed(), MissReason::kNone) << "what was not asked for is not missing";
       EXPECT_EQ((*client_->Match(only))[0].blocks, blocks) << tokens;
       EXPECT_EQ(*client_->Prefetch(only), blocks) << tokens;
-      // Calls that store ignore it.
+      // Calls that store ignore max_tokens.
       EXPECT_EQ(client_->Reserve(only)->size(), keys.size());
     }
   }

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The bytes 0, 1, 2, ...
+// Returns the bytes 0, 1, 2, ...
 std::string Counting(size_t size) {
   std::string bytes;
   for (size_t i = 0; i < size; ++i) bytes.push_back(static_cast<char>(i));

@@ -41,7 +41,7 @@ TEST(BlockLengths, SlotsHaveFourSizesForEachDoublingOfWholePages) {
   }
 }
 
-// Sizes of slots of a space, of which there are to be `max_sizes` at most.
+// Returns the sizes of slots of a space, of which there are to be `max_sizes` at most.
 std::set<uint64_t> SizesOf(uint64_t longest, uint64_t max_sizes) {
   std::set<uint64_t> sizes;
   for (uint64_t bytes = kBlockAlignment; bytes <= SlotBytes(longest); bytes += kBlockAlignment) {

@@ -92,7 +92,7 @@ class PlainOrder {
   const std::vector<Member>& members() const { return members_; }
 
  private:
-  // Those above a block that is no longer aside are not, either.
+  // Brings back a block that was set aside, and those above it.
   void BringBack(uint64_t number) {
     Member* const member = Find(number);
     if (member == nullptr || !std::exchange(member->aside, std::nullopt).has_value()) return;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kBytes = 2 * kHugePageBytes + 4096;
 
-// A memfd mapped by MapShared().
+// The tests map a memfd by MapShared().
 class HugePagesTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -257,8 +257,9 @@ class AskingTest : public ::testing::Test {
     order_.Insert(newcomer);
     return false;
   }
-  // One block in twelve goes on, once in 48 seconds, until it has been used twelve times; the
-  // others are never used. Between two uses pass more blocks than the tier holds.
+  // Returns the share of uses that are found where one block in twelve is used again, once in 48
+  // seconds, until it has been used twelve times; the others are never used again. Between two uses
+  // more blocks pass than the tier holds.
   double ShareFoundOfConversations() {
     std::deque<uint64_t> going_on;
     int found = 0;
@@ -273,8 +274,8 @@ class AskingTest : public ::testing::Test {
     order_->Audit();
     return static_cast<double>(found) / kSeconds;
   }
-  // Some blocks are used again and again, and between two uses of one pass more blocks that are
-  // used once than the tier holds. LRU finds nothing.
+  // Uses some blocks again and again; between two uses of one, more blocks pass that are used once
+  // than the tier holds. LRU finds nothing.
   void AskForHotAmongScans() {
     for (int i = 0; i < 4000; ++i) {
       order_.Wait(absl::Seconds(1));
@@ -283,7 +284,7 @@ class AskingTest : public ::testing::Test {
       if (i % 2 == 0) Ask(kHot + static_cast<uint64_t>(i / 2 % 40));
     }
   }
-  // All blocks are used twice, the second time when 20 others came between. LRU finds all.
+  // Uses all blocks twice, the second time after 20 others. LRU finds all.
   void AskForEachTwice(int times) {
     for (int i = 0; i < times; ++i) {
       order_.Wait(absl::Seconds(1));

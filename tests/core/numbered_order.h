@@ -28,7 +28,7 @@ class NumberedOrder {
   }
   NumberedOrder(NumberedOrder&&) = delete;
 
-  // Gives access to all that the order offers; blocks come and go by Insert() and Erase() of here.
+  // Gives access to the order; but insert and erase blocks by Insert() and Erase() of this class.
   EvictionOrder* operator->() { return &order_; }
 
   static EvictionOrder::Newcomer Comes(uint64_t number, std::optional<uint64_t> parent = {}) {
@@ -42,7 +42,7 @@ class NumberedOrder {
   EvictionOrder::Place Insert(const EvictionOrder::Newcomer& newcomer) {
     return places_[newcomer.key.hi] = order_.Insert(newcomer);
   }
-  // Inserts first <- first + 1 <- ... <- last, head first.
+  // Inserts the chain first <- first + 1 <- ... <- last, its head first.
   void InsertChain(uint64_t first, uint64_t last) {
     Insert(first);
     for (uint64_t number = first + 1; number <= last; ++number) Insert(number, number - 1);
@@ -52,7 +52,7 @@ class NumberedOrder {
     return place == places_.end() ? std::nullopt : std::optional(place->second);
   }
   bool Contains(uint64_t number) const { return places_.contains(number); }
-  // REQUIRES of those below: a member.
+  // The functions below REQUIRE that the block is a member.
   EvictionOrder::Place At(uint64_t number) const { return places_.at(number); }
   const ReuseState& StateOf(uint64_t number) const { return order_.StateOf(At(number)); }
   void Touch(uint64_t number) { order_.Touch(At(number)); }
@@ -68,8 +68,9 @@ class NumberedOrder {
     order_.AdvanceTo(now_);
   }
 
-  // Gives the order so many lessons that it follows what it learns and refuses newcomers: all of
-  // one block that is used often, which is in no class of the tests and is gone then.
+  // Gives the order so many lessons that it follows what it learns and refuses newcomers. All of
+  // them are of one block that is used often; it is in no class of the tests, and is gone
+  // afterwards.
   void Teach() {
     constexpr uint64_t kTaught = 1'000'000;
     Insert(kTaught);
@@ -82,12 +83,12 @@ class NumberedOrder {
 
   std::optional<uint64_t> Victim() { return NumberOf(order_.Victim()); }
   std::optional<uint64_t> VictimOf(uint32_t group) { return NumberOf(order_.Victim(group)); }
-  // Sets the next of group 0 aside.
+  // Sets aside the next block of group 0.
   std::optional<uint64_t> SetNextAside() {
     const auto next = order_.SetNextAside(0);
     return next.has_value() ? std::optional(next->key.hi) : std::nullopt;
   }
-  // Erases one victim after the other and returns them, until there is none or so many are left.
+  // Erases victims until there is none, or `left` blocks are left, and returns them.
   Numbers EraseDownTo(size_t left) {
     Numbers gone;
     while (order_.size() > left) {

@@ -1,4 +1,4 @@
-// EvictionOrder, told of conversations that go on from another block than their last.
+// Tests EvictionOrder with conversations that go on from another block than their last.
 #include <gtest/gtest.h>
 
 #include <optional>

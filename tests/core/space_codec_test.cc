@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Llama 3 8B, 16 tokens.
+// Returns a space of Llama 3 8B with blocks of 16 tokens.
 SpaceSpec Int8Space() {
   SpaceSpec spec = testing::TestSpace(1122368);
   spec.layers = 32;

@@ -32,7 +32,7 @@ SpaceSpec KnownSpace() {
           .block_bytes = 1 << 20};
 }
 
-// The same in a space whose blocks are encoded.
+// Returns the same for a space whose blocks are encoded.
 SpaceSpec EncodedSpace() {
   SpaceSpec space = KnownSpace();
   space.codec = "int8";

@@ -6,7 +6,7 @@ namespace kvtier {
 namespace {
 
 TEST(TenantTagTest, ATagIsOfTheNameAloneAndTheSameInEveryBuild) {
-  // printf 'kvtier.owner.v1\0default' | sha256sum
+  // The expected bytes are those of: printf 'kvtier.owner.v1\0default' | sha256sum
   EXPECT_EQ(TenantTagOf("default"), TenantTag{0x88041bdfcb308d68});
 }
 

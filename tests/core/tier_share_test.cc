@@ -40,7 +40,7 @@ TEST(FairSharesTest, NobodyHasMoreThanItsMaximumAndOthersHaveTheRest) {
   EXPECT_THAT(FairShares(100, claims), ElementsAre(20, 80));
 }
 
-// Or memory would go to and fro between two that have the same right to it.
+// Otherwise memory would move to and fro between two tenants that have the same right to it.
 TEST(FairSharesTest, AClaimThatWantsJustItsShareKeepsIt) {
   std::vector<ShareClaim> claims(7, {.share = {}, .wanted = kAll});
   for (size_t i = 0; i < claims.size(); ++i) claims[i].share.weight = static_cast<uint32_t>(i + 1);

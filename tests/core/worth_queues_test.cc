@@ -233,7 +233,7 @@ class WorthQueuesModel : public ::testing::TestWithParam<uint64_t> {
     }
     hazards_.Conclude({});
   }
-  // To a moment close by, far away, or next to one at which an item changes its bucket.
+  // Advances to a moment that is near, far, or next to one at which an item changes its bucket.
   void Advance() {
     const uint64_t kind = Below(8);
     if (kind < 3) {

@@ -40,7 +40,7 @@ class CoordinatorLossTest : public ::testing::Test {
     EXPECT_LE(absl::Now() - start, Patience(kDeadline) + Slack()) << what;
   }
 
-  // Everything that needs no other node works; what does is a miss, in time.
+  // Expects that everything works that needs no other node, and that the rest is a miss, in time.
   void ExpectLocalServiceOnly() {
     ExpectInTime("host hit", [&](absl::Duration timeout) {
       EXPECT_THAT(on_b_.Get(kLocal, {.timeout = timeout}),
@@ -93,7 +93,7 @@ TEST_F(CoordinatorLossTest, HungThenKilledThenBackCostsOnlyCrossNodeHits) {
   ExpectLocalServiceOnly();
 
   ASSERT_EQ(coordinator_.Start(), absl::OkStatus());
-  // By resync alone: nothing is put again.
+  // This happens by resync alone, because no block is put again.
   EXPECT_TRUE(Await(absl::Seconds(5), [&] {
     return on_b_.Get(kRemote) == std::vector<BlockSource>(kRemote.count, BlockSource::kPeer);
   }));

@@ -1,5 +1,5 @@
-// Damage done to the real files of a stopped agent's disk: whatever it is, the block is
-// a miss and counted, and never wrong bytes (law 3).
+// Damages the real files of a stopped agent's disk: after any damage the block is a miss, is
+// counted, and never gives wrong bytes (law 3).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
@@ -27,7 +27,7 @@ constexpr Blocks kPrefix = {.first = 100, .count = 8};
 
 class DamagedDiskTest : public ::testing::Test {
  protected:
-  // Eight blocks on disk, and the agent dead.
+  // Puts eight blocks on disk and kills the agent.
   void SetUp() override {
     ASSERT_EQ(worker_.Put(kPrefix), kPrefix.count);
     ASSERT_TRUE(agent_.AwaitOffloaded());
@@ -38,7 +38,7 @@ class DamagedDiskTest : public ::testing::Test {
     ASSERT_EQ(agent_.Start().status(), absl::OkStatus());
     ASSERT_TRUE(worker_.AwaitConnected());
   }
-  // The live record of the prefix's block `i`.
+  // Returns the live record of the prefix's block `i`.
   FoundRecord RecordOf(size_t i) {
     const auto found = FindRecord(agent_.options().disk_dir, worker_.KeyOf(kPrefix.first + i));
     if (!found.has_value()) ADD_FAILURE() << "no record of block " << i;
@@ -61,7 +61,7 @@ class DamagedDiskTest : public ::testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.ToString();
     return std::unique_ptr<rocksdb::DB>(db);
   }
-  // The manifest's value of block `i`, changed by `change`.
+  // Changes the manifest's value of block `i` by `change`.
   template <typename Change>
   void ChangeManifest(size_t i, Change change) {
     const std::unique_ptr<rocksdb::DB> db = OpenManifest();
@@ -97,7 +97,7 @@ TEST_F(DamagedDiskTest, AFlippedBitInThePayloadIsAMissAndCounted) {
 }
 
 TEST_F(DamagedDiskTest, AFlippedBitInAnyFieldOfTheHeaderIsAMissAndCounted) {
-  // Magic, version, key, space, length, generation, sum, seal.
+  // Offsets of magic, version, key, space, length, generation, sum and seal.
   constexpr uint64_t kOffsets[kPrefix.count] = {0, 9, 17, 33, 64, 72, 97, 113};
   for (size_t i = 0; i < kPrefix.count; ++i) FlipBit(RecordOf(i), kOffsets[i]);
   Restart();
@@ -192,7 +192,7 @@ TEST_F(DamagedDiskTest, AManifestValueOfAnotherBlockIsAMissAndCounted) {
 }
 
 TEST_F(DamagedDiskTest, AManifestThatPointsToAnotherBlocksRecordIsAMissAndCounted) {
-  // A well-formed lie: block 5's entry, with its own checksum, at an empty place.
+  // This entry is valid and wrong: block 5's, with its own checksum, at an empty place.
   ChangeManifest(5, [&](std::string* value) {
     ManifestImage image;
     ASSERT_TRUE(DecodeRow(BlockRowKey(worker_.KeyOf(kPrefix.first + 5)), *value, &image).ok());

@@ -47,7 +47,7 @@ class DamagedPeerTest : public ::testing::TestWithParam<Case> {
     world_ = nullptr;
   }
 
-  // The peer holds the run, and the coordinator believes it.
+  // Lets the peer hold the run and the coordinator know of it.
   Blocks HoldRun() {
     next_ += 100;
     for (uint64_t number = next_; number < next_ + kRun; ++number) {
@@ -87,8 +87,8 @@ TEST_P(DamagedPeerTest, IsAMissInsideTheDeadlineAndCounted) {
   const v1::PeerReport before = world_->agent.Status().peers();
   const uint64_t fetches = world_->peer.fetches();
   world_->peer.Send(GetParam().damage);
-  // An avoided peer gets one fetch at a time: a get that comes before the fetch of another get is
-  // over asks it nothing, as happens on a loaded machine.
+  // An avoided peer gets one fetch at a time. On a loaded machine a get may come before another
+  // get's fetch has ended, and then asks it for nothing.
   EXPECT_TRUE(Await(absl::Seconds(5), [&] {
     EXPECT_THAT(GetInTime(run), IsEmpty());
     return world_->peer.fetches() > fetches;

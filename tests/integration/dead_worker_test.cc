@@ -45,7 +45,7 @@ class DeadWorkerTest : public ::testing::Test {
 };
 
 TEST_F(DeadWorkerTest, EverythingItHeldIsBackWithinASecondAndUsable) {
-  // While it lives, not a slot is to be had: all are leased, or promised to the disk.
+  // While the worker lives, no slot is free: all are leased, or promised to the disk.
   EXPECT_EQ(agent_.Status().sessions(), 2);
   EXPECT_EQ(worker_.Put({.first = 300, .count = 4}, {.timeout = absl::Milliseconds(50)}), 0);
   EXPECT_EQ(agent_.Status().offload().declined_behind(), 4);

@@ -34,7 +34,7 @@ class DoctorTest : public ::testing::Test {
     if (!process.ok()) return {};
     return {(*process)->Wait(Patience(absl::Seconds(20))).value_or(-1), FileTail(log, 16000)};
   }
-  // Another worker, whose space differs from TestWorker's in one field.
+  // Returns another worker, whose space differs from TestWorker's in one field.
   std::unique_ptr<Client> WorkerWith(const SpaceSpec& spec) {
     auto client = *Client::Open({.socket_dir = agent_.socket_dir()});
     EXPECT_TRUE(client->RegisterSpace(spec).ok());

@@ -50,7 +50,7 @@ std::string FileText(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// By RPC ("Worker.Match"): the table under "## Doors".
+// Returns the table under "## Doors", by RPC ("Worker.Match").
 std::map<std::string, Row> DocumentedDoors() {
   std::map<std::string, Row> table;
   bool inside = false;
@@ -68,7 +68,7 @@ std::map<std::string, Row> DocumentedDoors() {
   return table;
 }
 
-// Every RPC of every service in proto/kvtier/v1, as "/kvtier.v1.Worker/Match" by
+// Returns every RPC of every service in proto/kvtier/v1, as "/kvtier.v1.Worker/Match" by
 // "Worker.Match", and gRPC's health checks.
 std::map<std::string, std::string> EveryRpc() {
   google::protobuf::FileDescriptorSet files;
@@ -217,7 +217,7 @@ TEST_F(DoorsTest, TheAdminSocketsAreForTheirOwnerAlone) {
   }
 }
 
-// In a child of another user: whether anybody is there who keeps the connection.
+// Returns whether a child of another user can connect and is not hung up on.
 bool AnotherUserMayConnect(const std::string& path) {
   const pid_t child = fork();
   if (child != 0) {
@@ -233,7 +233,7 @@ bool AnotherUserMayConnect(const std::string& path) {
   const timeval patience{.tv_sec = 5};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   char byte = 0;
-  // gRPC speaks first; who is hung up on reads the end of the stream.
+  // gRPC sends the first bytes; a caller that is hung up on reads the end of the stream.
   const bool kept = setuid(kNobody) == 0 &&
                     connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 &&
                     read(fd, &byte, 1) == 1;

@@ -56,7 +56,7 @@ class EncodedBlocksTest : public ::testing::Test {
         a, b, {}, [](uint16_t x) { return x >> 15; }, [](uint16_t x) { return x >> 15; });
   }
 
-  // How many came back as they were put.
+  // Returns how many blocks came back as they were put.
   size_t Get(SpaceHandle space, const BlockCodec& codec) {
     const OnboardedBlocks hit = *worker_.client().Onboard(space, worker_.KeysOf(kPrefix));
     std::vector<uint16_t> raw(16384);

@@ -111,7 +111,7 @@ void ForkOnce(EngineHoldings* held) {
   Expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended well");
 }
 
-// Nothing that the child did is to be seen.
+// Expects that nothing of what the child did shows here.
 void ExpectUntouched(EngineHoldings* held) {
   Expect(held->hit.valid() && held->worker->Proves(held->hit, kPut.first),
          "the parent's lease stands");

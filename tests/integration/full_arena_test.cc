@@ -37,7 +37,7 @@ class FullArenaTest : public ::testing::Test {
       if (writer_.Put({.first = written_, .count = kPutAtOnce}) > 0) written_ += kPutAtOnce;
     }
   }
-  // Reads sets of what was written lately, half of which is evicted already.
+  // Reads sets of blocks that were written lately, half of which are evicted already.
   void Read(TestWorker* worker, uint64_t seed) {
     std::mt19937_64 random(seed);
     std::vector<std::byte> copy(kBlockBytes);

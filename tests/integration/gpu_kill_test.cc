@@ -92,7 +92,7 @@ class GpuKillTest : public ::testing::Test {
   }
   // How many are served of what the worker put, its every byte proved.
   size_t Served(Blocks blocks) { return worker_.Get(blocks, to_gpu_).size(); }
-  // All slots serve again.
+  // Expects that all slots can be used again.
   void ExpectWhole(size_t station) {
     EXPECT_THAT(worker_.Get({.first = 500, .count = 4}), SizeIs(4)) << station;
     agent_.Evict(Tier::kGpu);

@@ -1,5 +1,5 @@
-// A GPU pool that grows and shrinks under workers of a real agent: they use what came,
-// hold up what goes, and never take one memory for another.
+// Grows and shrinks a GPU pool under workers of a real agent: they use memory that came, delay
+// memory that leaves, and never take one for another.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ constexpr absl::Duration kPatience = absl::Seconds(10);
 
 class GpuResizeTest : public ::testing::Test {
  protected:
-  // A second worker takes the first handle, so that others are given what is behind it.
+  // Lets a second worker take the first handle, so that others get slots behind it.
   void FillFirstHandle() {
     absl::StatusOr<GrantedSlots> slots = filler_.client().TakeSlots(filler_.space(), kPerHandle);
     ASSERT_TRUE(slots.ok());

@@ -128,7 +128,7 @@ TEST(GpuPoolTest, APoolOfSeveralHandlesIsMappedWhole) {
   EXPECT_EQ(gpu->handles.size(), 2);
   EXPECT_EQ(gpu->max_handles, 2);
   EXPECT_EQ(gpu->handle_bytes, uint64_t{1} << 30);
-  // Reserved and not written, they take no memory.
+  // Slots that are reserved and not written take no memory.
   const ReserveOptions through_gpu = {.target = OnboardTarget::kGpu};
   const auto first = worker.client().Reserve(
       worker.space(), worker.KeysOf({.first = 1000, .count = 1024}), through_gpu);

@@ -21,7 +21,7 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 
-// Blocks of 64 KiB.
+// This size makes blocks of 64 KiB.
 constexpr LayoutSize kSize = {.layers = 4, .slots = 32, .run_bytes = 8 << 10, .start = 0};
 constexpr uint32_t kRun = 16;
 
@@ -45,7 +45,7 @@ class Worker {
   SpaceHandle space() const { return space_; }
   HostLanes& lanes() { return *lanes_; }
 
-  // The content of a block is the number of its key.
+  // Begins an offload of blocks whose content is the number of their key.
   std::shared_ptr<HostJob> Offload(uint64_t first) {
     for (uint32_t i = 0; i < kRun; ++i) memory_.Compute(i, first + i);
     return *lanes_->Offload(KeysFrom(first, kRun), {}, Slots(0, kRun));
@@ -53,7 +53,7 @@ class Worker {
   std::shared_ptr<HostJob> Onboard(uint64_t first) {
     return *lanes_->Onboard(KeysFrom(first, kRun), Slots(kRun, kRun));
   }
-  // The results of an onboard that has to end; what it believes has to be right.
+  // Returns the results of an onboard, which must end, and whose results must be right.
   std::vector<bool> Proven(uint64_t first, const HostJob& onboard) {
     EXPECT_TRUE(onboard.Wait(Patience(kLong)));
     const std::vector<bool> results = onboard.results();

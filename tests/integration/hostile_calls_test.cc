@@ -88,7 +88,7 @@ TEST_F(HostileWorkerTest, WhatItRepeatsDoesNothingTheSecondTime) {
   v1::CommitRequest commit;
   commit.set_session_token(token_);
   for (const uint64_t id : Reserve(1, 4)) {
-    // Twice in one call, too.
+    // The call names each id twice, too.
     commit.add_reservation_ids(id);
     commit.add_reservation_ids(id);
   }
@@ -122,7 +122,7 @@ TEST_F(HostileWorkerTest, WhatItRepeatsDoesNothingTheSecondTime) {
 
 TEST_F(HostileWorkerTest, HugeBatchesMeetTheirLimitsAndEndWithTheSession) {
   PutAnything(1, 1024);
-  // Leases of the same blocks, until it has no more; tickets as well.
+  // Takes leases and tickets of the same blocks until it gets no more.
   auto onboard = RequestOf<v1::OnboardRequest>(1, 1024);
   onboard.set_target(v1::TIER_HOST);
   auto take = RequestOf<v1::TakeTicketRequest>(1, 1024);
@@ -148,7 +148,7 @@ TEST_F(HostileWorkerTest, HugeBatchesMeetTheirLimitsAndEndWithTheSession) {
   // kMaxTicketBlocks.
   const uint64_t half_arena = agent_.TierStatus(Tier::kHost).capacity_bytes() / 4;
   EXPECT_EQ(ticketed * kSmallBytes, half_arena);
-  // Reservations, until it is given no more: what the disks are promised is half of the arena, too.
+  // Takes reservations until it gets no more; the disks may be promised half of the arena, too.
   uint64_t reserved_bytes = 0;
   for (uint64_t i = 1; i < 10; ++i)
     reserved_bytes += Reserve(i * 100'000, 8192).size() * kSmallBytes;

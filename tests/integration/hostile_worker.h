@@ -1,5 +1,5 @@
-// HostileWorkerTest is a worker that means harm, in raw packets and RPCs, and a worker of another
-// tenant beside it that must notice nothing. KVTIER_HOSTILE_TRIES: how often each kind of garbage
+// HostileWorkerTest has a hostile worker, which sends raw packets and RPCs, and a worker of another
+// tenant, which must notice nothing of it. KVTIER_HOSTILE_TRIES says how often each kind of garbage
 // is sent (300).
 #ifndef KVTIER_TESTS_INTEGRATION_HOSTILE_WORKER_H_
 #define KVTIER_TESTS_INTEGRATION_HOSTILE_WORKER_H_
@@ -39,7 +39,8 @@ inline constexpr absl::Duration kPatience = absl::Seconds(20);
 
 inline size_t Tries() { return FromEnvironment("KVTIER_HOSTILE_TRIES", 300); }
 
-// Uses its own blocks all the time, and fails the test when one does not come or is not its own.
+// Bystander uses its own blocks all the time, and fails the test when one does not come or has
+// wrong bytes.
 class Bystander {
  public:
   explicit Bystander(const TestWorkerOptions& options) : worker_(options) {
@@ -54,7 +55,7 @@ class Bystander {
   Bystander(const Bystander&) = delete;
   Bystander& operator=(const Bystander&) = delete;
   TestWorker& worker() { return worker_; }
-  // Returns when it has been served again, from now on.
+  // Waits until it is served once more from now on.
   void AwaitServed() const {
     const uint64_t before = rounds_;
     EXPECT_TRUE(Await(kPatience, [&] { return rounds_ > before + 1; }));
@@ -87,11 +88,11 @@ class HostileWorkerTest : public ::testing::Test {
   void TearDown() override {
     bystander_.AwaitServed();
     EXPECT_EQ(agent_.Status().altered_blocks(), altered_);
-    // Nothing made it fall over.
+    // The agent survived.
     EXPECT_TRUE(agent_.process().Running());
   }
 
-  // Opens a session of the hostile tenant; its token is the one that requests carry from then on.
+  // Opens a session of the hostile tenant, whose token is in all later requests.
   bool SayHello(RawSession* session) {
     const auto welcome = session->Say(session->GoodHello("hostile", kHostileSecret));
     if (!welcome || welcome->code != wire::WelcomeCode::kOk) return false;
@@ -104,7 +105,7 @@ class HostileWorkerTest : public ::testing::Test {
     SetCallDeadline(&context);
     return (stub_.get()->*method)(&context, request, response);
   }
-  // Keys [first, first + count) of the hostile worker's space.
+  // Adds keys [first, first + count) of the hostile worker's space.
   template <typename Request>
   Request RequestOf(uint64_t first, size_t count) const {
     Request request;
@@ -117,7 +118,7 @@ class HostileWorkerTest : public ::testing::Test {
     }
     return request;
   }
-  // Returns the slots that it was given to write.
+  // Returns the slots that the worker may write.
   std::vector<uint64_t> Reserve(uint64_t first, size_t count) {
     auto request = RequestOf<v1::ReserveRequest>(first, count);
     request.set_target(v1::TIER_HOST);
@@ -129,7 +130,7 @@ class HostileWorkerTest : public ::testing::Test {
     }
     return ids;
   }
-  // Puts blocks with whatever bytes their slots have.
+  // Puts blocks with the bytes that happen to be in their slots.
   void PutAnything(uint64_t first, size_t count) {
     v1::CommitRequest commit;
     commit.set_session_token(token_);

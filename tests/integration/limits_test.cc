@@ -1,5 +1,5 @@
-// The limits of the wire, at a real agent: what is beyond them is refused by name and
-// value, and the agent goes on (law 6).
+// Tests the limits of the wire at a real agent: a value beyond them is refused by name and value,
+// and the agent goes on (law 6).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -204,7 +204,7 @@ class SilentPeer {
     stream_ = stub->Fetch(&context_, request);
   }
   ~SilentPeer() { context_.TryCancel(); }
-  // Whether the first block arrives.
+  // Reads one block; returns whether it arrived.
   bool ReadOne() {
     v1::FetchChunk chunk;
     return stream_->Read(&chunk);

@@ -35,7 +35,7 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr absl::Duration kAttack = absl::Seconds(8);
 
-// Resident memory that is the process's own: no file, and not the arena.
+// Returns the resident memory of the process alone, without files and the arena.
 size_t PrivateBytesOf(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
   for (std::string line; std::getline(file, line);) {
@@ -80,7 +80,7 @@ class MemoryTest : public ::testing::Test {
     if (files.rlim_cur < 4096) GTEST_SKIP() << "too few descriptors allowed";
     ASSERT_EQ(agent_.Start().status(), absl::OkStatus());
   }
-  // A Match of as many keys as there may be, 540 KB, of no session.
+  // Returns a Match with the most keys that there may be, 540 KB, of no session.
   static std::string LargeRequest() {
     v1::MatchRequest request;
     request.set_session_token(std::string(16, 'x'));

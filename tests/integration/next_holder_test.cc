@@ -30,7 +30,7 @@ constexpr size_t kMaxFetchesPerPeer = 16;
 
 class NextHolderTest : public ::testing::TestWithParam<Damage> {
  protected:
-  // The peer holds the run, and the coordinator believes it.
+  // Lets the peer hold the run and the coordinator know of it.
   void HoldAtPeer(Blocks blocks) {
     for (uint64_t number = blocks.first; number < blocks.first + blocks.count; ++number) {
       std::vector<std::byte> payload(worker_.spec().block_bytes);
@@ -45,7 +45,7 @@ class NextHolderTest : public ::testing::TestWithParam<Damage> {
     ASSERT_EQ(peer_.Report(coordinator_.channel()), absl::OkStatus());
     ASSERT_TRUE(coordinator_.AwaitHolders(worker_.KeyOf(blocks.first + blocks.count - 1), 1));
   }
-  // Both hold the run; the peer has one block more, so that it is ranked first.
+  // Lets both hold the run, and the peer one block more, so that it is ranked first.
   Blocks HoldAtBoth() {
     next_ += 100;
     EXPECT_EQ(healthy_worker_.Put({next_, kRun}), kRun);

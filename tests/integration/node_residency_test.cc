@@ -39,7 +39,8 @@ class NodeResidencyTest : public ::testing::Test {
 };
 
 TEST_F(NodeResidencyTest, AWorkerFollowsATableThatGrows) {
-  // Puts a few at a time: each is found, in whatever table the worker has, when it is answered.
+  // Puts a few blocks at a time. Each is found when its put is answered, in whichever table the
+  // worker has.
   for (uint64_t first = 0; first < kMany.count; first += 1000) {
     ASSERT_EQ(worker_.Put({.first = first, .count = 1000}), 1000);
     EXPECT_EQ(Count({.first = first, .count = 1000}, Residence::kAbsent), 0);

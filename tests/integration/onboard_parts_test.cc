@@ -1,4 +1,4 @@
-// Onboards in parts on a real agent: what is in host memory comes before what is on disk.
+// Onboards in parts on a real agent: blocks in host memory come before blocks on disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ struct CallResults {
 
 class OnboardPartsNodeTest : public ::testing::Test {
  protected:
-  // The prefix is on disk, and its leading kWarm blocks are in host memory, too.
+  // Puts the prefix on disk, and its leading kWarm blocks in host memory, too.
   void SetUp() override {
     ASSERT_EQ(worker_.Put(kPrefix), kPrefix.count);
     ASSERT_TRUE(agent_.AwaitOffloaded());

@@ -41,7 +41,7 @@ class PagedKvTest : public ::testing::Test {
     return *PagedKv::Create(*worker.client->TakeSlots(worker.space, slots), {.block_tokens = 16});
   }
   uint64_t UsedSlots() { return agent_.TierStatus(Tier::kGpu).used_bytes() / kBlockBytes; }
-  // The first byte of a block of the sequence.
+  // Returns the first byte of a block of the sequence.
   static std::byte& At(const PagedKv& kv, SequenceId sequence, size_t block) {
     return kv.memory().slot(kv.slots(sequence)->at(block)).front();
   }
@@ -212,7 +212,7 @@ TEST_F(PagedKvTest, ForksThatGoOutTogetherComeBackEachWithItsOwn) {
   const SequenceId third = *kv->Fork(first);
   ASSERT_EQ(kv->Append(second, 16), absl::OkStatus());
   At(*kv, second, 2) = std::byte{3};
-  // The third keeps what all share in the pool; the second's own block goes.
+  // The third sequence keeps the shared blocks in the pool; the second's own block leaves.
   ASSERT_EQ(kv->SwapOut({{first, second}}), absl::OkStatus());
   EXPECT_EQ(kv->swapped_bytes(), kBlockBytes);
   // Now nobody stays who shares it, and the blocks go with each of those that have them.

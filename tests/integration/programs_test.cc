@@ -68,26 +68,26 @@ TEST_F(ProgramsTest, AnAgentNamesTheFlagAndTheValueThatItRefuses) {
       {"slab_bytes", "1000", "multiple of 4096"},
       {"host_bytes", "4096", "--slab_bytes"},
       {"host_bytes", "many", "no size"},
-      {"worker_memory", "shared", "direct or staged"},
+      {"worker_memory", "shared", "neither direct nor staged"},
       {"segment_bytes", "8192", "hold a block"},
       {"disk_bytes", "8388608", "three segments"},
       {"disk_bytes", "67108864,67108864", "each of the 1 directories of --disk_dir"},
       {"disk_bytes", "64MiB,lots", "no size"},
-      {"disk_write_policy", "some", "all, second_touch or predicted_reuse"},
-      {"disk_write_moment", "never", "commit or eviction"},
+      {"disk_write_policy", "some", "none of all, second_touch and predicted_reuse"},
+      {"disk_write_moment", "never", "neither commit nor eviction"},
       {"disk_writes_per_day", "-0.5", "0 (no budget) to 100"},
       {"disk_writes_per_day", "101", "0 (no budget) to 100"},
       {"disk_writes_per_day", "nan", "0 (no budget) to 100"},
       {"disk_writes_per_day", "much", "much"},
       {"disk_dir", "/tmp/no-a,/tmp/no-a/", "same directory"},
       {"disk_dir", "/tmp/no-a/b/../c,/tmp/no-b,/tmp/no-a", "lies in the other"},
-      {"disk_dir", "/tmp/no-a,,/tmp/no-b", "is empty"},
+      {"disk_dir", "/tmp/no-a,,/tmp/no-b", "has an empty name"},
       {"disk_secret_dir", "/no/such/secret", "No such file"},
       {"gpu_bytes", "1048576", "--gpu_bytes"},
       {"gpu_max_bytes", "4096", "without --gpu_bytes"},
       {"byte_threads", "0", "1 to 64"},
       {"locate_grace", "11s", "1ms to 10s"},
-      {"allow_uids", "root", "no user id"},
+      {"allow_uids", "root", "must be numbers of users"},
       {"tenants_dir", "/no/such/directory", "No such file"},
   };
   for (const Refusal& refusal : kRefusals) {
@@ -112,8 +112,8 @@ TEST_F(ProgramsTest, ANodeThatIsNotNamedHasTheNameOfItsHost) {
 
 TEST_F(ProgramsTest, TheMostOfAGpuPoolIsHeldAgainstItsSize) {
   const std::pair<const char*, const char*> refusals[] = {
-      {"1048575", "is less than --gpu_bytes=1048576"},
-      {"266338304", "is more than 253 times --gpu_bytes=1048576"}};  // 254 MiB.
+      {"1048575", "must be at least --gpu_bytes=1048576"},
+      {"266338304", "must be at most 253 times --gpu_bytes=1048576"}};  // 254 MiB.
   for (const auto& [most, says] : refusals) {
     AgentProcess& agent = cluster_.AddAgent(
         absl::StrCat("pool-", runs_++),

@@ -57,7 +57,7 @@ TEST_F(PutAllTest, StoresSeveralTimesWhatMemoryHolds) {
   EXPECT_EQ(first.stored, kRun.count);
   EXPECT_EQ(first.present + first.missed, 0);
   ASSERT_TRUE(agent_.AwaitOffloaded());
-  // The run is whole, and each byte of it is its own. What was read before is let go of soon.
+  // The run is whole, and each byte of it is right. Blocks that were read before are soon released.
   for (uint64_t at = 1; at < kRun.count; at += kSlots / 2) {
     const Blocks some = {at, kSlots / 2};
     EXPECT_TRUE(Await(absl::Seconds(10), [&] { return worker_.Get(some).size() == some.count; }))
@@ -124,7 +124,8 @@ TEST_F(PutAllTest, ASpaceThatIsUnregisteredMakesRoomForAnother) {
   ASSERT_EQ(client.UnregisterSpace(worker_.space()), absl::OkStatus());
   EXPECT_TRUE(hit.valid()) << "what is leased stays";
   EXPECT_TRUE(worker_.Proves(hit, kRun.first));
-  // Named anew, it has its blocks; also before the agent heard of the end of the first.
+  // Registered again, the space has its blocks, also before the agent heard of the end of the
+  // first.
   const SpaceHandle again = *client.RegisterSpace(worker_.spec());
   EXPECT_TRUE(Await(absl::Seconds(10), [&] {
     return client.Onboard(again, worker_.KeysOf(kRun))->size() == kRun.count;

@@ -1,5 +1,5 @@
-// RawSession is the worker's end of the wire without the client library: packets and
-// RPCs as a test likes them.
+// RawSession is a worker's end of the wire without the client library: a test sends the packets and
+// RPCs that it likes.
 #ifndef KVTIER_TESTS_INTEGRATION_RAW_SESSION_H_
 #define KVTIER_TESTS_INTEGRATION_RAW_SESSION_H_
 
@@ -43,7 +43,7 @@ class RawSession {
 
   bool connected() const { return connected_; }
   const wire::Challenge& challenge() const { return challenge_; }
-  // A good Hello, of the open tenant unless told otherwise, to be spoilt.
+  // Returns a valid Hello, by default of the open tenant, for tests that then spoil it.
   wire::Hello GoodHello(absl::string_view tenant = "default",
                         const std::string& secret = "") const {
     wire::Hello hello{.layout = wire::LayoutDigest(wire::kSessionVersion)};
@@ -51,7 +51,7 @@ class RawSession {
     hello.proof = wire::SessionProof(SessionKey::FromSecret(secret), challenge_.nonce);
     return hello;
   }
-  // nullopt: the agent hung up instead.
+  // Sends a Hello and returns the Welcome; nullopt: the agent hung up instead.
   std::optional<wire::Welcome> Say(const wire::Hello& hello) {
     wire::Welcome welcome;
     if (send(fd_, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello) ||
@@ -65,14 +65,13 @@ class RawSession {
     return send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
            static_cast<ssize_t>(bytes.size());
   }
-  // Waits until the agent has hung up; takes what it says before.
+  // Waits until the agent has hung up, and drops what it sends before.
   void AwaitHangup() {
     std::array<std::byte, 256> said;
     while (recv(fd_, said.data(), said.size(), 0) > 0) continue;
   }
-  // Asks for a piece of memory; returns what was said of it. The descriptor that came along is
-  // closed, or is the caller's where `handed` is given (-1: none came). nullopt: the answer is no
-  // reply.
+  // Asks for a descriptor and returns the reply; nullopt: the answer is no reply. `handed`, if
+  // given, gets the descriptor that came along (-1: none); otherwise it is closed.
   std::optional<wire::DescriptorReply> Ask(const wire::DescriptorRequest& request,
                                            int* handed = nullptr) {
     if (handed != nullptr) *handed = -1;

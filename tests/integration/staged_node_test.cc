@@ -1,5 +1,5 @@
-// A node that runs with --worker_memory=staged: workers put and get as on any other, and whatever
-// one of them writes, nobody is handed bytes that the agent did not copy and prove.
+// Tests a node with --worker_memory=staged: workers put and get as on any other, and whatever one
+// of them writes, no worker gets bytes that the agent did not copy and prove.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// Terms that a stepping worker (stepping_worker_main.cc) and the test that stops it share: its
-// stations, in the order of its life, and the blocks that it puts.
+// These terms are shared by a stepping worker (stepping_worker_main.cc) and the test that stops it:
+// its stations, in the order of its life, and the blocks that it puts.
 #ifndef KVTIER_TESTS_INTEGRATION_STEPPING_WORKER_H_
 #define KVTIER_TESTS_INTEGRATION_STEPPING_WORKER_H_
 
@@ -9,7 +9,7 @@
 
 namespace kvtier::testing {
 
-// A worker that is ahead of one has done all before it.
+// A worker that has passed a station has also done all before it.
 enum class Station : size_t {
   kBeginStep,
   kReserve,

@@ -26,7 +26,7 @@ class Life {
  public:
   explicit Life(const std::string& socket_dir) : worker_({.socket_dir = socket_dir}) {}
 
-  // False: bytes were wrong. Without an agent it does nothing.
+  // Passes a station; returns false if bytes were wrong. Without an agent it does nothing.
   bool Pass(Station station) {
     switch (station) {
       case Station::kBeginStep:

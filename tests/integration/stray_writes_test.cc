@@ -50,7 +50,8 @@ class StrayWritesTest : public ::testing::Test {
     }
     reserved->Commit();
   }
-  // Where the block is in host memory, to be written by one who must not; empty: it is not there.
+  // Returns the block's bytes in host memory, for a writer that must not write them; empty: the
+  // block is not there.
   std::span<std::byte> SlotOf(uint64_t number) {
     // It looks at no byte: an earlier write may have changed them.
     const auto hit = writer_.client().Onboard(writer_.space(), writer_.KeysOf({number, 1}));
@@ -127,7 +128,8 @@ TEST_F(ScrubbedWritesTest, WhatNobodyReadsIsFoundWithinTwoPasses) {
     ASSERT_FALSE(slots[i].empty());
     slots[i][random_() % kBlockBytes] ^= static_cast<std::byte>(1 << (random_() % 8));
   }
-  // Two passes of 2 MiB at 64 MiB/s, and a second for each: ten times that.
+  // Two passes of 2 MiB at 64 MiB/s take about 2 s with the pause of a second after each; this is
+  // ten times that.
   EXPECT_TRUE(Await(absl::Seconds(21), [&] {
     return agent_.Status().host_scrub().altered() == kChanged;
   })) << agent_.Status().host_scrub().altered();

@@ -39,7 +39,7 @@ class TicketProcessesTest : public ::testing::Test {
     EXPECT_TRUE(all.ok() && all->size() == 1) << all.status();
     return std::move((*all)[0]);
   }
-  // Nothing is held any more, whoever held it.
+  // Waits until nobody holds anything any more.
   bool AwaitNothingHeld() {
     return Await(kPatience, [&] {
       const v1::AgentStatusResponse status = agent_.Status();

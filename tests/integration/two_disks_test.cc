@@ -24,7 +24,7 @@ constexpr char kAgent[] = "node-a";
 
 class TwoDisksTest : public ::testing::Test {
  protected:
-  // The prefix on disk and nowhere else, some of it on each.
+  // Puts the prefix on the disks and nowhere else, some of it on each.
   void SetUp() override {
     ASSERT_EQ(worker_.Put(kPrefix), kPrefix.count);
     ASSERT_TRUE(agent_->AwaitOffloaded());
@@ -42,7 +42,7 @@ class TwoDisksTest : public ::testing::Test {
     on_first_ = status.disks(0).blocks();
     first_id_ = status.disks(0).id();
   }
-  // The dead agent's node, started again on these directories.
+  // Starts the dead agent again, on these directories.
   void RestartOn(const std::string& directories) {
     agent_->Kill();
     agent_ = &cluster_.StartAgent(kAgent, FlagsOf(directories));

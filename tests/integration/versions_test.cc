@@ -1,5 +1,6 @@
-// Version 2 talks to ours in version 1, unknown fields and all; versions that share nothing,
-// and builds that lay the same one out differently, refuse each other and name both.
+// Tests that version 2 talks to this build in version 1, with unknown fields; and that versions
+// without overlap, and builds with different layouts of one version, refuse each other and name
+// both.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -29,7 +29,7 @@
 namespace kvtier::testing {
 namespace {
 
-// Blocks of 64 KiB, a MiB of them at once.
+// This size makes blocks of 64 KiB, of which a MiB is copied at once.
 constexpr LayoutSize kSize = {.layers = 4, .slots = 32, .run_bytes = 8 << 10, .start = 0};
 constexpr size_t kRun = 16;
 
@@ -57,7 +57,7 @@ class Worker {
   WorkerLanes& lanes() { return *lanes_; }
   TensorMemory& memory() { return memory_; }
 
-  // The content of a block is the number of its key.
+  // Begins an offload of blocks whose content is the number of their key.
   std::shared_ptr<LaneJob> Offload(uint64_t first) {
     for (uint32_t i = 0; i < kRun; ++i) memory_.Compute(i, first + i);
     return *pool_->Offload({KeysFrom(first), SlotsFrom(0)});
@@ -65,7 +65,7 @@ class Worker {
   std::shared_ptr<LaneJob> Onboard(uint64_t first) {
     return *pool_->Onboard({KeysFrom(first), SlotsFrom(kRun)}, {.order = PlanOrder::kLayerWise});
   }
-  // How many blocks came; what the job believes has to be right.
+  // Returns how many blocks came; the job's results must be right.
   size_t Proven(uint64_t first, const LaneJob& onboard) {
     if (!onboard.status().ok()) return 0;
     for (uint32_t i = 0; i < onboard.blocks(); ++i) {
@@ -163,8 +163,8 @@ TEST_F(WorkerLanesTest, AnAgentKilledDuringTheCopiesIsNotBelieved) {
   EXPECT_EQ(worker.Proven(300, *back), kRun) << back->status();
 }
 
-// The places are drawn by time, up to what both jobs take: between messages, inside a copy, behind
-// the last. Nothing is waited for by the sleep; whatever it hits, the same must hold.
+// The moments are drawn, up to the time that both jobs take: between messages, inside a copy, after
+// the last. The sleep waits for nothing; wherever it ends, the same must hold.
 TEST_F(WorkerLanesTest, WhereverAnAgentIsKilledWhatIsBelievedIsRight) {
   std::mt19937_64 random(TestSeed());
   Worker worker(agent_.socket_dir(), TwinTensorsLayout);
@@ -192,7 +192,8 @@ TEST_F(WorkerLanesTest, WhereverAnAgentIsKilledWhatIsBelievedIsRight) {
   EXPECT_TRUE(agent_.AwaitLeases(0));
 }
 
-// Every session of this process with the agent is hung up, as if it were a lost one.
+// Hangs up every session of this process with the agent, as if it were lost; returns how many there
+// were.
 size_t CutSessions(const std::string& socket_dir) {
   const std::string path = absl::StrCat(socket_dir, "/", wire::kDescriptorSocketName);
   size_t cut = 0;

@@ -1,4 +1,5 @@
-// A real agent under a write policy: what it declines it counts, and goes on serving.
+// Tests a real agent under a write policy: it counts the blocks that it declines, and goes on
+// serving.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

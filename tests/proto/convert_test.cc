@@ -66,7 +66,7 @@ TEST(Version, AnotherLayoutOfTheSameVersionIsRefusedAndBothAreNamed) {
 TEST(Version, AMismatchNamesBothRangesAndTheBuild) {
   ExpectRefused(CheckVersion(Version(2, 3)), {"kvtier-agent 9.9", "2 to 3", "1 to 1"},
                 absl::StatusCode::kFailedPrecondition);
-  // An older one; none at all; a range upside down.
+  // These are an older version, no version at all, and a range upside down.
   for (const v1::ProtocolVersion& theirs : {Version(0, 0), v1::ProtocolVersion(), Version(1, 0)}) {
     ExpectRefused(CheckVersion(theirs), {"version"}, absl::StatusCode::kFailedPrecondition);
   }

@@ -47,7 +47,8 @@ class SilentCaller {
   ~SilentCaller() { close(fd_); }
   SilentCaller(const SilentCaller&) = delete;
   SilentCaller& operator=(const SilentCaller&) = delete;
-  // gRPC speaks first; who is hung up on reads the end of the stream.
+  // Returns whether the door lets this caller in: gRPC then sends the first bytes, and otherwise
+  // the stream ends.
   bool IsLetIn() {
     char byte = 0;
     return recv(fd_, &byte, 1, 0) == 1;
@@ -110,7 +111,8 @@ TEST(RpcDoorTest, APlaceIsFreeAgainWhenItsConnectionIsOver) {
   while (!SilentCaller(door->port()).IsLetIn()) ASSERT_LT(absl::Now(), deadline);
 }
 
-// A peer service whose only fetch waits, as one that gRPC has not told of its caller's end.
+// SlowPeer is a peer service whose only fetch waits, as one does that gRPC has not told of its
+// caller's end.
 class SlowPeer final : public v1::Peer::Service {
  public:
   grpc::Status Fetch(grpc::ServerContext* /*context*/, const v1::FetchRequest* /*request*/,

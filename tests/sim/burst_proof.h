@@ -1,6 +1,7 @@
-// BurstProof is what must be true of a burst beyond host memory: what was acknowledged is
-// found while the disks have room, though they stalled for a while and an operator evicted
-// what nobody holds. It is for nodes that write everything at commit, with disks in service.
+// BurstProof checks a burst that is larger than host memory: while the disks have room, every
+// acknowledged block is found, though the disks stalled for a while and an operator evicted the
+// blocks that nobody holds. It is for nodes with disks in service that write every block at its
+// commit.
 #ifndef KVTIER_TESTS_SIM_BURST_PROOF_H_
 #define KVTIER_TESTS_SIM_BURST_PROOF_H_
 
@@ -17,11 +18,11 @@ namespace kvtier::sim {
 
 class BurstProof {
  public:
-  // Owns none of `world`; `executor` is the workers'.
+  // Makes a proof, which owns nothing of `world`. `executor` is the workers'.
   BurstProof(const SimWorker::World& world, uint64_t seed) : world_(world), random_(seed) {}
 
-  // REQUIRES: no fault is active and nobody holds anything. Ends; what does not hold, the
-  // oracle is told.
+  // Runs the proof to its end, and tells the oracle of what does not hold. REQUIRES: no fault is
+  // active and nobody holds a block.
   Task<void> Run(SimNode* node);
 
  private:

@@ -18,7 +18,7 @@
 
 namespace kvtier::sim {
 
-// A Unix socket and a gRPC stack away, one way.
+// Time of one way through a Unix socket and a gRPC stack.
 inline constexpr absl::Duration kCallTravel = absl::Microseconds(40);
 
 template <typename T>
@@ -56,7 +56,7 @@ struct Request {
   const char* name = "";
   std::shared_ptr<WorkerOrder> order;  // Order of the worker that asks.
   absl::AnyInvocable<Task<T>(Agent&)> start;
-  // In the agent, from the arrival of the request: it must have ended by then.
+  // Time in the agent, from the arrival of the request, after which it must have ended.
   absl::Duration timeout;
 };
 
@@ -66,7 +66,7 @@ Task<void> ServeCall(Task<T> work, std::shared_ptr<Call<T>> call) {
   call->Answer(std::move(value));
 }
 
-// Errors: kUnavailable, the agent is not there or died meanwhile.
+// Makes the call and returns its result. Errors: kUnavailable, the agent is gone or died meanwhile.
 template <typename T>
 Task<absl::StatusOr<T>> CallAgent(Executor* caller, SimNode* node, Oracle* oracle,
                                   Request<T> request) {
@@ -77,8 +77,7 @@ Task<absl::StatusOr<T>> CallAgent(Executor* caller, SimNode* node, Oracle* oracl
   const auto call = std::make_shared<Call<T>>(caller, node, request.order);
   request.order->AgentReceives(asked);
   node->agent().scope()->Spawn(ServeCall<T>(request.start(node->agent()), call));
-  // The last step of a request that ends in time may come after this one's timer of
-  // the same instant.
+  // A request that ends in time may take its last step after this timer, at the same instant.
   co_await call->done().WaitUntil(deadline + absl::Nanoseconds(1));
   oracle->Expect(call->done().is_set(), std::string(request.name) + " hangs past its deadline");
   co_await SleepUntil(caller, caller->Now() + kCallTravel);

@@ -1,5 +1,5 @@
-// Coverage counts what simulated worlds came upon. A simulator that never fetches,
-// or whose damage is never met, proves nothing: the test holds each against zero.
+// Coverage counts the events of simulated worlds. A simulator that never fetches, or whose damage
+// nobody meets, proves nothing, so the test compares each count with zero.
 #ifndef KVTIER_TESTS_SIM_COVERAGE_H_
 #define KVTIER_TESTS_SIM_COVERAGE_H_
 
@@ -15,7 +15,7 @@
 
 namespace kvtier::sim {
 
-// How many agents began with each policy in one tier, by EvictionPolicy.
+// Numbers of agents that began with each policy in one tier, by EvictionPolicy.
 using PolicyCounts = std::array<uint64_t, 4>;
 
 struct Coverage {
@@ -63,7 +63,7 @@ struct Coverage {
 
   void Add(const Coverage& other);
   void Add(const AgentStats& agent, uint64_t gpu_offloads, const TierStats& disk);
-  // Name and count of each.
+  // Returns the name and the count of each event.
   std::vector<std::pair<const char*, uint64_t>> Counts() const;
   void Print(std::FILE* out) const;
 };

@@ -31,7 +31,7 @@ Task<void> Faults::Loop(absl::Duration mean, std::function<void()> act) {
   }
 }
 
-// Also after Heal(): what was begun is undone.
+// Calls `act` after `delay`, also after Heal(), so that what was begun is undone.
 void Faults::After(absl::Duration delay, std::function<void()> act) {
   world_.executor->PostAt(world_.executor->Now() + delay, std::move(act));
 }
@@ -169,7 +169,7 @@ void Faults::DamageDisk(SimNode* node) {
   media.FlipBit(address, random_.Below(media.segment_bytes() * 8));
 }
 
-// A damaged value would belie "durable" while its agent runs; found at its next start.
+// Damages a value for the agent's next start; while the agent runs, it would contradict "durable".
 void Faults::DamageManifest(SimNode* node) {
   auto& rows = OneDisk(node)->manifest_media.rows;
   if (node->running() || rows.empty()) return;

@@ -1,5 +1,5 @@
-// Faults is what goes wrong in a simulated world: each kind with a dose that the
-// seed draws, so that some worlds are calm, some have one illness and some have all.
+// Faults makes things go wrong in a simulated world. The seed draws a dose of each kind of fault,
+// so that some worlds are calm, some have one kind and some have all.
 #ifndef KVTIER_TESTS_SIM_FAULTS_H_
 #define KVTIER_TESTS_SIM_FAULTS_H_
 
@@ -18,7 +18,7 @@ namespace kvtier::sim {
 
 class Faults {
  public:
-  // Owns none of them.
+  // Parts of the world, which it does not own.
   struct World {
     Executor* executor = nullptr;
     Trace* trace = nullptr;
@@ -32,23 +32,22 @@ class Faults {
 
   // Draws the doses and lets things go wrong until Heal().
   void Begin();
-  // Nothing goes wrong any more: everything that was stopped runs again.
+  // Ends all faults: everything that was stopped runs again.
   void Heal();
-  // True: some bytes on a disk may have been damaged, so a failed verification there
-  // is no news.
+  // Returns whether some bytes on a disk may be damaged, so that a failed verification is expected.
   bool damages_disks() const { return damages_disks_; }
 
  private:
-  // REQUIRES of these two: the node has a disk.
+  // Begin faults on the node's disks. REQUIRES: it has a disk.
   void BeginOnDisks(SimNode* node);
   SimNode::NodeDisk* OneDisk(SimNode* node);
   // Sets the chances of one node's media, or of the network.
   void DoseDisk(SimNode* node);
   void DoseManifest(SimNode* node);
   void DoseNetwork();
-  // A chance: none, rare or often.
+  // Draws a chance: zero, `rare` or `often`.
   double Dose(double rare, double often);
-  // Does `act` again and again, `mean` apart on average; never, if `mean` is drawn so.
+  // Calls `act` again and again, at a mean distance that is drawn; never, if none is drawn.
   void Repeat(absl::Duration rare, absl::Duration often, std::function<void()> act);
   Task<void> Loop(absl::Duration mean, std::function<void()> act);
   void After(absl::Duration delay, std::function<void()> act);

@@ -1,5 +1,5 @@
-// Guests are tenants that come to a node while it runs, put some blocks, read them, and are
-// dropped again, with blocks of theirs leased or not.
+// Guests are tenants that come to a node while it runs, put some blocks, read them, and are dropped
+// again, while their blocks are leased or not.
 #ifndef KVTIER_TESTS_SIM_GUESTS_H_
 #define KVTIER_TESTS_SIM_GUESTS_H_
 
@@ -24,25 +24,26 @@ class GuestVisit {
     Oracle* oracle = nullptr;
     Trace* trace = nullptr;
   };
-  // `keeps_leases`: until it is dropped.
+  // Behaviour of a guest; with `keeps_leases` it keeps its leases until it is dropped.
   struct Behaviour {
     uint64_t blocks = 1;
     bool keeps_leases = false;
   };
   GuestVisit(const Parts& parts, const Behaviour& behaviour);
 
-  // Comes, puts, reads and is dropped; comes again, expects that nothing of it is there, and is
-  // dropped. Ends early where the node refuses it: its last self is still held, or a disk is out of
-  // service. Runs on the agent's executor. REQUIRES: the node serves, and no visit is under way.
+  // Makes the guest come, put, read and be dropped, then come again, expects that no block of it is
+  // left, and drops it. Ends early if the node refuses the guest, because blocks of its last visit
+  // are held or a disk is out of service. Runs on the agent's executor. REQUIRES: the node serves,
+  // and no visit is under way.
   Task<void> Run();
 
  private:
   // Makes the tenant and opens a session; false: it is refused.
   Task<bool> Come();
   Task<void> Put();
-  // Returns how many of the blocks there are, each of which is proven.
+  // Gets the blocks, proves each, and returns how many there are.
   Task<uint64_t> Get();
-  // False: a disk is out of service.
+  // Drops the guest; returns false if a disk is out of service.
   Task<bool> Leave();
   BlockRun NameRun() const;
 

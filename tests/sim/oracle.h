@@ -1,5 +1,5 @@
-// Oracle judges: it knows which bytes every block must have and how long each
-// request may take, and remembers the first thing that was not so.
+// Oracle judges a world: it knows which bytes every block must have and how long each request may
+// take, and remembers the first failure.
 #ifndef KVTIER_TESTS_SIM_ORACLE_H_
 #define KVTIER_TESTS_SIM_ORACLE_H_
 
@@ -15,8 +15,8 @@
 
 namespace kvtier::sim {
 
-// Contents are a function of (tenant, space, engine key): two tenants that use the
-// same engine keys never have the same bytes.
+// Returns the seed of contents, which are a function of (tenant, space, engine key): equal engine
+// keys of two tenants never have the same bytes.
 uint64_t ContentSeed(size_t tenant, size_t space);
 
 class Oracle {
@@ -27,13 +27,13 @@ class Oracle {
   // the block's length and content.
   void ExpectBlock(size_t tenant, size_t space, const EngineKey& key,
                    std::span<const std::byte> bytes);
-  // A request that was to end by `deadline` ends now.
+  // Expects that a request that ends now was to end by `deadline` or later.
   void ExpectInTime(const char* request, absl::Time deadline);
   void Expect(bool holds, const std::string& otherwise);
 
   const std::optional<std::string>& failure() const { return failure_; }
   uint64_t blocks_checked() const { return blocks_checked_; }
-  // Returns how many of them were shorter than the longest block of their space.
+  // Returns how many checked blocks were shorter than the longest block of their space.
   uint64_t short_blocks_checked() const { return short_blocks_checked_; }
 
  private:

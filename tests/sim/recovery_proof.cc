@@ -31,7 +31,7 @@ Task<void> RecoveryProof::Run() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     SimNode* const other = nodes_[(i + 1) % nodes_.size()];
     for (size_t tenant = 0; tenant < kTenants; ++tenant) {
-      // Every space with some tenant, and every tenant with some space.
+      // This pairs every space with some tenant, and every tenant with some space.
       const size_t space = (tenant + i) % kSpaces;
       Identity identity{.tenant = tenant, .space = space};
       co_await ProveSpace(nodes_[i], other, identity);

@@ -1,7 +1,7 @@
-// RecoveryProof is what must be true again once the faults have stopped: what is put
-// is hit here, from disk after the host tier was emptied, from the other node, and
-// after kill -9; and, where there are three nodes, from the next holder when one has
-// stopped to serve its peers.
+// RecoveryProof checks what must be true again when the faults have stopped. Blocks that are put
+// are hit on this node, from disk after host memory was emptied, from the other node, and after
+// kill -9. With three nodes, they are also hit at the next holder when one has stopped serving its
+// peers.
 #ifndef KVTIER_TESTS_SIM_RECOVERY_PROOF_H_
 #define KVTIER_TESTS_SIM_RECOVERY_PROOF_H_
 
@@ -20,34 +20,35 @@ namespace kvtier::sim {
 
 class RecoveryProof {
  public:
-  // Owns none of them; `executor` is the workers'.
+  // Makes a proof, which owns none of these. `executor` is the workers'.
   RecoveryProof(const SimWorker::World& world, std::vector<SimNode*> nodes,
                 testing::SimNetwork* network)
       : world_(world), nodes_(std::move(nodes)), network_(network) {}
 
-  // REQUIRES: no fault is active and nobody holds anything. Ends; what does not
-  // hold, the oracle is told.
+  // Runs the proof to its end, and tells the oracle of what does not hold. REQUIRES: no fault is
+  // active and nobody holds a block.
   Task<void> Run();
 
  private:
-  // Empties the node's host memory where that has to be: a full one may refuse what is new, or
-  // drop it first.
+  // Empties the node's host memory if necessary: when it is full, it may refuse new blocks, or drop
+  // them first.
   static void MakeRoomOn(SimNode* node);
   Task<void> ProveSpace(SimNode* node, SimNode* other, Identity identity);
-  // Gets until all is hit, for as long as is allowed; the first try only, if that
-  // is zero and the tenant's memory does not have to come back first.
+  // Gets the blocks until all are hit, for as long as is allowed; only once, if that is zero and no
+  // memory of the tenant's has to come back first.
   Task<void> ExpectHits(const char* where, SimWorker* worker, std::vector<EngineKey> keys,
                         absl::Duration allowed);
   // Stops one of two holders from serving its peers, while its heartbeats go on: the third node
   // must find the blocks at the other in its first get, and must not wait in the next.
   Task<void> ProveNextHolder(size_t first);
   Task<void> ProveWithout(testing::PeerService service, size_t stopped, size_t first);
-  // A coordinator that accepts and does not answer costs a request for what is nowhere
-  // little once, before its agent calls it silent, and then nothing.
+  // Proves that a coordinator that accepts calls and does not answer costs little: one short wait
+  // for a block that no node has, until the agent calls it silent, and then nothing.
   Task<void> ProveWithoutCoordinator();
-  // Gets what nobody has; returns how long that took beside the way to the agent and back.
+  // Gets blocks that no node has; returns how long that took without the way to the agent and back.
   Task<absl::Duration> TimeOfAMiss(SimWorker* worker);
-  // Waits until no memory of the node is to move: what was lent goes back with its blocks.
+  // Waits until no memory of the node is to move, because lent memory has gone back with its
+  // blocks.
   Task<void> AwaitMemory(SimNode* node);
   Task<void> AwaitOffload(SimNode* node);
   Task<void> AwaitService(SimNode* node);

@@ -19,8 +19,8 @@ void SayHowToReplay() {
                seed, seed, pools ? " --gpu-pools" : "");
 }
 
-// The world is as the failed CHECK left it: reading its trace is safe enough for a
-// program that is about to die.
+// Prints the trace of the world as the failed CHECK left it, which is safe enough in a program that
+// is about to die.
 void OnAbort(int) {
   if (running != nullptr) {
     running->trace().PrintTail(stderr);

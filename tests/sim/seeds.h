@@ -1,4 +1,4 @@
-// Runs worlds by seed and says what became of them.
+// Runs worlds by seed and reports their results.
 #ifndef KVTIER_TESTS_SIM_SEEDS_H_
 #define KVTIER_TESTS_SIM_SEEDS_H_
 
@@ -6,8 +6,7 @@
 
 namespace kvtier::sim {
 
-// Runs one seed. Says how to run it again when it fails, also when a CHECK ends the
-// program in the middle.
+// Runs one seed. If it fails, prints how to run it again, also if a CHECK ends the program.
 Outcome RunSeed(const WorldOptions& options);
 
 }  // namespace kvtier::sim

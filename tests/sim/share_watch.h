@@ -1,6 +1,6 @@
-// ShareWatch holds an agent against what it promises its tenants of host memory: a tenant that
-// wants its guarantee has it within a stated time, all together never take more than the node
-// has, and no two of them share a page.
+// ShareWatch checks an agent's promises to its tenants of host memory: a tenant that wants its
+// guarantee has it within a stated time, all tenants together never take more than the node has,
+// and no two of them share a page.
 #ifndef KVTIER_TESTS_SIM_SHARE_WATCH_H_
 #define KVTIER_TESTS_SIM_SHARE_WATCH_H_
 
@@ -18,21 +18,21 @@ namespace kvtier::sim {
 
 class ShareWatch {
  public:
-  // `name` is the node's, for what the oracle is told. Owns neither.
+  // Makes a watch. `name` is the node's, for texts to the oracle. Owns neither.
   ShareWatch(const Agent* agent, Oracle* oracle, std::string name)
       : agent_(agent),
         oracle_(oracle),
         name_(std::move(name)),
         last_slabs_(agent->host_shares().slabs()) {}
 
-  // Looks at the agent as it is at `now`.
+  // Checks the agent's state at `now`.
   void Look(absl::Time now);
 
  private:
   // Returns whether the domain lacks some of its guarantee.
   bool IsShort(DomainId domain, const TierShare& share) const;
 
-  // Each domain's memory is a file of its own, and there is as much of it as its slabs are.
+  // Checks that each domain's memory is a file of its own, with as many pages as its slabs have.
   void LookAtPages(absl::Time now);
 
   const Agent* const agent_;

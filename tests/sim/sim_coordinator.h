@@ -1,5 +1,5 @@
-// SimCoordinator is the coordinator's process: the real Coordinator, which forgets
-// all it knew when it dies.
+// SimCoordinator is the coordinator's process: the real Coordinator, which forgets everything when
+// it dies.
 #ifndef KVTIER_TESTS_SIM_SIM_COORDINATOR_H_
 #define KVTIER_TESTS_SIM_SIM_COORDINATOR_H_
 

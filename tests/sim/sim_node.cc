@@ -23,8 +23,9 @@ constexpr absl::Duration kRestartDelay = absl::Milliseconds(200);
 constexpr absl::Duration kAbandonedRun = absl::Milliseconds(100);
 // Rate of the verify that each start begins: in a world's minute, no scrub begins by itself.
 constexpr uint64_t kVerifyRate = 1 << 20;
-// Half of the nodes write as the agent does by default, the others in some other way. The
-// disks are small: their budgets last for some seconds of what the workers put.
+// Returns how a node writes to its disks: half of the nodes as the agent does by default, the
+// others in some other way. The disks are small, so their budgets last for some seconds of what the
+// workers put.
 DiskWriteOptions WritesOf(uint64_t seed) {
   switch (seed % 8) {
     case 4:

@@ -60,50 +60,51 @@ class SimNode {
   SimNode(const World& world, const Options& options);
   ~SimNode();
 
-  // Starts the agent; REQUIRES: none runs. One whose disk does not open dies again
-  // and is started anew.
+  // Starts the agent; an agent whose disk does not open dies and is started again. REQUIRES: none
+  // runs.
   void Boot();
-  // kill -9: everything the process had is gone; its last writes are torn.
+  // Kills the agent as kill -9 does: its memory is gone, and its last writes are torn.
   void Crash();
   // True once the agent has recovered and serves.
   bool serves() const { return serves_; }
   bool running() const { return agent_ != nullptr; }
-  // Changes with each start; a session belongs to one.
+  // Returns the number of the start, which is another one after each; a session belongs to one.
   uint64_t incarnation() const { return incarnation_; }
 
   Agent& agent() { return *agent_; }
   testing::FaultyDevice* device() { return device_.get(); }
   bool HasGpu() const { return device_ != nullptr; }
-  // A worker process that begins now, before the checker of the device if there is one.
+  // Returns a new worker process for the checker of the device, if there is one.
   std::shared_ptr<WorkerOrder> NewWorkerOrder(const std::string& name) const;
   size_t gpu_tenant() const { return options_.gpu_tenant; }
-  // Whether workers of the tenant may name the GPU pool as their target.
+  // Returns whether workers of the tenant may name the GPU pool as their target.
   bool HasGpuFor(size_t tenant) const { return HasGpu() && tenant == options_.gpu_tenant; }
   bool device_lost() const { return device_ != nullptr && !device_->state().ok(); }
-  // No disk of the running agent is out of service.
+  // Returns whether no disk of the running agent is out of service.
   bool DisksServe() const;
   // Counts the blocks of the running agent that are on their way to a disk.
   size_t pending_offloads() const;
-  // Everything committed is written to disk: the only write policy that survives kill -9.
+  // Returns whether every committed block is written to disk, by the only write policy that
+  // survives kill -9.
   bool writes_everything() const;
-  // Returns whether host memory may refuse a block that a worker puts, as worth less than those
-  // that are there. Where a disk lies below, it never does.
+  // Returns whether host memory may refuse a block that a worker puts, because it is worth less
+  // than those that are there. On a node with a disk it never does.
   bool may_refuse() const {
     return disks_.empty() && options_.eviction.host == EvictionPolicy::kLearnt;
   }
-  // Returns whether what came last stays in host memory longest, whatever else is there.
+  // Returns whether the newest blocks stay in host memory longest, whatever else is there.
   bool keeps_newest() const {
     return options_.eviction.host == EvictionPolicy::kLru ||
            options_.eviction.host == EvictionPolicy::kFifo;
   }
   // Returns whether tenants lend each other host memory.
   bool memory_moves() const { return options_.host_memory == HostMemory::kMoving; }
-  // Returns whether none of it is on its way, nor should be.
+  // Returns whether no host memory moves between tenants, or has to.
   bool memory_rests() const;
-  // A disk's manifest could not be read at the start: it stays out until the next one.
+  // Returns whether a disk is out until the next start, because its manifest could not be read.
   bool MissesADisk() const;
-  // NodeDisk is the media, which outlive the process, and the process's hold on them, which does
-  // not.
+  // NodeDisk has the media of a disk, which outlive the process, and the process's handle on them,
+  // which does not.
   struct NodeDisk {
     NodeDisk(uint32_t segments, uint64_t seed);
     testing::SimDiskMedia media;
@@ -115,45 +116,45 @@ class SimNode {
   const std::string& address() const { return address_; }
   size_t number() const { return options_.number; }
 
-  // The bytes a worker sees at `offset`: in its domain's arena or in the GPU pool.
+  // Returns the bytes that a worker sees at `offset` in its domain's arena or in the GPU pool.
   std::span<std::byte> Memory(Tier tier, DomainId domain, uint64_t offset, uint64_t bytes);
   // Returns the memory that the session writes for what it reserved at `offset`. Empty:
   // that region is nobody else's, and gone with its session.
   std::span<std::byte> WriteMemory(SessionId session, Tier tier, DomainId domain, uint64_t offset,
                                    uint64_t bytes);
 
-  // Calls that break when the node dies.
+  // Adds a call, which breaks when the node dies.
   void Register(CallInFlight* call) { calls_.insert({next_call_++, call}); }
   void Unregister(CallInFlight* call);
 
-  // No two accesses to memory that lanes move blocks through are without order.
+  // Expects that any two conflicting accesses to memory that lanes copy have an order.
   void ExpectOrdered() const;
-  // Takes one host slot of this space's size, and gives it back: what it evicts are the blocks
-  // of one slab at most, and nothing where the answer is that there is no room. REQUIRES: the
-  // node serves.
+  // Takes one host slot of this space's size and gives it back. It expects that this evicts at most
+  // the blocks of one slab, and none if the answer is that there is no room. REQUIRES: the node
+  // serves.
   void AskForRoom(size_t tenant, size_t space);
-  // Gives the tenant another share of host memory, as drawn.
+  // Draws another share of host memory for the tenant.
   void DrawShare(size_t tenant);
-  // Begins to bring host memory to another size, in percent of the one at the start. One that the
+  // Begins to change the size of host memory, to `percent` of that at the start. A size that the
   // node cannot have is refused. REQUIRES: it serves.
   void ResizeHost(uint64_t percent);
-  // Gives all tenants equal shares again, and host memory the size that it had at the start.
+  // Gives all tenants equal shares again, and host memory its size at the start.
   void ResetShares();
   // Gives each tenant another share of the disks, or none. REQUIRES: it serves.
   void ChangeDiskShares();
-  // Every part's Audit(), and what only the world can know.
+  // Runs every part's Audit(), and the checks that only the world can make.
   void Audit();
-  // Adds what the running agent counted.
+  // Adds the counts of the running agent.
   void AddTo(Coverage* coverage) const;
-  // Nobody pins host memory but what an abandoned copy may still read. Of a node at rest: its scrub
-  // sums nothing right now.
+  // Returns whether no host memory is pinned, except memory that an abandoned copy may still read.
+  // REQUIRES: the node is at rest, so that its scrub reads no block.
   bool IsUnpinned() const;
-  // Nothing is leased, reserved, pinned or in flight any more. Says so if not.
+  // Expects that nothing is leased, reserved, pinned or in flight any more.
   void ExpectQuiet();
 
  private:
   Task<void> Start();
-  // Sets the share in the agent's own time; one that does not fit is refused.
+  // Sets the share on the agent's executor; a share that does not fit is refused.
   static Task<void> SetShare(Agent* agent, TenantChange change);
   void DeviceLost();
   void Count(Coverage* coverage) const;
@@ -171,7 +172,7 @@ class SimNode {
 
   Coverage past_;  // Coverage of earlier incarnations.
 
-  // The process; gone after Crash().
+  // The process; null after Crash().
   std::unique_ptr<testing::SimExecutor> executor_;
   std::unique_ptr<testing::SimByteThreads> byte_threads_;
   std::shared_ptr<AccessChecker> checker_;  // Workers keep it, too. Null: no device.

@@ -1,4 +1,5 @@
-// Worlds by the hundred. KVTIER_SIM_SEEDS: how many (200); KVTIER_SIM_SEED: one alone.
+// Runs worlds by the hundred. KVTIER_SIM_SEEDS says how many (200); KVTIER_SIM_SEED names one to
+// run alone.
 #include <gtest/gtest.h>
 
 #include <cstdint>

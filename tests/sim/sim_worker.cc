@@ -168,7 +168,7 @@ uint64_t SimWorker::BeginStep() {
 }
 
 void SimWorker::EndStep(uint64_t step) {
-  // A page goes with its agent, or with its session.
+  // A signal page ends with its agent, or with its session.
   if (step == 0 || !Connected()) return;
   SignalWord* const retired = page_->word(static_cast<size_t>(StepWord::kRetired));
   order_->Retires(retired);

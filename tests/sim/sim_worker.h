@@ -1,8 +1,7 @@
-// SimWorker is an inference process: it asks its agent for prefixes, reads what it
-// is leased, computes the rest and puts it, and now and then behaves badly. On the
-// GPU it does so in steps: it commits what it is still writing, and reads on in what it
-// has released.
-// It checks every byte it is given, when it gets it and before it lets go.
+// SimWorker is an inference process: it asks its agent for prefixes, reads the blocks that are
+// leased to it, computes the rest and puts them, and now and then misbehaves. On the GPU it works
+// in steps: it commits blocks that it is still writing, and reads on in blocks that it has
+// released. It checks every byte when it gets a block and before it releases it.
 #ifndef KVTIER_TESTS_SIM_SIM_WORKER_H_
 #define KVTIER_TESTS_SIM_SIM_WORKER_H_
 
@@ -40,24 +39,25 @@ class SimWorker {
   };
   SimWorker(const World& world, SimNode* node, const Identity& identity, uint64_t seed);
 
-  // Random conversations until the worker is destroyed.
+  // Begins random conversations, until the worker is destroyed.
   void Live();
-  // SIGKILL: it holds what it held until its agent hears of it, `hangup` later, and what it
-  // was writing is written until the process is gone, as much later.
-  // REQUIRES: not called from the worker's own flows.
+  // Kills the worker as SIGKILL does. Its agent hears of it `hangup` later and then takes back what
+  // it holds; its writes may go on as long again, until the process is gone. REQUIRES: not called
+  // from the worker's own flows.
   void Die(absl::Duration hangup);
 
-  // Single steps, also for what is not random. Each is false when the agent is gone.
+  // Single steps, also for tests that are not random. Each returns false or 0 if the agent is gone.
   Task<bool> Connect();
   Task<void> Disconnect();
-  // Puts what of the conversation is not there yet; returns how many blocks were
-  // committed, without the `from` first ones.
+  // Puts the blocks of the conversation that the node lacks; returns how many were committed,
+  // without the first `from`.
   Task<size_t> Put(std::vector<EngineKey> keys, size_t from);
   // Reads the leading run that it gets within `timeout`, holds it for `hold`, and
   // returns its length.
   Task<size_t> Get(std::vector<EngineKey> keys, absl::Duration timeout, absl::Duration hold);
 
-  // How many of the blocks host memory or a disk of the node has. REQUIRES: it is connected.
+  // Returns how many of the blocks host memory or a disk of the node has. REQUIRES: it is
+  // connected.
   size_t CountHere(const std::vector<EngineKey>& keys) const;
 
   // Counts the blocks that were there when the agent was told of their next use.
@@ -74,21 +74,23 @@ class SimWorker {
   Task<void> Converse();
   Task<void> Match(std::vector<EngineKey> keys);
   Task<void> Prefetch(std::vector<EngineKey> keys);
-  // Keeps the blocks for some seconds, or now and then drops them with all that descends from them.
+  // Keeps the blocks for some seconds, or now and then drops them with all their descendants.
   Task<void> KeepOrDrop(std::vector<EngineKey> keys);
-  // Says what is known of the blocks' next use when their request has ended.
+  // Advises the agent of the blocks' next use, when their request has ended.
   Task<void> Advise(std::vector<EngineKey> keys);
   Task<void> Write(const Reserving& put, WorkerOrder::By by);
-  // The same within a step that is told of already: its bytes are there when it ends.
+  // Writes within a step of which the agent knows already; the bytes are complete when the step
+  // ends.
   Task<void> WriteInStep(std::shared_ptr<const Reserving> put, uint64_t step,
                          std::shared_ptr<Event> written);
   Task<size_t> Commit(const Reserving& put, uint64_t step);
-  // Begins the next step, when the agent keeps steps of this session; otherwise 0.
+  // Begins the next step and returns its number; 0: the agent keeps no steps of this session.
   uint64_t BeginStep();
   void EndStep(uint64_t step);
   void Check(const std::vector<EngineKey>& keys, const Onboarded& onboarded, WorkerOrder::By by);
   void Release(const std::vector<LeaseId>& leases);
-  // It reads by its leases until `deadline` and no longer: an edge that is nothing but time.
+  // Notes that the worker reads by its leases until `deadline` and no longer, which only time
+  // orders with the agent.
   void LetRunOut(absl::Time deadline);
   bool Connected() const;
   absl::StatusOr<BlockRun> Name(const std::vector<EngineKey>& keys, size_t from) const;

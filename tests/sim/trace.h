@@ -1,5 +1,5 @@
-// Trace is what happened in a simulated world, in order: a hash that tells two runs
-// apart, and the last events for people.
+// Trace has the events of a simulated world, in order: a hash that tells two runs apart, and the
+// last events for people to read.
 #ifndef KVTIER_TESTS_SIM_TRACE_H_
 #define KVTIER_TESTS_SIM_TRACE_H_
 
@@ -15,15 +15,15 @@ namespace kvtier::sim {
 
 class Trace {
  public:
-  // `clock` is not owned. `aloud`: print each event as it happens.
+  // Makes a trace. `clock` is not owned. `aloud` prints each event as it happens.
   Trace(const Clock* clock, bool aloud) : clock_(clock), aloud_(aloud) {}
 
-  // `what` is a literal; `values` are at most kMaxValues numbers that say which and how.
+  // Adds an event. `what` is a literal; `values` are at most kMaxValues numbers that describe it.
   void Add(const char* what, std::initializer_list<uint64_t> values);
-  // FNV-1a over times, names and values.
+  // Returns FNV-1a over times, names and values.
   uint64_t hash() const { return hash_; }
   uint64_t events() const { return events_; }
-  // The last kKept events, one a line.
+  // Prints the last kKept events, one on a line.
   void PrintTail(std::FILE* out) const;
 
  private:

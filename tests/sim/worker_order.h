@@ -1,6 +1,6 @@
-// WorkerOrder is one worker process before the access checker of its node: what it
-// touches, and what orders that with the agent. Its host and its compute are timelines
-// of their own, so that a request says nothing of what a step still does.
+// WorkerOrder tells the access checker of its node of one worker process: which memory it touches,
+// and what orders that with the agent. The process's host and its compute are separate timelines,
+// because a request says nothing of what a step still does.
 #ifndef KVTIER_TESTS_SIM_WORKER_ORDER_H_
 #define KVTIER_TESTS_SIM_WORKER_ORDER_H_
 
@@ -20,24 +20,25 @@ class WorkerOrder {
   using Clock = AccessChecker::VectorClock;
   enum class By { kHost, kCompute };
 
-  // `agent` is the timeline of the agent's host. A null checker: the node has no device,
-  // and nothing is looked at.
+  // Makes an order. `agent` is the timeline of the agent's host. A null checker: the node has no
+  // device, and nothing is checked.
   WorkerOrder(std::shared_ptr<AccessChecker> checker, AccessChecker::Timeline agent,
               const std::string& name);
 
-  // Return, and take in, the clock that goes with a request and with its answer: all that the
-  // sender did before is ordered before all that the receiver does after it has the clock.
+  // These return the clock that goes with a request or its answer, or take it in: everything that
+  // the sender did before is ordered before everything that the receiver does after it has the
+  // clock.
   Clock Asks();
   void AgentReceives(const Clock& asked);
   Clock AgentAnswers();
   void Receives(const Clock& answered);
-  // The same where nothing travels.
+  // Do the same at once, without a message.
   void Tells() { AgentReceives(Asks()); }
   void IsTold() { Receives(AgentAnswers()); }
 
-  // The compute goes on behind what the host did so far.
+  // Orders the compute's next work after what the host did so far.
   void Launches();
-  // The compute is about to write to the word that its step has ended.
+  // Notes that the compute is about to write to the word that its step has ended.
   void Retires(const SignalWord* word);
   // The agent was told that nothing of the process runs on the host any more; nowhere.
   void HungUp() { Tells(); }

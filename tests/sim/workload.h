@@ -18,26 +18,26 @@ namespace kvtier::sim {
 
 inline constexpr size_t kTenants = 3;
 inline constexpr size_t kSpaces = 4;
-// The GPU pool is for blocks of this space's size.
+// Number of the space whose blocks the GPU pool is for.
 inline constexpr size_t kGpuSpace = 1;
 inline constexpr size_t kLongestConversation = 14;
 
-// Three tenants; the first is the open one.
+// Returns three tenants; the first is the open one.
 TenantTable Tenants();
-// Sizes that fill a slot and that do not; two spaces differ by model alone. Blocks of one have
-// lengths of their own.
+// Returns a space. Blocks of some fill a slot, and of others do not; two spaces differ by model
+// alone. Blocks of one have lengths of their own.
 SpaceSpec Space(size_t space);
-// Returns how long the block of `key` is, which is the same for all who put it.
+// Returns the length of the block of `key`, which is the same for every worker that puts it.
 uint64_t LengthOf(size_t space, const EngineKey& key);
 
-// Engine keys of a conversation, from token 0. The trees are the same for every
-// tenant and space, so equal engine keys with different contents abound.
+// Draws the engine keys of a conversation, from token 0. The trees are the same for every tenant
+// and space, so many equal engine keys have different contents.
 std::vector<EngineKey> DrawConversation(testing::SimRandom* random);
 // Returns what the engine says of one request's blocks; half of the engines' requests say nothing.
 ReuseHint DrawHint(testing::SimRandom* random);
 // Returns the policies of a node: in each tier the learnt one most often.
 EvictionPolicies DrawPolicies(testing::SimRandom* random);
-// The `number`-th conversation that DrawConversation() never draws.
+// Returns the `number`-th conversation that DrawConversation() never draws.
 std::vector<EngineKey> FreshConversation(uint64_t number, size_t blocks);
 
 }  // namespace kvtier::sim

@@ -16,7 +16,7 @@ namespace {
 
 // In so many whole worlds a block may have two holders that are not its asker.
 constexpr double kThreeNodes = 0.25;
-// So many nodes have no disk: there host memory may refuse newcomers.
+// Share of the nodes without a disk, where host memory may refuse newcomers.
 constexpr double kNoDisk = 0.15;
 // Chance that one tenant's share changes, each time that room is asked for.
 constexpr double kNewShare = 0.05;
@@ -28,7 +28,7 @@ constexpr absl::Duration kFaultyTime = absl::Seconds(40), kFaultyPoolTime = absl
 // Longest time for which a pass of the scrub of host memory keeps its blocks pinned.
 constexpr absl::Duration kLongestPass = absl::Seconds(1);
 constexpr absl::Duration kDeviceLife = absl::Seconds(40), kPoolDeviceLife = absl::Seconds(8);
-// Longer than any request, lease, reservation or prefetch goes on.
+// Time that is longer than any request, lease, reservation or prefetch lasts.
 constexpr absl::Duration kQuietTime = absl::Seconds(15);
 // A disk that was quarantined and is well again serves within this: the longest pause
 // between two probes, the probes and the blocks' announcement.
@@ -317,7 +317,8 @@ void World::ExpectTrueDirectory() {
   }
 }
 
-// A verification that fails where nothing was damaged accuses the code.
+// Expects that no verification failed where nothing was damaged, because that would be a mistake of
+// the code.
 void World::ExpectUndamaged() {
   for (const auto& node : nodes_) {
     if (failed()) return;

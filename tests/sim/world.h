@@ -64,13 +64,13 @@ class World {
   void BootNodes();
   void HireWorkers();
   void KillWorker(size_t which);
-  // Asks for a slot of some size, again and again, while things go wrong.
+  // Asks for a slot of some size, again and again, while there are faults.
   Task<void> AskForRoom(absl::Time until);
-  // Nodes grow and shrink.
+  // Lets nodes grow and shrink.
   Task<void> ChangeSizes(absl::Time until);
-  // Lets tenants come to nodes, one at a time to each, and be dropped, while things go wrong.
+  // Lets tenants come to nodes, one at a time to each, and be dropped, while there are faults.
   Task<void> LetGuestsCome(absl::Time until);
-  // Steps until `until`, or something failed; audits every so often.
+  // Steps until `until`, or until a check failed; audits every so often.
   void RunUntil(absl::Time until);
   void Audit();
   // After the faults and when the workers have left: nothing is left behind, and
@@ -80,7 +80,7 @@ class World {
   void ExpectQuiet();
   void ExpectTrueDirectory();
   void ExpectUndamaged();
-  // Fresh blocks reach every tier and node again (RecoveryProof).
+  // Proves that fresh blocks reach every tier and node again (RecoveryProof).
   void ProveRecovery();
   Task<void> Prove(RecoveryProof* recovery, BurstProof* burst);
   bool failed() const { return oracle_.failure().has_value(); }

@@ -23,11 +23,11 @@ namespace {
 
 constexpr absl::Duration kStartLimit = absl::Seconds(20);
 constexpr absl::Duration kCallLimit = absl::Seconds(5);
-// Longest wait for the answer to one question whether a state is reached yet.
+// Longest wait for one answer, where a test asks until a state is reached.
 constexpr absl::Duration kTryLimit = absl::Milliseconds(500);
 constexpr absl::Duration kSettleLimit = absl::Seconds(20);
 
-// Small tiers that a test fills in no time.
+// Returns flags of small tiers, which a test fills in no time.
 Flags DefaultFlags(const AgentProcess::Options& options) {
   return {{"node_id", options.name},
           {"socket_dir", options.socket_dir},
@@ -42,15 +42,15 @@ Flags DefaultFlags(const AgentProcess::Options& options) {
           {"segment_bytes", "4MiB"}};
 }
 
-// Waiting for the connection is part of the call: while no call waits, nothing in this
-// process but a timer of 5 s looks at gRPC's sockets.
+// Sets the call's deadline and makes it wait for the connection: while no call waits, gRPC looks at
+// its sockets only by a timer of 5 s.
 void SetLimit(grpc::ClientContext* context, absl::Duration limit) {
   context->set_wait_for_ready(true);
   context->set_deadline(std::chrono::system_clock::now() +
                         absl::ToChronoNanoseconds(Patience(limit)));
 }
 
-// Sends one admin call and takes its answer; a failure is the test's.
+// Makes one admin call and returns its answer. A failed call fails the test.
 template <typename Response, typename Call>
 Response Answer(const char* what, Call call) {
   grpc::ClientContext context;
@@ -61,7 +61,7 @@ Response Answer(const char* what, Call call) {
   return response;
 }
 
-// The same, and a failure is the caller's.
+// Makes one admin call and returns its answer, or its error, without failing the test.
 template <typename Response, typename Call>
 absl::StatusOr<Response> Ask(absl::Duration limit, Call call) {
   grpc::ClientContext context;
@@ -97,7 +97,7 @@ absl::Status AgentProcess::Spawn() {
 
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
-  // A life's channel knows nothing of the failures of the life before it.
+  // The channel is this life's own, so that it has no backoff from failures of an earlier life.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
@@ -188,7 +188,7 @@ bool AgentProcess::Holds(Tier tier, const BlockKey& key) {
 }
 
 v1::EvictTierResponse AgentProcess::Evict(Tier tier) {
-  // Workers give their leases back a moment after they let go.
+  // Workers give leases back a moment after they release blocks.
   EXPECT_TRUE(AwaitLeases(0));
   return EvictUnheld(tier);
 }

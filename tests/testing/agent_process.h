@@ -1,5 +1,5 @@
-// AgentProcess is one real kvtier-agent, started, hung, killed and started again by a
-// test, and asked over its admin service.
+// AgentProcess is one real kvtier-agent, which a test starts, hangs, kills, starts again, and asks
+// over its admin service.
 #ifndef KVTIER_TESTS_TESTING_AGENT_PROCESS_H_
 #define KVTIER_TESTS_TESTING_AGENT_PROCESS_H_
 
@@ -22,7 +22,7 @@
 
 namespace kvtier::testing {
 
-// Flags beside (and over) those that AgentProcess sets itself: name to value.
+// Values of flags by name, beside those that AgentProcess sets itself, or in their place.
 using Flags = std::map<std::string, std::string>;
 
 // Only the admin calls are thread-safe.
@@ -43,48 +43,48 @@ class AgentProcess {
   // from the next start on.
   void RunAs(std::vector<std::string> words) { words_ = std::move(words); }
 
-  // Starts it and returns when workers can connect; the time that took. Errors:
-  // kUnavailable, with the last words of one that ended instead; kDeadlineExceeded.
+  // Starts the agent, waits until workers can connect, and returns the time that took. Errors:
+  // kUnavailable, the agent ended, with the end of its log; kDeadlineExceeded.
   absl::StatusOr<absl::Duration> Start();
-  // Starts it, for tests of agents that do not come up.
+  // Starts the agent without waiting, for tests of agents that do not come up.
   absl::Status Spawn();
   void Kill() { process_->Kill(); }  // kill -9: nothing is flushed.
   void Hang() { process_->Signal(SIGSTOP); }
   void Continue() { process_->Signal(SIGCONT); }
-  // SIGTERM; its exit status, and nullopt when it still ran after `limit`.
+  // Sends SIGTERM and returns the exit status; nullopt: the agent still ran after `limit`.
   std::optional<int> Stop(absl::Duration limit);
   ChildProcess& process() { return *process_; }
 
   const Options& options() const { return options_; }
   const std::string& socket_dir() const { return options_.socket_dir; }
   const std::string& address() const { return options_.address; }
-  // Where operators are answered, as gRPC and `kvtier --agent` take it.
+  // Returns the address for operators, in the form that gRPC and `kvtier --agent` take.
   std::string admin_address() const;
   std::string LogText() const;  // Log of all its lives.
 
-  // Admin calls. A failed one fails the test and answers an empty message.
+  // These make admin calls. A failed call fails the test and returns an empty message.
   v1::AgentStatusResponse Status();
-  // Returns the tier's report; an empty one when the node has no such tier.
+  // Returns the tier's report; an empty one if the node has no such tier.
   v1::TierReport TierStatus(Tier tier);
   v1::LookupResponse Lookup(const BlockKey& key);
   bool Holds(Tier tier, const BlockKey& key);
   v1::EvictTierResponse EvictUnheld(Tier tier);
-  // The same, once no lease stands: the tier is empty then.
+  // Waits until there is no lease and then evicts the whole tier.
   v1::EvictTierResponse Evict(Tier tier);
   // Asks for another size of the GPU pool, without failing the test.
   absl::StatusOr<v1::GpuPoolSize> ResizeGpu(uint64_t bytes,
                                             absl::Duration limit = absl::Seconds(20));
   v1::GpuPoolSize GpuSize();
-  // Ask once, without failing the test.
+  // Makes the call once, without failing the test.
   absl::StatusOr<v1::AgentStatusResponse> TryStatus();
   absl::StatusOr<v1::EvictTierResponse> TryEvict(Tier tier);
-  // Every put block is on disk, or was declined. False: not within 20 s.
+  // Waits until every put block is on disk or was declined. False: not within 20 s.
   bool AwaitOffloaded();
   bool AwaitLeases(uint32_t count);
   bool AwaitCoordinator();
 
  private:
-  // Workers can connect: the last thing that an agent sets up.
+  // Returns whether workers can connect, which is the last thing that an agent sets up.
   bool Ready();
 
   const Options options_;
@@ -93,7 +93,7 @@ class AgentProcess {
   std::unique_ptr<v1::AgentAdmin::Stub> admin_;  // Stub for this life.
 };
 
-// The last `bytes` of the file.
+// Returns the last `bytes` of the file.
 std::string FileTail(const std::string& path, size_t bytes);
 
 }  // namespace kvtier::testing

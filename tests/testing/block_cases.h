@@ -1,4 +1,4 @@
-// The promises of Device::SubmitBlocks(), for every form of Device.
+// These cases test the promises of Device::SubmitBlocks(), for every form of Device.
 #ifndef KVTIER_TESTS_TESTING_BLOCK_CASES_H_
 #define KVTIER_TESTS_TESTING_BLOCK_CASES_H_
 
@@ -347,7 +347,7 @@ TEST_P(BlockBatchTest, BlocksThatCannotBeAreInvalidAndNamed) {
   expect("codec is 5", [](auto&, auto&, auto& batch) { batch.codec = Codec{5}; });
   expect("codec is 3", [](auto&, auto&, auto& batch) { batch.codec = Codec{3}; });
   expect("tokens is 1", [](auto& geometry, auto&, auto& batch) {
-    // A step for each element.
+    // These strides make one step for each element.
     geometry.shape = {.layers = 3, .axes = 2, .tokens = 1, .kv_heads = 4, .head_dim = 16};
     geometry.row_bytes = 32;
     (void)batch;
@@ -356,7 +356,8 @@ TEST_P(BlockBatchTest, BlocksThatCannotBeAreInvalidAndNamed) {
   expect("blocks[0] at " + std::to_string(region_bytes - kBlockRaw + 1),
          [&](auto&, auto& moved, auto&) { moved[0].device_offset = region_bytes - kBlockRaw + 1; });
   expect("leaves a region", [](auto& geometry, auto&, auto&) {
-    geometry.token_stride = std::numeric_limits<uint64_t>::max() / 15 + 1;  // Would wrap to 14.
+    geometry.token_stride =
+        std::numeric_limits<uint64_t>::max() / 15 + 1;  // 16 of these would wrap to 14.
   });
   expect("leaves a region", [](auto& geometry, auto&, auto&) {
     geometry.planes[3] = std::numeric_limits<uint64_t>::max() - 100;

@@ -46,7 +46,7 @@ inline std::vector<BlockPool> BlockPools() {
       PoolOf("tokens first", kernels::TokenMajorLayout(kBlockShape, 64)),
       PoolOf("heads first", kernels::HeadMajorLayout(kBlockShape, 64)),
       PoolOf("K and V fused", kernels::FusedLayout(kBlockShape, 64))};
-  // A tensor each for K and V of every layer: as far apart as each other, and anywhere.
+  // One tensor each for K and V of every layer: at equal distances, or at any.
   const uint64_t plane_bytes = RawPlaneBytes(kBlockShape);
   for (const size_t first : {0, 1}) {
     BlockPool even = pools[first];
@@ -63,7 +63,7 @@ inline std::vector<BlockPool> BlockPools() {
     pools.push_back(even);
     pools.push_back(uneven);
   }
-  // Heads of all slots together: [plane][head][slot][token].
+  // Each head of all slots together: [plane][head][slot][token].
   BlockPool heads = pools[0];
   heads.name = "heads outside of slots";
   heads.slot_stride = plane_bytes / kBlockShape.kv_heads;
@@ -76,7 +76,7 @@ inline std::vector<BlockPool> BlockPools() {
   return pools;
 }
 
-// Where row `row` of the raw block begins, from the block's own offset.
+// Returns the offset of row `row` of the raw block from the block's own offset.
 inline uint64_t RowPlace(const BlockGeometry& geometry, uint64_t row) {
   const uint64_t head = row % geometry.shape.kv_heads;
   const uint64_t token = row / geometry.shape.kv_heads % geometry.shape.tokens;
@@ -98,7 +98,7 @@ class BlockBatchTest : public DeviceTest {
     return new (host(at, sizeof(BlockOutcomes)).data()) BlockOutcomes();
   }
 
-  // Stored block `index`, apart from others and at any address.
+  // Returns the place of stored block `index`, apart from others and at any alignment.
   std::byte* StoredAt(uint64_t index) { return host(index * 40'000 + index % 3, 40'000).data(); }
 
   BlockBatch Batch(CopyDirection direction, const BlockPool& pool,
@@ -110,7 +110,7 @@ class BlockBatchTest : public DeviceTest {
             .blocks = blocks,
             .outcomes = outcomes_};
   }
-  // Block i of a batch is in slot `slots[i]`, and stored as block i.
+  // Returns a batch whose block i is in slot `slots[i]` and is stored as block i.
   std::vector<BlockTransfer> InSlots(const BlockPool& pool, std::span<const uint32_t> slots) {
     std::vector<BlockTransfer> blocks;
     for (size_t i = 0; i < slots.size(); ++i) {
@@ -118,7 +118,7 @@ class BlockBatchTest : public DeviceTest {
     }
     return blocks;
   }
-  // Rows of a raw block into the image of the device's memory.
+  // Copies the rows of a raw block into the image of the device's memory.
   void PutRows(const BlockPool& pool, uint64_t slot, std::span<const std::byte> raw) {
     const uint64_t bytes = pool.geometry.row_bytes;
     for (uint64_t row = 0; row * bytes < raw.size(); ++row) {
@@ -132,7 +132,7 @@ class BlockBatchTest : public DeviceTest {
     Onboard({&segment, 1});
   }
   void Run(const BlockBatch& batch) {
-    // Whatever is not written shows.
+    // Noise shows what is not written.
     std::memset(static_cast<void*>(outcomes_), 0xa5, sizeof(BlockOutcomes));
     Must(device_->SubmitBlocks(batch));
     Finish();
@@ -141,7 +141,7 @@ class BlockBatchTest : public DeviceTest {
     const auto bytes = std::as_bytes(std::span(values));
     return {bytes.begin(), bytes.end()};
   }
-  // Returns the bytes as which a block is stored; empty: it is not stored.
+  // Returns the stored bytes of a block; empty: it is not stored.
   static std::vector<std::byte> Stored(const BlockBatch& batch, const KvValues& values) {
     if (batch.codec == Codec::kRaw) return Bytes(values);
     std::vector<std::byte> bytes = EncodeValues(batch.codec, kBlockShape, values).bytes;
@@ -154,7 +154,7 @@ class BlockBatchTest : public DeviceTest {
     EXPECT_EQ(outcomes_->sums[index],
               (kernels::PayloadSum{.hi = sum.hi, .lo = sum.lo, .bytes = stored.size()}));
   }
-  // The sizes of stored blocks that the codec has.
+  // Returns the sizes of stored blocks that the codec has.
   static std::vector<uint64_t> SizesOf(Codec codec) {
     if (codec == Codec::kRaw) return {kBlockRaw};
     return {EncodedBytes(codec, kBlockShape), MaxEncodedBytes(kBlockShape)};

@@ -13,8 +13,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "words are copied as they lie");
 
-// Word `index` of a block: splitmix64, a counter and a mix (Steele, Lea and Flood,
-// "Fast splittable pseudorandom number generators", 2014).
+// Returns word `index` of a block, by splitmix64: a counter and a mix (Steele, Lea and Flood, "Fast
+// splittable pseudorandom number generators", 2014).
 uint64_t NoiseWord(uint64_t seed, uint64_t index) {
   uint64_t z = seed + (index + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;

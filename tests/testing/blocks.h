@@ -1,5 +1,5 @@
-// Blocks, keys and spaces for tests: contents that anyone can recompute, so that
-// a byte which is not the asker's own shows.
+// Blocks, keys and spaces for tests. A test can compute the contents of each block again, so that
+// a byte of another block shows.
 #ifndef KVTIER_TESTS_TESTING_BLOCKS_H_
 #define KVTIER_TESTS_TESTING_BLOCKS_H_
 
@@ -12,20 +12,20 @@
 
 namespace kvtier::testing {
 
-// The `number`-th engine key, 16 bytes; different numbers give different keys.
+// Returns the `number`-th engine key, of 16 bytes; different numbers give different keys.
 EngineKey TestEngineKey(uint64_t number);
 
-// A valid space whose blocks are `block_bytes` long.
+// Returns a valid space whose blocks are `block_bytes` long.
 SpaceSpec TestSpace(uint64_t block_bytes);
 
-// A valid space whose blocks have lengths of their own, `longest` at most.
+// Returns a valid space whose blocks have lengths of their own, `longest` at most.
 SpaceSpec AnyLengthSpace(uint64_t longest);
 
-// Fills `block` with noise that depends on tenant, key and position alone: no two
-// blocks share a 64-bit word but by chance, and nothing compresses.
+// Fills `block` with noise that depends on tenant, key and position alone. Two blocks have an equal
+// 64-bit word only by chance, and no block compresses.
 void FillBlock(uint64_t tenant_seed, const EngineKey& key, std::span<std::byte> block);
 
-// True when `block` is what FillBlock() writes.
+// Returns whether `block` is what FillBlock() writes.
 bool HoldsBlock(uint64_t tenant_seed, const EngineKey& key, std::span<const std::byte> block);
 
 }  // namespace kvtier::testing

@@ -19,7 +19,7 @@
 namespace kvtier::testing {
 namespace {
 
-// Between fork and exec, where only system calls are safe.
+// Executes the program. It runs between fork and exec, where only system calls are safe.
 [[noreturn]] void Become(char* const* words, int log, pid_t parent) {
   sigset_t none;
   sigemptyset(&none);
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
   if (pid == 0) Become(arguments.data(), output, parent);
   close(output);
   if (pid < 0) return absl::UnavailableError(absl::StrCat("fork: ", strerror(errno)));
-  // By number: glibc 2.36 declares pidfd_open() without C linkage.
+  // The call is made by number, because glibc 2.36 declares pidfd_open() without C linkage.
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   KVT_CHECK(pidfd >= 0);
   return std::unique_ptr<ChildProcess>(new ChildProcess(pid, pidfd));
@@ -64,9 +64,9 @@ ChildProcess::~ChildProcess() {
 
 void ChildProcess::Signal(int signal) {
   if (ended_.has_value()) return;
-  kill(pid_, signal);  // It is not reaped, so the id is still its own.
+  kill(pid_, signal);  // The process is not reaped yet, so the id is its own.
   if (signal != SIGSTOP) return;
-  // The thread that takes the signal stops the others, once it has a core: until then they work.
+  // The thread that takes the signal stops the others when it gets a core; until then they run.
   siginfo_t stopped{};
   waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED | WEXITED | WNOWAIT);
 }

@@ -1,5 +1,5 @@
-// ChildProcess is one program that a test runs beside itself, to be stopped, hung and
-// killed. It ends with the test, whatever becomes of that.
+// ChildProcess is one program that a test runs beside itself, to stop, hang or kill it. It ends
+// with the test, however the test ends.
 #ifndef KVTIER_TESTS_TESTING_CHILD_PROCESS_H_
 #define KVTIER_TESTS_TESTING_CHILD_PROCESS_H_
 
@@ -19,8 +19,8 @@ namespace kvtier::testing {
 // is wanted: the kernel kills it when that thread ends. Not thread-safe.
 class ChildProcess {
  public:
-  // Runs `words[0]` with the rest as its arguments; both outputs are appended to the
-  // file `log`. No descriptor of ours is passed on. Errors: kUnavailable, the system's.
+  // Runs `words[0]` with the rest as its arguments, and appends both of its outputs to the file
+  // `log`. It inherits no descriptor of the test. Errors: kUnavailable, the system's.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(const std::vector<std::string>& words,
                                                              const std::string& log);
   ~ChildProcess();  // Kills it, if it still runs.
@@ -29,9 +29,9 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
   bool Running() { return !Wait(absl::ZeroDuration()).has_value(); }
-  void Signal(int signal);  // SIGSTOP: returns when all of it has stopped.
-  void Kill();              // SIGKILL, and waits until it is gone: its locks and sockets too.
-  // Its exit status, or minus the signal that ended it. nullopt: it still ran after
+  void Signal(int signal);  // With SIGSTOP, returns when all its threads have stopped.
+  void Kill();              // Sends SIGKILL and waits until it is gone, with its locks and sockets.
+  // Returns its exit status, or minus the signal that ended it; nullopt: it still ran after
   // `limit`.
   std::optional<int> Wait(absl::Duration limit);
 
@@ -43,7 +43,7 @@ class ChildProcess {
   std::optional<int> ended_;
 };
 
-// Where this build's programs are: KVTIER_BIN_DIR, or the folder they were built in.
+// Returns the path of this build's program, in KVTIER_BIN_DIR or in the folder of the build.
 std::string ProgramPath(const std::string& name);
 
 }  // namespace kvtier::testing

@@ -1,5 +1,5 @@
-// The blocks that both forms of the codecs are tested on: values of every kind, what
-// must stay raw, encodings that are whole, cut or damaged.
+// The blocks on which both forms of the codecs are tested: values of every kind, values that must
+// stay raw, and encodings that are whole, cut or damaged.
 #ifndef KVTIER_TESTS_TESTING_CODEC_CASES_H_
 #define KVTIER_TESTS_TESTING_CODEC_CASES_H_
 
@@ -22,7 +22,8 @@ inline BlockBytes BytesOf(const KvValues& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-// With heads of any size: groups that fit into a warp, do not divide it, are longer.
+// Returns a shape with heads of any size: groups that fit into a warp, do not divide it, or are
+// longer.
 inline KvShape RandomShape(std::mt19937_64& random) {
   const auto up_to = [&random](uint32_t most) {
     return 1 + static_cast<uint32_t>(random() % most);
@@ -39,13 +40,13 @@ inline KvShape RandomShape(std::mt19937_64& random) {
 inline std::vector<BlockBytes> EncodeCases(const KvShape& shape, std::mt19937_64& random) {
   const uint64_t count = RawBytes(shape) / 2;
   std::vector<KvValues> cases = {GaussianValues(shape, random(), 30)};
-  // One value that is not finite, in the first, the last and any place.
+  // These have one value that is not finite, in the first, the last and any place.
   for (const uint16_t odd : {0x7f80, 0xffc1, 0xff80}) {
     cases.push_back(cases[0]);
     const uint64_t places[] = {0, count - 1, random() % count};
     cases.back()[places[random() % 3]] = odd;
   }
-  // Steps that are subnormal, zero, the largest; signs of zeros.
+  // These have quantisation steps that are subnormal, zero or the largest, and signed zeros.
   KvValues tiny(count);
   for (uint16_t& value : tiny) value = static_cast<uint16_t>(random() & 0x80ff);
   cases.push_back(std::move(tiny));
@@ -55,7 +56,7 @@ inline std::vector<BlockBytes> EncodeCases(const KvShape& shape, std::mt19937_64
   KvValues huge(count);
   for (uint16_t& value : huge) value = static_cast<uint16_t>(0x7e00 + random() % 0x180);
   cases.push_back(std::move(huge));
-  // Every finite number, which no exponents pack.
+  // This has every finite number, so its exponents do not pack.
   KvValues any(count);
   for (uint16_t& value : any) {
     do {
@@ -63,7 +64,7 @@ inline std::vector<BlockBytes> EncodeCases(const KvShape& shape, std::mt19937_64
     } while ((value & 0x7f80) == 0x7f80);
   }
   cases.push_back(std::move(any));
-  // About as many escapes as have room.
+  // These have about as many escapes as there is room for.
   KvValues escaped(count, 0x3f80);
   const uint64_t most = PackedPlaneOf(shape).most_escapes();
   for (uint64_t i = 0; i < most + random() % 3; ++i) {
@@ -77,14 +78,14 @@ inline std::vector<BlockBytes> EncodeCases(const KvShape& shape, std::mt19937_64
   return blocks;
 }
 
-// These encodings, and damaged copies of each.
+// Returns these encodings, and damaged copies of each.
 inline std::vector<BlockBytes> DecodeCases(std::vector<BlockBytes> encodings,
                                            std::mt19937_64& random) {
   const size_t whole = encodings.size();
   for (size_t i = 0; i < whole; ++i) {
     BlockBytes damaged = encodings[i];
     if (damaged.empty()) continue;
-    // In the header, in a few places behind it, or cut.
+    // The damage is in the header, in a few places after it, or a cut.
     const uint64_t header = kEncodedHeaderBytes;
     if (i % 4 == 0) damaged[random() % header] ^= std::byte{0x40};
     if (i % 4 == 1) damaged.resize(random() % damaged.size());

@@ -1,5 +1,5 @@
-// CoordinatorProcess is one real kvtier-coordinator, started, hung, killed and started
-// again by a test.
+// CoordinatorProcess is one real kvtier-coordinator, which a test starts, hangs, kills and starts
+// again.
 #ifndef KVTIER_TESTS_TESTING_COORDINATOR_PROCESS_H_
 #define KVTIER_TESTS_TESTING_COORDINATOR_PROCESS_H_
 
@@ -27,22 +27,22 @@ class CoordinatorProcess {
   };
   explicit CoordinatorProcess(Options options) : options_(std::move(options)) {}
 
-  // Returns when it answers. Errors: kUnavailable, with its last words.
+  // Starts it and waits until it answers. Errors: kUnavailable, with the end of its log.
   absl::Status Start();
   void Kill() { process_->Kill(); }
   void Hang() { process_->Signal(SIGSTOP); }
   void Continue() { process_->Signal(SIGCONT); }
 
   const std::string& address() const { return options_.address; }
-  // Where operators are answered, as gRPC and `kvtier --coordinator` take it.
+  // Returns the address for operators, in the form that gRPC and `kvtier --coordinator` take.
   std::string admin_address() const;
   const std::string& log() const { return options_.log; }
-  // To speak to this life of it directly.
+  // Returns a channel to this life of it.
   std::shared_ptr<grpc::Channel> channel() const { return channel_; }
   absl::StatusOr<v1::CoordinatorStatusResponse> TryStatus();
-  // How many nodes are believed to hold the block.
+  // Returns how many nodes the coordinator believes to hold the block.
   int Holders(const BlockKey& key);
-  // It believes that `count` nodes hold the block. False: not within 20 s.
+  // Waits until the coordinator believes that `count` nodes hold the block. False: not within 20 s.
   bool AwaitHolders(const BlockKey& key, int count);
 
  private:

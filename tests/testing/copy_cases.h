@@ -1,5 +1,5 @@
-// The shapes that both forms of kernels::CopySegments are tested on: boundary
-// sizes, every reason for the narrow path, gather and scatter.
+// The shapes on which both forms of kernels::CopySegments are tested: boundary sizes, every reason
+// for the narrow path, gather and scatter.
 #ifndef KVTIER_TESTS_TESTING_COPY_CASES_H_
 #define KVTIER_TESTS_TESTING_COPY_CASES_H_
 
@@ -66,7 +66,7 @@ inline std::ostream& operator<<(std::ostream& out, const CopyCase& shape) {
 
 inline std::vector<CopyCase> CopyCases() {
   std::vector<CopyCase> cases;
-  // Around a word of the wide path, a warp's slice (2 KiB) and a page.
+  // Sizes around a word of the wide path, a warp's slice (2 KiB) and a page.
   for (const uint64_t bytes : {0, 1, 15, 16, 17, 512, 2047, 2048, 2049, 4096, 65536, 65537}) {
     const uint64_t packed = bytes;
     const uint64_t paged = (bytes + 15) / 16 * 16 + 48;
@@ -83,7 +83,7 @@ inline std::vector<CopyCase> CopyCases() {
                      .source_stride = packed,
                      .destination_stride = paged});
   }
-  // One address at a time off its 16-byte place.
+  // Cases in which one address is not a multiple of 16.
   for (const uint64_t off : {1, 8, 15}) {
     CopyCase aligned = {.segments = 3,
                         .runs = 4,
@@ -119,7 +119,7 @@ inline std::vector<CopyCase> CopyCases() {
     turned.runs = 1;
     cases.push_back(turned);
   }
-  // Around the pieces of a sum and the end of its last stripe.
+  // Sizes around the pieces of a sum and the end of its last stripe.
   for (const uint64_t bytes : {240, 241, 256, 1024, 1025, 1087, 1088, 1089, 2064, 3072, 3073}) {
     cases.push_back(
         {.segments = 3, .run_bytes = bytes, .source_stride = bytes, .destination_stride = bytes});

@@ -13,7 +13,8 @@ namespace kvtier::testing {
 std::array<int, 2> SocketPair();
 void SendShapeAndDescriptors(int socket, const RegionShape& shape,
                              const std::vector<int>& descriptors);
-// Waits for them. No descriptors: the other end is closed, or the socket is none.
+// Waits for a region's shape and descriptors and returns them. No descriptors: the other end is
+// closed, or `socket` is no socket.
 std::pair<RegionShape, std::vector<int>> ReceiveShapeAndDescriptors(int socket);
 
 }  // namespace kvtier::testing

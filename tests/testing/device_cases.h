@@ -1,4 +1,4 @@
-// The promises of Device about lanes and copies, for every form of it.
+// These cases test the promises of Device about lanes and copies, for every form of it.
 #ifndef KVTIER_TESTS_TESTING_DEVICE_CASES_H_
 #define KVTIER_TESTS_TESTING_DEVICE_CASES_H_
 
@@ -11,8 +11,8 @@ namespace kvtier::testing {
 
 constexpr uint64_t kKiB = 1024;
 
-// Runs of many sizes and alignments, scattered over the region; some of them are
-// neighbours in host memory, and some are not. Disjoint on both sides.
+// Returns runs of many sizes and alignments, scattered over the region and disjoint on both sides.
+// Some of them are neighbours in host memory.
 inline std::vector<CopySegment> ScatteredSegments(std::span<std::byte> host) {
   constexpr std::array<uint64_t, 12> kSizes = {1,    15,    16,        17,         255,     4096,
                                                4097, 65536, 64 * 1024, 200 * 1000, 1 << 20, 3};
@@ -22,7 +22,7 @@ inline std::vector<CopySegment> ScatteredSegments(std::span<std::byte> host) {
   for (size_t i = 0; i < 2 * kSizes.size(); ++i) {
     const uint64_t bytes = kSizes[i % kSizes.size()];
     at -= bytes + i % 3;
-    // Neither side goes on into another pinned chunk.
+    // No run crosses the border of a pinned chunk.
     const uint64_t left = kTestPinChunk - from % kTestPinChunk;
     if (left < bytes) from += left;
     segments.push_back({at, host.data() + from, bytes});
@@ -115,7 +115,7 @@ TEST_P(DeviceTest, ASignalIsSeenByTheHostAfterWhatWasAhead) {
   Must(Submit(kOut, {&back, 1}));
   Must(device_->Signal(Lane::kOffload, page_->word(0), 9));
   EXPECT_TRUE(testing::Await(Long(), [&] {
-    device_->Poll({});  // Lanes go on while somebody polls; this takes no completions.
+    device_->Poll({});  // Makes the lanes go on; takes no completions.
     return device_->Reached(*page_->word(0), 9);
   }));
   EXPECT_FALSE(device_->Reached(*page_->word(0), 10));
@@ -170,12 +170,11 @@ TEST_P(DeviceTest, AFullLaneRefusesUntilItsEndsArePolled) {
   Onboard({&segment, 1});
 }
 
-// More than a stream queues: the caller must not be made to wait for the word that it
-// has yet to raise.
+// These are more than a stream queues. A caller must not wait for a word that it has yet to raise.
 TEST_P(DeviceTest, LongBatchesBehindAWordHoldNobodyUp) {
   std::vector<CopySegment> segments;
   for (uint64_t i = 0; i < kMaxCopySegments; ++i) {
-    // Runs that are no neighbours.
+    // The runs are no neighbours.
     segments.push_back(Segment(i * kKiB, host(i * 2 * kKiB, kKiB)));
   }
   FillWithNoise(5, host(0, 2 << 20));

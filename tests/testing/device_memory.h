@@ -1,5 +1,5 @@
-// Device memory and launches for tests of device forms. Compiled twice: with CUDA's
-// runtime for a GPU, and with tests/testing/host_cuda, where the host runs the kernels.
+// Device memory and launches for tests of device forms. It is compiled twice: with CUDA's runtime
+// for a GPU, and with tests/testing/host_cuda, where the host runs the kernels.
 #ifndef KVTIER_TESTS_TESTING_DEVICE_MEMORY_H_
 #define KVTIER_TESTS_TESTING_DEVICE_MEMORY_H_
 
@@ -16,13 +16,13 @@
 
 namespace kvtier::testing {
 
-// A sanitized host takes seconds for what a GPU does in no time.
+// Returns the numbers of thread blocks to test; fewer on a sanitized host, which is slow.
 inline std::vector<uint32_t> ThreadBlockCounts() {
   if (kSanitized) return {1, 3};
   return {1, 3, 8, 33};
 }
 
-// Device memory that goes with its holder.
+// Device memory that is freed with this object.
 template <typename T>
 class OnDevice {
  public:
@@ -50,7 +50,7 @@ class OnDevice {
   void* data_ = nullptr;
 };
 
-// Skips where nothing runs kernels, and says why.
+// Skips its tests where kernels cannot run, and says why.
 class DeviceFormTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -31,20 +31,20 @@ namespace kvtier::testing {
 inline constexpr auto kIn = CopyDirection::kHostToDevice;
 inline constexpr auto kOut = CopyDirection::kDeviceToHost;
 inline constexpr uint64_t kHandleBytes = 2 * kRegionGranularity;
-// Small, so that borders are there to be crossed.
+// Bytes of a chunk of pinned memory: few, so that tests reach the borders.
 inline constexpr uint64_t kTestPinChunk = uint64_t{4} << 20;
 inline constexpr uint64_t kArenaBytes = uint64_t{16} << 20;
 
 struct DeviceForm {
   std::string name;
-  // With kernels, and host memory pinned in chunks of `pin_chunk_bytes`.
+  // Opens the device, with kernels, and host memory pinned in chunks of `pin_chunk_bytes`.
   std::function<absl::StatusOr<std::unique_ptr<Device>>(const Clock* clock,
                                                         uint64_t pin_chunk_bytes)>
       open;
 };
 inline void PrintTo(const DeviceForm& form, std::ostream* out) { *out << form.name; }
 
-// Page-aligned memory that goes after the device.
+// Page-aligned memory that is freed after the device.
 class Arena {
  public:
   explicit Arena(uint64_t bytes) : bytes_(bytes) {
@@ -71,9 +71,9 @@ inline void FillWithNoise(uint64_t seed, std::span<std::byte> bytes) {
   }
 }
 
-// Releases all words of a page when a test takes far too long, and fails it. A driver may count
-// what a stream queues otherwise than CudaLane does; then a call waits for room, inside the driver,
-// on the thread that was to raise the word that would make it.
+// Releases all words of a page when a test takes far too long, and fails it. If a driver counts the
+// entries of a stream differently from CudaLane, a call may wait inside the driver for room that
+// only its own thread would make, by raising a word.
 class Rescuer {
  public:
   Rescuer(const SignalPage* page, absl::Duration patience)
@@ -141,18 +141,18 @@ class DeviceTest : public ::testing::TestWithParam<DeviceForm> {
   absl::StatusOr<Ticket> Submit(CopyDirection direction, std::span<const CopySegment> segments) {
     return device_->Submit({.direction = direction, .region = region_.get(), .segments = segments});
   }
-  // All that has ended and was not polled yet, up to `most`.
+  // Returns the completions that were not polled yet, up to `most`.
   std::vector<Completion> PollAll(size_t most = 3 * kMaxLaneDepth) {
     std::vector<Completion> ended(most);
     ended.resize(device_->Poll(ended));
     return ended;
   }
-  // Drains, polls, and expects that all went well.
+  // Drains and polls the device, and expects that every batch succeeded.
   void Finish() {
     ASSERT_EQ(device_->Drain(Long()), absl::OkStatus());
     for (const Completion& end : PollAll()) EXPECT_EQ(end.status, absl::OkStatus());
   }
-  // One batch there or back, to its end.
+  // Copies one batch to or from the device, and waits for its end.
   void Onboard(std::span<const CopySegment> segments) {
     Must(Submit(CopyDirection::kHostToDevice, segments));
     Finish();
@@ -161,7 +161,7 @@ class DeviceTest : public ::testing::TestWithParam<DeviceForm> {
     Must(Submit(CopyDirection::kDeviceToHost, segments));
     Finish();
   }
-  // Returns the bytes that the region holds there.
+  // Returns `bytes` bytes of the region from `offset` on.
   std::vector<std::byte> Held(uint64_t offset, uint64_t bytes) {
     const std::span<std::byte> out = host(kArenaBytes - bytes, bytes);
     const CopySegment segment = Segment(offset, out);

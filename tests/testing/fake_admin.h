@@ -19,12 +19,12 @@
 
 namespace kvtier::testing {
 
-// Scripted before it serves; a status that is not OK is the answer to everything.
+// A test scripts it before it serves. A status that is not OK is the answer to every call.
 class FakeAgentAdmin final : public v1::AgentAdmin::Service {
  public:
   grpc::Status status;
   v1::AgentStatusResponse status_response;
-  // By block key; an engine's name of a block is `block_key_of` its engine key.
+  // Answers of Lookup, by block key; an engine's name of a block is `block_key_of` its engine key.
   std::map<std::string, v1::LookupResponse> blocks;
   std::map<std::string, std::string> block_key_of;
   // Answers of EvictTier, by tier.
@@ -35,14 +35,14 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   v1::ResizeGpuPoolRequest resize_asked;  // The last request.
   v1::ResizeHostMemoryResponse host_resized;
   v1::ResizeHostMemoryRequest host_resize_asked;  // The last request.
-  // StartDiskVerify's answer, and then those of DiskVerifyStatus, one after another; the
-  // last one stays.
+  // Answer of StartDiskVerify, and then those of DiskVerifyStatus, one after another; the last one
+  // is repeated.
   v1::StartDiskVerifyResponse verify_began;
   std::deque<v1::DiskVerifyStatusResponse> verify_steps;
   v1::StartDiskVerifyRequest verify_asked;  // The last request.
   v1::DescribeSharingResponse sharing;
   v1::ListTenantsResponse tenants;
-  grpc::Status tenants_status;  // An error: the answer to ListTenants alone.
+  grpc::Status tenants_status;  // If an error, the answer to ListTenants alone.
   v1::ListTenantsKeptResponse kept;
   v1::ListTenantsKeptRequest kept_asked;  // The last request, as the next two.
   v1::EndTenantKeptResponse ended;
@@ -52,8 +52,8 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   v1::SetTenantRequest set_asked;           // The last request.
   v1::DropTenantRequest tenant_drop_asked;  // The last request.
   v1::DropTenantResponse tenant_dropped;
-  // True: Status() is not answered before `released`. Here and not in the test, so that
-  // it outlives the call that waits for it.
+  // True: Status() is not answered before `released`, which is here and not in the test so that it
+  // outlives the call that waits for it.
   bool hangs = false;
   absl::Notification released;
 
@@ -94,7 +94,7 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
                           v1::DropTenantResponse* response) override;
 };
 
-// Settings that are set are there for the next question; `frozen` is refused.
+// It returns settings that were set before, and refuses the setting `frozen`.
 class FakeCoordinatorAdmin final : public v1::CoordinatorAdmin::Service {
  public:
   v1::CoordinatorStatusResponse status_response;

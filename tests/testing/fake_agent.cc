@@ -26,7 +26,8 @@
 
 namespace kvtier::testing {
 
-// Knobs is the state that the handshake thread reads; each alone, so relaxed would do.
+// Knobs is the state that the handshake thread reads. It reads each field alone, so relaxed loads
+// would be enough.
 struct FakeAgent::Knobs {
   std::atomic<bool> hang_handshakes{false};
   std::atomic<wire::WelcomeCode> answer{wire::WelcomeCode::kOk};
@@ -36,7 +37,7 @@ struct FakeAgent::Knobs {
   std::atomic<uint64_t> pool_version{1};
 };
 
-// One life of the agent: its sockets, its memory, its thread.
+// One life of the agent, with its sockets, its memory and its thread.
 class FakeAgent::Incarnation {
  public:
   Incarnation(const FakeAgentOptions& options, const Knobs& knobs)
@@ -52,7 +53,7 @@ class FakeAgent::Incarnation {
   }
 
   ~Incarnation() {
-    // The session sockets close first, as the kernel does it for a killed process.
+    // The session sockets close first, as those of a killed process do.
     const uint64_t one = 1;
     KVT_CHECK(write(stop_fd_, &one, sizeof(one)) == sizeof(one));
     thread_.join();
@@ -114,7 +115,7 @@ class FakeAgent::Incarnation {
              .version = knobs_.version, .min_version = knobs_.min_version, .nonce = peer.nonce});
   }
 
-  // False: the session is over.
+  // Answers one packet; returns false if the session is over.
   bool ServePacket(int fd, Peer* peer) {
     std::array<std::byte, 256> buffer;
     const ssize_t size = recv(fd, buffer.data(), buffer.size(), 0);
@@ -198,7 +199,7 @@ class FakeAgent::Incarnation {
 
   template <typename Packet>
   void Send(int fd, const Packet& packet) {
-    // A client that is gone shows as a hangup next time round.
+    // A client that is gone shows as a hangup in the next turn of the loop.
     static_cast<void>(send(fd, &packet, sizeof(packet), MSG_NOSIGNAL));
   }
 

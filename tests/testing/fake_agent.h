@@ -1,6 +1,6 @@
-// FakeAgent is an agent for the client's tests, in the test's process: real sockets,
-// real shared memory and a real gRPC service over one map of blocks, with no tiers,
-// no tenants but one and no checks. It fails on demand in the ways an agent fails.
+// FakeAgent is an agent for the client's tests, in the test's process. It has real sockets, real
+// shared memory and a real gRPC service over one map of blocks, but no tiers, one tenant and no
+// checks. It fails on demand in the ways in which an agent fails.
 #ifndef KVTIER_TESTS_TESTING_FAKE_AGENT_H_
 #define KVTIER_TESTS_TESTING_FAKE_AGENT_H_
 
@@ -27,16 +27,16 @@ struct FakeAgentOptions {
   size_t slots = 64;
   uint64_t slot_bytes = 8192;  // Blocks may be as long; a multiple of 4096.
   absl::Duration lease = absl::Seconds(10);
-  // false: SpaceSpec.codec and any_length are fields that it does not know.
+  // False: it does not know the fields codec and any_length of SpaceSpec.
   bool knows_codecs = true;
   uint64_t leased_length = 0;  // Length stated of each block that it leases; 0: the real one.
   bool has_residency = true;
-  bool has_gpu_pool = false;  // It has as many slots, in memory of their own.
+  bool has_gpu_pool = false;  // Whether it has a GPU pool of as many slots, in memory of its own.
   // State of every block in answers of Reserve, as ReservedBlock.State has it; 0: the real one.
   int reserve_state = 0;
-  // Most leases that a session has; there is no room for what it wants beyond them.
+  // Most leases that a session has; blocks beyond them get no room.
   size_t most_leases = std::numeric_limits<size_t>::max();
-  size_t most_spaces = std::numeric_limits<size_t>::max();  // Likewise spaces.
+  size_t most_spaces = std::numeric_limits<size_t>::max();  // Most spaces that a session has.
   // OnboardParts: blocks of a sequence in one message, and the fault of the stream.
   size_t part_blocks = 2;
   enum class PartsFault { kNone, kNoEnd, kBackwards, kTwice } parts_fault = PartsFault::kNone;
@@ -47,53 +47,53 @@ struct FakeAgentCounts {
   size_t leases = 0;
   size_t reservations = 0;
   size_t blocks = 0;
-  size_t calls = 0;    // Since construction.
+  size_t calls = 0;    // Number since construction.
   size_t hanging = 0;  // Calls that hang now.
-  // Steps by the signal page, which is one for all sessions; and the latest commit's step.
+  // Steps by the signal page, which all sessions share; and the latest commit's step.
   uint64_t begun_step = 0;
   uint64_t retired_step = 0;
   uint64_t committed_step = 0;
   size_t damage_reports = 0;        // Leases that workers said were of damaged blocks.
   uint32_t reserve_timeout_ms = 0;  // Longest wait that the last Reserve allowed.
-  // Hint of each sequence of the last call that takes some; nullopt: no hint was sent.
+  // Hint of each sequence of the last call that takes hints; nullopt: no hint was sent.
   std::vector<std::optional<ReuseHint>> hints;
 };
 
-// Thread-safe but for Start() and Kill(), which one thread calls.
+// FakeAgent is thread-safe, except Start() and Kill(), which one thread calls.
 class FakeAgent {
  public:
-  // Does not start it.
+  // Makes an agent without starting it.
   explicit FakeAgent(FakeAgentOptions options);
   ~FakeAgent();  // Kills it.
 
-  // A new incarnation: new memory, no blocks, ids from 1. REQUIRES: not running.
+  // Starts a new life with new memory, no blocks and ids from 1. REQUIRES: it is not running.
   void Start();
-  // Ends it like kill -9: every socket closes, the memory goes. Idempotent.
+  // Ends it as kill -9 does: every socket closes and the memory is gone. Idempotent.
   void Kill();
 
-  // Calls are not answered until Resume(); sessions stand. kAllButPing: a stuck
-  // executor behind a live server. kParts: OnboardParts alone, behind its first message.
+  // Calls that are not answered until Resume(), while sessions stay open. kAllButPing: as with a
+  // stuck executor behind a live server. kParts: OnboardParts alone, after its first message.
   enum class Hang { kAll, kAllButPing, kParts };
   void HangCalls(Hang hang);
   void Resume();
-  // Every call takes this much longer.
+  // Makes every call take this much longer.
   void SlowDown(absl::Duration delay);
-  // The descriptor socket accepts and says nothing.
+  // Makes the descriptor socket accept connections and send nothing.
   void HangHandshakes(bool hang);
-  // Sessions opened from now on are answered so. kOk: as usual.
+  // Answers sessions that are opened from now on with this code; kOk: as usual.
   void AnswerSessions(wire::WelcomeCode code);
-  // The versions that Challenge and Welcome name. It speaks version 1 whatever they say.
+  // Sets the versions that Challenge and Welcome name. The agent speaks version 1 in any case.
   void SpeakVersions(uint16_t newest, uint16_t oldest);
-  // Makes `digest` its build's layout of version 1.
+  // Makes `digest` the layout of version 1 that the agent names.
   void LayOutAs(uint64_t digest);
   // Sets the pool's version that answers name and the one that comes with its descriptor; both are
   // 1 first.
   void TellPoolVersions(uint64_t answered, uint64_t handed_out);
-  // A larger residency table takes the place of the one that sessions have.
+  // Replaces the residency table that sessions have with a larger one.
   void GrowResidency();
   // Forgets every session without hanging up: tokens become unknown.
   void ForgetSessions();
-  // Calls of the sessions that are open now are answered with this error; Ping is as ever.
+  // Answers calls of the sessions that are open now with this error, except Ping.
   void BreakSessions(absl::StatusCode code);
 
   FakeAgentCounts Counts() const;

@@ -1,5 +1,5 @@
-// A FakeAgent in a process of its own, for tests in other languages: started with its
-// socket directory, told what to do by lines on stdin, answers each with one line.
+// A FakeAgent in a process of its own, for tests in other languages. It is started with its socket
+// directory, reads commands from stdin, one on a line, and answers each with one line.
 #include <cstdio>
 #include <iostream>
 #include <optional>

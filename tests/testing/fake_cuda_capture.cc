@@ -1,4 +1,4 @@
-// Capture of graphs on the fake GPU: what a thread may call while a stream captures.
+// Capture of graphs on the fake GPU: decides what a thread may call while a stream captures.
 #include <cuda_runtime_api.h>
 
 #include <mutex>

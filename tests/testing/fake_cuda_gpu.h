@@ -1,4 +1,4 @@
-// Functions that the parts of the fake GPU call of each other.
+// These functions the parts of the fake GPU call in each other.
 #ifndef KVTIER_TESTS_TESTING_FAKE_CUDA_GPU_H_
 #define KVTIER_TESTS_TESTING_FAKE_CUDA_GPU_H_
 
@@ -14,25 +14,26 @@ namespace kvtier::testing::fake_cuda {
 int DriverVersion();
 // Returns the error of every call since the device was lost; cudaSuccess: it is not lost.
 cudaError_t Lost();
-// Gives the answer, and keeps an error as the thread's last one, "not ready" too.
+// Returns `error`, and keeps it as the thread's last error if it is one, "not ready" included.
 cudaError_t Answer(cudaError_t error);
 
-// Whether the driver was asked for the GPU's attribute.
+// Returns whether the driver was asked for the GPU's attribute.
 bool WasAsked(CUdevice_attribute attribute);
-// Takes this attribute from the GPU; nullopt: it has all.
+// Makes the GPU lack this attribute; nullopt: it has all.
 void SetLacking(std::optional<CUdevice_attribute> attribute);
 
 // Returns the error of a call that a capture forbids to this thread; cudaSuccess: none does.
 cudaError_t RefusedByCapture();
 bool Captures(void* stream);
 
-// Entries of a stream that move bytes, which faults reach; on the GPU's own thread.
+// Adds entries that move bytes to a stream. They run on the GPU's own thread; faults reach them.
 cudaError_t EnqueueMoves(void* stream, std::vector<std::function<void()>> moves);
-// The same for a launch, and as one answers.
+// Adds a launch to a stream and returns what a launch returns.
 int EnqueueWork(void* stream, std::function<void()> work);
 
-// Whether what `call` writes there is lost, and nothing says so: the environment's
-// KVTIER_FAKE_GPU_LOSES names the call, and it is the GPU's own memory. For who looks.
+// Returns whether the bytes that `call` writes there are lost without an error: the environment's
+// KVTIER_FAKE_GPU_LOSES names the call, and the address is of the GPU's own memory. With it one
+// sees whether the tests find such a loss.
 bool LosesWrite(const char* call, const void* device);
 
 CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags);

@@ -1,4 +1,4 @@
-// Launches on the fake GPU: the kernels' host forms, over what the lists hold when their
+// Launches on the fake GPU: they run the kernels' host forms over what the lists hold when their
 // turn comes, with every address of the device turned into the host's.
 #include <cuda_runtime_api.h>
 

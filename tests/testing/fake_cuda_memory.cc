@@ -1,5 +1,5 @@
-// The fake GPU itself, its contexts and its memory. A handle is a memfd; what is mapped
-// for the device lies in host memory, kDeviceSide below the device's address.
+// The fake GPU itself, its contexts and its memory. A handle is a memfd. Memory that is mapped for
+// the device lies in host memory, kDeviceSide below the device's address.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ const void* AsPointer(CUdeviceptr device) { return reinterpret_cast<const void*>
 // NOLINTEND(performance-no-int-to-ptr)
 std::byte* HostOf(CUdeviceptr device) { return HostAddress(AsPointer(device)); }
 
-// Every call that works on the GPU needs its context.
+// Aborts unless the thread has the GPU's context, which every call that works on the GPU needs.
 cudaError_t InContext() {
   KVT_CHECK(current == kPrimary);
   return Lost();
@@ -124,7 +124,7 @@ CUresult AddressReserve(CUdeviceptr* start, size_t bytes, size_t alignment, CUde
                         unsigned long long) {
   KVT_CHECK(WasAsked(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED));
   if (!IsGranular(bytes) || !IsGranular(alignment)) return CUDA_ERROR_INVALID_VALUE;
-  // More than is asked for, so that the start can be aligned; the rest stays until the end.
+  // Reserves more than is asked for, so that the start can be aligned; the rest stays reserved.
   void* const at = mmap(nullptr, bytes + alignment, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -168,7 +168,7 @@ CUresult Import(CUmemGenericAllocationHandle* handle, void* descriptor,
 CUresult Map(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
              unsigned long long) {
   const int fd = static_cast<int>(handle);
-  if (SizeOf(fd) != bytes) return CUDA_ERROR_NOT_SUPPORTED;  // R580's on an H200.
+  if (SizeOf(fd) != bytes) return CUDA_ERROR_NOT_SUPPORTED;  // As driver R580 does.
   if (offset != 0 || at % kGranularity != 0 || !AddRange(HostOf(at), bytes, RangeKind::kMapped)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -325,7 +325,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** call, unsi
 cudaError_t cudaMalloc(void** device, size_t bytes) {
   if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   void* const host = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  std::memset(host, 0xa5, bytes);  // Code that counts on zeros is found.
+  std::memset(host, 0xa5, bytes);  // Finds code that relies on zeros.
   KVT_CHECK(fake::AddRange(host, bytes, fake::RangeKind::kAllocated));
   *device = fake::DeviceSide(host);
   return fake::InContext();

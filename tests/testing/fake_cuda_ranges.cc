@@ -12,7 +12,7 @@ namespace {
 
 struct Seen {
   std::mutex mu;
-  std::map<const std::byte*, SeenRange> ranges;  // By their first byte.
+  std::map<const std::byte*, SeenRange> ranges;  // Ranges by their first byte.
 };
 
 Seen& seen() {
@@ -20,7 +20,7 @@ Seen& seen() {
   return one;
 }
 
-// The range that has the byte; null: none has. REQUIRES: the lock is held.
+// Returns the range that has the byte; null: none has. REQUIRES: the lock is held.
 const SeenRange* Find(const std::byte* host) {
   const auto after = seen().ranges.upper_bound(host);
   if (after == seen().ranges.begin()) return nullptr;

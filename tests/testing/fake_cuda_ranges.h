@@ -1,6 +1,6 @@
 // Ranges of memory that the fake GPU sees, its own and the host's: each allocation, mapping and
-// registration is one. Whoever reads or writes asks for all of its bytes, so that what goes over
-// an end, was freed or was never made accessible is found.
+// registration is one. Each read or write looks up all of its bytes here, so that one over an end,
+// of freed memory, or of memory that was never made accessible is found.
 //
 // Thread-safe. Addresses are those of the host unless a name says otherwise.
 #ifndef KVTIER_TESTS_TESTING_FAKE_CUDA_RANGES_H_
@@ -25,20 +25,22 @@ struct SeenRange {
 };
 
 void* DeviceSide(const void* host);
-std::byte* HostAddress(const void* device);  // For any address.
+std::byte* HostAddress(const void* device);  // Takes any address.
 
-// False: it overlaps what is there. kMapped is accessible only after AllowAccess().
+// Adds a range; returns false if it overlaps another. A kMapped range is accessible only after
+// AllowAccess().
 bool AddRange(const void* host, uint64_t bytes, RangeKind kind);
-// Returns what was there. REQUIRES: a range of this kind begins there.
+// Removes a range and returns its bytes. REQUIRES: a range of this kind begins there.
 uint64_t RemoveRange(const void* host, RangeKind kind);
-// False: that is not a number of mapped ranges, whole.
+// Makes mapped ranges accessible; returns false if the bytes are not those of whole ranges.
 bool AllowAccess(const void* host, uint64_t bytes);
 
-// The range that has this address of the device.
+// Returns the range that has this address of the device; nullopt: none has.
 std::optional<SeenRange> RangeAt(const void* device);
-// Where the bytes lie that a copy engine is asked for: in one range. Null: they do not.
+// Returns the host's address of bytes for a copy engine; null: they do not lie in one range.
 std::byte* InOneRange(const void* device, uint64_t bytes);
-// Where the bytes lie that a kernel is to touch: in ranges without a gap. Aborts: they do not.
+// Returns the host's address of bytes for a kernel. Aborts if they do not lie in ranges without a
+// gap.
 std::byte* Touched(const void* device, uint64_t bytes);
 
 }  // namespace kvtier::testing::fake_cuda

@@ -37,7 +37,7 @@ struct Event {
   std::shared_ptr<Recording> last;  // Null: never recorded.
 };
 
-// True: it is over. False: ask again later.
+// An entry of a stream, which returns whether it has ended; otherwise it is called again later.
 using Entry = std::function<bool()>;
 
 // Entries that a stream holds before a caller has to wait, and whether a caller may wait.
@@ -69,7 +69,7 @@ class Gpu {
   Stream null_stream;
 
  private:
-  // One entry of one stream, of those that have one, at random.
+  // Runs the first entry of one stream that has entries, chosen at random.
   bool Step() {
     std::vector<Stream*> busy;
     for (Stream& stream : streams) busy.push_back(&stream);
@@ -121,12 +121,12 @@ cudaError_t Enqueue(void* stream, std::vector<Entry> added) {
     lock.lock();
   }
   if (gpu().lost != cudaSuccess) return Answer(gpu().lost);
-  KVT_CHECK(!Captures(stream));  // Nothing of ours belongs into an engine's graph.
+  KVT_CHECK(!Captures(stream));  // No call of kvtier belongs into an engine's graph.
   std::ranges::move(added, std::back_inserter(StreamOf(stream)->entries));
   return cudaSuccess;
 }
 
-// The word there; null: it is none.
+// Returns the word at this address; null: there is none.
 SignalWord* WordAt(CUdeviceptr at) {
   KVT_CHECK(WasAsked(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS));
   if (at % sizeof(SignalWord) != 0) return nullptr;
@@ -134,13 +134,13 @@ SignalWord* WordAt(CUdeviceptr at) {
   return reinterpret_cast<SignalWord*>(InOneRange(device, sizeof(SignalWord)));
 }
 
-// Whether both sides are there, and as `kind` says.
+// Returns whether both sides lie in accessible memory, and in that which `kind` names.
 bool CanCopy(const void* destination, const void* source, size_t bytes) {
   return InOneRange(destination, bytes) != nullptr && InOneRange(source, bytes) != nullptr;
 }
 
 void Move(void* destination, const void* source, size_t bytes) {
-  KVT_CHECK(CanCopy(destination, source, bytes));  // Still.
+  KVT_CHECK(CanCopy(destination, source, bytes));  // Neither side was freed meanwhile.
   std::memcpy(HostAddress(destination), HostAddress(source), bytes);
 }
 
@@ -176,7 +176,7 @@ cudaError_t Lost() {
 
 int EnqueueWork(void* stream, std::function<void()> work) {
   const cudaError_t error = EnqueueMoves(stream, {std::move(work)});
-  // Real launches report by the thread's last error, too.
+  // A real launch also reports an error as the thread's last one.
   return error == cudaSuccess ? cudaGetLastError() : error;
 }
 
@@ -199,7 +199,7 @@ CUresult WaitForWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned
   }
   const SignalWord* const word = WordAt(at);
   if (word == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // Cyclic, as the driver's.
+  // The comparison is cyclic, as the driver's is.
   const cudaError_t error =
       Enqueue(stream, {[word, value] { return static_cast<int64_t>(word->load() - value) >= 0; }});
   return static_cast<CUresult>(error);
@@ -351,7 +351,7 @@ cudaError_t cudaMemset2DAsync(void* device, size_t pitch, int value, size_t widt
   }
   return fake::EnqueueMoves(stream, {[=] {
                               std::byte* row = fake::InOneRange(device, bytes);
-                              KVT_CHECK(row != nullptr);  // Still.
+                              KVT_CHECK(row != nullptr);  // Not freed meanwhile.
                               for (size_t i = 0; i < height; ++i, row += pitch)
                                 std::memset(row, value, width);
                             }});

@@ -1,9 +1,9 @@
 """An in-process kvtier: the Python client's interface over a dict of blocks.
 
-It keeps the promises a worker relies on: a hit is a leading run, onboarded memory is read-only
-and goes away with the hit, a reservation not committed leaves nothing behind, a block present
-already is not written twice, and without an agent every call misses. It has no tiers, no time
-and no isolation.
+It keeps the promises that a worker relies on: a hit is a leading run; onboarded memory is read-only
+and is gone after the hit; a reservation that is not committed leaves nothing behind; a block that is
+present is not written again; and without an agent every call misses. It has no tiers, no time and no
+isolation.
 """
 
 from dataclasses import dataclass, field

@@ -9,7 +9,7 @@
 
 namespace kvtier::testing {
 
-// Thread-compatible.
+// FakeMemory is thread-compatible.
 class FakeMemory {
  public:
   FakeMemory(size_t slots, uint64_t slot_bytes);
@@ -17,7 +17,7 @@ class FakeMemory {
   FakeMemory(const FakeMemory&) = delete;
   FakeMemory& operator=(const FakeMemory&) = delete;
 
-  // The offset of a free slot.
+  // Returns the offset of a free slot; nullopt: there is none.
   std::optional<uint64_t> Allocate();
   void Free(uint64_t offset);
   std::byte* at(uint64_t offset) const { return base_ + offset; }

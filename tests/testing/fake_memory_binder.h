@@ -1,4 +1,5 @@
-// FakeMemoryBinder notes what is bound where: a machine of any number of NUMA nodes.
+// FakeMemoryBinder notes which memory is bound to which node, on a machine of any number of NUMA
+// nodes.
 #ifndef KVTIER_TESTS_TESTING_FAKE_MEMORY_BINDER_H_
 #define KVTIER_TESTS_TESTING_FAKE_MEMORY_BINDER_H_
 

@@ -19,7 +19,7 @@ constexpr uint64_t kTenantSeed = 7;
 }  // namespace
 
 FakeNode::FakeNode(FakeAgentOptions agent) : space_(TestSpace(kBlockBytes)) {
-  // Short: a socket's path has 107 bytes.
+  // The name is short, because a socket's path has at most 107 bytes.
   char pattern[] = "/tmp/kvtier-test-XXXXXX";
   KVT_CHECK(mkdtemp(pattern) != nullptr);
   socket_dir_ = pattern;

@@ -1,5 +1,5 @@
-// FakeNode is what every client test starts from: a directory for the sockets, a
-// FakeAgent in it (not started) and one space of small blocks.
+// FakeNode is the start of every client test: a directory for the sockets, a FakeAgent in it (not
+// started) and one space of small blocks.
 #ifndef KVTIER_TESTS_TESTING_FAKE_NODE_H_
 #define KVTIER_TESTS_TESTING_FAKE_NODE_H_
 
@@ -22,14 +22,14 @@ class FakeNode {
  public:
   static constexpr uint64_t kBlockBytes = 5000;  // An odd length: no multiple of a page.
 
-  // `agent.socket_dir` is set here.
+  // Makes the node, and sets `agent.socket_dir`.
   explicit FakeNode(FakeAgentOptions agent = {});
   ~FakeNode();
 
   FakeAgent& agent() { return *agent_; }
   const std::string& socket_dir() const { return socket_dir_; }
   const SpaceSpec& space() const { return space_; }
-  // Impatient defaults: timeouts of 300 ms, a breaker that opens after 2 failures and
+  // Returns impatient options: timeouts of 300 ms, and a breaker that opens after 2 failures and
   // probes after 20 to 40 ms.
   ClientOptions client_options() const;
   std::unique_ptr<Client> OpenClient() const;
@@ -40,17 +40,17 @@ class FakeNode {
   std::unique_ptr<FakeAgent> agent_;
 };
 
-// Keys `first`, first + 1, ...
+// Returns `count` keys, of numbers `first`, first + 1, ...
 std::vector<EngineKey> TestKeys(uint64_t first, size_t count);
 
 // Reserves, fills with FillBlock() and commits; returns how many were committed.
 size_t PutBlocks(Client* client, SpaceHandle space, std::span<const EngineKey> keys);
 
-// How many blocks of `keys` can be onboarded now and hold what PutBlocks() wrote;
-// aborts on a wrong byte.
+// Returns how many blocks of `keys` can be onboarded now and hold what PutBlocks() wrote; aborts on
+// a wrong byte.
 size_t GetBlocks(Client* client, SpaceHandle space, std::span<const EngineKey> keys);
 
-// Waits until `condition`, which another thread brings about; false after 10 s.
+// Waits until another thread has made `condition` true; returns false after 10 s.
 bool Eventually(absl::FunctionRef<bool()> condition);
 
 }  // namespace kvtier::testing

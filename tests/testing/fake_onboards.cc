@@ -1,5 +1,5 @@
-// FakeWorkerService's leases, and its OnboardParts: what Onboard would answer, a few blocks at a
-// time, with what is to be wrong with it.
+// FakeWorkerService's leases, and its OnboardParts, which hands over what Onboard would answer, a
+// few blocks at a time, with the faults that a test asks for.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -23,7 +23,7 @@ void AddBlock(const v1::LeasedBlocks& from, int i, v1::LeasedBlocks* to) {
   to->add_indices(from.indices(i));
 }
 
-// Returns the messages in which `whole` is handed over, with what is to be wrong with them.
+// Returns the messages in which `whole` is handed over, with the faults that a test asks for.
 std::vector<v1::OnboardPart> PartsOf(const v1::OnboardResponse& whole,
                                      const FakeAgentOptions& options) {
   using Fault = FakeAgentOptions::PartsFault;

@@ -20,7 +20,7 @@ void WaitUntilCancelled(grpc::ServerContext* context) {
   while (!context->IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
 }
 
-// Sealed for `meta`'s identity, over `sum`.
+// Returns a proof over `sum` that is sealed for `meta`'s identity.
 BlockProof SealedProof(BlockMeta meta, const PayloadSum& sum) {
   meta.sum = sum;
   return ProofOf(meta);

@@ -1,6 +1,6 @@
-// FakePeer is another node that holds any block it is said to hold and sends it as a
-// test wants it damaged: a real Peer service in the test's process, which a real
-// coordinator is made to believe in.
+// FakePeer is another node that holds the blocks that a test gives it, and sends them with the
+// damage that the test asks for. It is a real Peer service in the test's process, and a real
+// coordinator is told of it.
 #ifndef KVTIER_TESTS_TESTING_FAKE_PEER_H_
 #define KVTIER_TESTS_TESTING_FAKE_PEER_H_
 
@@ -26,7 +26,7 @@ namespace kvtier::testing {
 enum class Damage {
   kNone,
   kFlippedBit,        // In the payload's second half.
-  kWrongSum,          // The proof is sealed, and of other bytes.
+  kWrongSum,          // The proof is sealed, but over other bytes.
   kWrongSeal,         // The proof contradicts itself.
   kOtherBlock,        // Bytes and proof of another key that was asked for.
   kOtherSpace,        // The proof names a space that was not asked for.
@@ -39,26 +39,26 @@ enum class Damage {
   kIndexOutOfRange,   // An index beyond the keys that were asked for.
   kStall,             // The second half never comes, nor does an end.
   kSilence,           // Nothing comes.
-  kNothing,           // It holds none of it after all.
+  kNothing,           // It does not hold the block after all.
   kError,             // UNAVAILABLE.
   kOversizedMessage,  // A chunk above gRPC's limit.
 };
 const char* DamageName(Damage damage);
 
-// Thread-safe.
+// FakePeer is thread-safe.
 class FakePeer {
  public:
-  // Listens on `address`. Dies when it cannot.
+  // Listens on `address`; aborts if it cannot.
   explicit FakePeer(const std::string& address);
   ~FakePeer();
 
-  // It now has this block. `payload` is what an honest peer would send.
+  // Gives it this block. `payload` is what an honest peer would send.
   void Hold(const BlockMeta& meta, std::vector<std::byte> payload);
   void Send(Damage damage);
-  // Tells the coordinator of all held blocks, as a new life of node "fake-peer", which
-  // is believed for the node timeout of 5 s. Errors: the coordinator's.
+  // Tells the coordinator of all held blocks, as a new life of node "fake-peer". The coordinator
+  // believes this for the node timeout of 5 s. Errors: the coordinator's.
   absl::Status Report(const std::shared_ptr<grpc::Channel>& coordinator);
-  uint64_t fetches() const;  // Asked of it so far.
+  uint64_t fetches() const;  // Number of fetches asked of it so far.
 
  private:
   struct Held {
@@ -68,7 +68,7 @@ class FakePeer {
   class Service;
 
   Held Find(const BlockKey& key) const;
-  // The damage of this fetch, counted.
+  // Counts a fetch and returns its damage.
   Damage Begin();
 
   const std::string address_;

@@ -17,7 +17,7 @@ std::string BlockName(const SpaceSpec& space, const std::string& engine_key) {
   return space.Digest().ToHex() + engine_key;
 }
 
-// 64 buckets at first: no test has that many blocks.
+// Logarithm of the table's buckets at first: 64, more than any test has blocks.
 constexpr uint32_t kLog2Buckets = 6;
 
 std::unique_ptr<ResidencyTable> MakeTable(uint32_t log2_buckets) {
@@ -139,7 +139,7 @@ bool FakeWorkerService::Begin(grpc::ServerContext* context, bool is_ping) {
            (is_ping && *hang_ == FakeAgent::Hang::kAllButPing);
   };
   ++hanging_;
-  // gRPC's synchronous server cannot wake us at cancellation, hence the looking.
+  // gRPC's synchronous server cannot wake this thread at cancellation, so it polls.
   while (!mu_.AwaitWithTimeout(absl::Condition(&flows), absl::Milliseconds(5)) &&
          !context->IsCancelled()) {
   }
@@ -379,7 +379,7 @@ grpc::Status FakeWorkerService::Commit(grpc::ServerContext* context,
     committed += Publish(session, request->summed_reservation_ids(i), sum);
   }
   response->set_committed_blocks(committed);
-  // After a durable commit, the disk has all of its blocks but the last.
+  // A durable commit says that all its blocks but the last are on disk.
   if (request->durable() && committed > 0) response->set_durable_blocks(committed - 1);
   return grpc::Status::OK;
 }
@@ -389,7 +389,7 @@ uint32_t FakeWorkerService::Publish(Session* session, uint64_t id, std::optional
   if (found == session->reservations.end()) return 0;
   const Reservation& done = found->second;
   if (!sum) sum = SumPayload({arena_.at(done.offset), done.length});
-  // Two workers put the same block: the first one's stays.
+  // If two workers put the same block, the first one's stays.
   const Block block{.key = done.key, .offset = done.offset, .length = done.length, .sum = *sum};
   if (blocks_.try_emplace(done.block, block).second) {
     tables_.back()->Add(done.key, Tier::kHost);

@@ -23,31 +23,31 @@
 
 namespace kvtier::testing {
 
-// Thread-safe.
+// FakeWorkerService is thread-safe.
 class FakeWorkerService final : public v1::Worker::Service {
  public:
   explicit FakeWorkerService(const FakeAgentOptions& options);
 
   const FakeMemory& arena() const { return arena_; }
   const FakeMemory* gpu_pool() const { return gpu_pool_.get(); }
-  // One for all sessions; as the pool.
+  // Returns the signal page, which all sessions share, as they share the pool.
   const FakeMemory* signal_page() const { return signal_page_.get(); }
 
-  // The residency table as it is now; valid as long as the service.
+  // Returns the current residency table, which is valid as long as the service.
   const SealedMemory& residency() const ABSL_LOCKS_EXCLUDED(mu_);
-  // A larger table takes the place of the one that was handed out.
+  // Replaces the table that was handed out with a larger one.
   void GrowResidency() ABSL_LOCKS_EXCLUDED(mu_);
 
   void OpenSession(const std::string& token) ABSL_LOCKS_EXCLUDED(mu_);
-  // Takes back all it held.
+  // Takes back all that the session held.
   void CloseSession(const std::string& token) ABSL_LOCKS_EXCLUDED(mu_);
   void CloseAllSessions() ABSL_LOCKS_EXCLUDED(mu_);
   void BreakSessions(absl::StatusCode code) ABSL_LOCKS_EXCLUDED(mu_);
   FakeAgentCounts Counts() const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // nullopt: calls are answered.
+  // Sets which calls hang; nullopt: all are answered.
   void SetHang(std::optional<FakeAgent::Hang> hang) ABSL_LOCKS_EXCLUDED(mu_);
-  // The agent is being killed: calls that hang end, and say nothing more.
+  // Ends calls that hang without an answer, because the agent is being killed.
   void Stop() ABSL_LOCKS_EXCLUDED(mu_);
   void SetDelay(absl::Duration delay) ABSL_LOCKS_EXCLUDED(mu_);
   void SetPoolVersion(uint64_t version) ABSL_LOCKS_EXCLUDED(mu_);
@@ -81,7 +81,7 @@ class FakeWorkerService final : public v1::Worker::Service {
     PayloadSum sum;
     size_t leases = 0;
   };
-  // A block that is there: its place in the sequence, and its name in blocks_.
+  // A block that the agent has: its place in the sequence, and its name in blocks_.
   struct Found {
     uint32_t index = 0;
     std::string name;
@@ -99,7 +99,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   struct Session {
     std::vector<SpaceSpec> spaces;  // Space id - 1; also those that were released.
     size_t spaces_released = 0;
-    // Space id by the client's registration and the digest: who asks again gets the same one.
+    // Space id by the client's registration and the digest; a repeated request gets the same id.
     std::map<std::pair<uint64_t, std::string>, uint32_t> registrations;
     std::map<uint64_t, Lease> leases;
     std::map<uint64_t, Reservation> reservations;
@@ -111,17 +111,17 @@ class FakeWorkerService final : public v1::Worker::Service {
   // Leases what the request asks for.
   void LendAll(Session* session, const v1::OnboardRequest& request, v1::OnboardResponse* response)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Waits while calls hang behind the first part. False: the caller gave up meanwhile.
+  // Waits while calls hang after the first part. False: the caller gave up meanwhile.
   bool AwaitNextPart(grpc::ServerContext* context) ABSL_LOCKS_EXCLUDED(mu_);
-  // Hangs, dawdles and counts, as told. False: the caller gave up meanwhile.
+  // Hangs, waits and counts, as the test asked for. False: the caller gave up meanwhile.
   bool Begin(grpc::ServerContext* context, bool is_ping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The session and space of a request; null: unknown, or broken.
+  // Returns the session of a request; null: it is unknown, or broken.
   Session* Find(const std::string& token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NoteHints(const google::protobuf::RepeatedPtrField<v1::Sequence>& sequences)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns the answer to a call whose session was not found.
   grpc::Status Refusal(const std::string& token) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The blocks of a sequence that are there.
+  // Returns the blocks of a sequence that the agent has.
   std::vector<Found> Find(const Session& session, const v1::Sequence& sequence)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Leases a block. False: the GPU pool has no room for it.
@@ -133,13 +133,13 @@ class FakeWorkerService final : public v1::Worker::Service {
   };
   void ReserveOne(Session* session, const SpaceSpec& space, const Wanted& wanted,
                   v1::ReservedBlock* reserved) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns how many blocks were published: 1, or 0 without such a reservation. Without a sum it
-  // is taken here.
+  // Returns how many blocks were published: 1, or 0 without such a reservation. Without `sum`, the
+  // sum is taken here.
   uint32_t Publish(Session* session, uint64_t id, std::optional<PayloadSum> sum)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsReserved(const std::string& block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<uint64_t> AllocateEvicting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Reservations; returns how many there were.
+  // Gives back reservations; returns how many there were.
   uint32_t GiveBack(Session* session, const google::protobuf::RepeatedField<uint64_t>& ids)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndLease(const Lease& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -152,7 +152,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   const std::unique_ptr<FakeMemory> gpu_pool_;
   const std::unique_ptr<FakeMemory> signal_page_;
   mutable absl::Mutex mu_;
-  // The last one is kept up to date.
+  // All tables so far; the last one is kept up to date.
   std::vector<std::unique_ptr<ResidencyTable>> tables_ ABSL_GUARDED_BY(mu_);
   std::optional<FakeAgent::Hang> hang_ ABSL_GUARDED_BY(mu_);
   bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;

@@ -13,7 +13,7 @@ using Access = AccessChecker::Access;
 
 size_t IndexOf(CopyDirection direction) { return static_cast<size_t>(LaneOf(direction)); }
 
-// Counts a batch against a fault that is to hit one of the next.
+// Counts down to the batch that a fault is to hit; returns whether it is this one.
 bool IsNext(uint64_t* left) {
   if (*left == 0) return false;
   --*left;
@@ -102,7 +102,7 @@ void FaultyDevice::GiveUp() {
   if (lost_.exchange(true)) return;
   for (Track& track : tracks()) {
     std::vector<EmulatedOperation> left = track.lane.Abandon(now(), Abandoned(state()));
-    // Kernels are the engine's own, and words say nothing behind a loss.
+    // Kernels are the engine's own, and signal words say nothing after a loss.
     if (track.lane.lane() == Lane::kCompute) continue;
     std::erase_if(left, [](const auto& operation) { return operation.steps.empty(); });
     std::ranges::move(left, std::back_inserter(abandoned_));

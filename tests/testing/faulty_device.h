@@ -1,5 +1,5 @@
-// FaultyDevice is an emulated device with what only tests and the simulator do to one: they
-// cause its faults, by explicit calls, and launch the kernels that an engine would.
+// FaultyDevice is an emulated device with calls for tests and the simulator alone: they cause its
+// faults, and launch the kernels that an engine would.
 #ifndef KVTIER_TESTS_TESTING_FAULTY_DEVICE_H_
 #define KVTIER_TESTS_TESTING_FAULTY_DEVICE_H_
 
@@ -25,19 +25,19 @@ struct EmulatedKernel {
   absl::Duration run;
   std::vector<std::span<const std::byte>> reads;  // Ranges of mapped or pinned memory.
   std::vector<std::span<const std::byte>> writes;
-  std::function<void()> body;  // Somewhere in its run; may be null.
+  std::function<void()> body;  // Called at some moment of its run; may be null.
 };
 
 class FaultyDevice final : public EmulatedDevice {
  public:
-  // `clock` is not owned. `on_loss` is called when the device is lost; may be null.
+  // Makes a device. `clock` is not owned. `on_loss` is called when the device is lost; may be null.
   FaultyDevice(const Clock* clock, const Options& options, std::function<void()> on_loss = nullptr)
       : EmulatedDevice(clock, options), on_loss_(std::move(on_loss)) {}
 
   absl::Status state() const override;
   absl::Status Pin(std::span<std::byte> host) override;
 
-  // Launches what the engine would itself. Errors: as Signal().
+  // Launches a kernel as the engine would. Errors: as Signal().
   absl::StatusOr<Ticket> Launch(EmulatedKernel kernel);
   // Notes an access of the process itself, from the host.
   void NoteHostAccess(AccessChecker::Access access, std::span<const std::byte> bytes);
@@ -48,34 +48,33 @@ class FaultyDevice final : public EmulatedDevice {
   // Loses the device somewhere in the run of the `nth` batch, counted in the same way; 0: in
   // none.
   void LoseInCopy(CopyDirection direction, uint64_t nth);
-  // Makes copies take their time and touch no memory, for tests of time alone.
+  // Makes copies take their time but touch no memory, for tests of time alone.
   void LeaveOutBytes() { leaves_out_bytes_ = true; }
-  // The lane begins nothing until Resume(); what runs ends.
+  // Keeps the lane from beginning work until Resume(); work that runs ends.
   void Stall(Lane lane);
   void Resume(Lane lane);
-  // Makes Pin() take until this is called with false, as a GPU's does for seconds. Any thread.
+  // Makes Pin() wait until this is called with false, as a GPU's may take seconds. Any thread.
   void HoldPins(bool hold) ABSL_LOCKS_EXCLUDED(pins_mu_) {
     const absl::MutexLock lock(&pins_mu_);
     hold_pins_ = hold;
   }
-  // Counts the calls of Pin() that are held. Any thread.
+  // Returns the number of calls of Pin() that wait so. Any thread.
   size_t held_pins() const ABSL_LOCKS_EXCLUDED(pins_mu_) {
     const absl::MutexLock lock(&pins_mu_);
     return held_pins_;
   }
   // Loses the device for ever. Work that runs or waits fails now, half done, and is abandoned.
   void Lose();
-  // Does now the rest of the copies that Lose() abandoned, as a GPU may at any time: they read
-  // their sources and write their destinations. REQUIRES: their regions and host memory are
-  // still mapped.
+  // Makes the rest of the copies that Lose() abandoned, as a GPU may at any time: they read their
+  // sources and write their destinations. REQUIRES: their regions and host memory are still mapped.
   void RunAbandoned();
-  // Kills the process that has the device: the same as Lose(), and a process that then sees that
-  // `gone` is raised, which stands for the news of its end, is after all that did happen.
+  // Kills the process that has the device: does the same as Lose(), and then raises `gone`, which
+  // stands for the news of its end. A process that sees it raised sees all effects of the device.
   void Kill(SignalWord* gone);
 
  private:
   Ticket AddCopy(Lane lane, EmulatedOperation copy) override;
-  // Loses the device as far as the lanes have come.
+  // Loses the device, with the work done as far as the lanes have come.
   void GiveUp();
 
   const std::function<void()> on_loss_;

@@ -8,7 +8,7 @@
 
 namespace kvtier::testing {
 
-// Returns the number that the variable holds; `otherwise`, where it is not set.
+// Returns the number that the variable holds; `otherwise` if it is not set.
 inline uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   const char* const given = std::getenv(name);
   return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);

@@ -19,7 +19,7 @@ constexpr uint8_t kSettings = 4;
 constexpr uint8_t kPing = 6;
 constexpr uint8_t kGoAway = 7;
 constexpr uint8_t kWindowUpdate = 8;
-constexpr uint8_t kEndStream = 1;  // And, of settings and pings, an acknowledgement.
+constexpr uint8_t kEndStream = 1;  // The same flag acknowledges settings and pings.
 constexpr uint8_t kAck = 1;
 constexpr uint8_t kEndHeaders = 4;
 constexpr uint16_t kMaxConcurrentStreams = 3;
@@ -40,7 +40,7 @@ uint32_t Number(const std::string& text, size_t at, int bytes) {
   return value;
 }
 
-// A field that no table remembers, not compressed.
+// Returns a header field that is not compressed and that no table remembers.
 std::string Field(const std::string& name, const std::string& value) {
   return std::string(1, '\0') + static_cast<char>(name.size()) + name +
          static_cast<char>(value.size()) + value;

@@ -1,5 +1,5 @@
-// HalfSender is a caller that no gRPC library would be: over one connection it begins many
-// calls, sends of each request as much as flow control lets it, and never the last byte; or
+// HalfSender is a caller that behaves as no gRPC library would. Over one connection it begins many
+// calls, and sends as much of each request as flow control lets it, but never the last byte; or it
 // sends whole requests and never makes room for an answer.
 #ifndef KVTIER_TESTS_TESTING_HALF_SENDER_H_
 #define KVTIER_TESTS_TESTING_HALF_SENDER_H_
@@ -19,25 +19,25 @@ class HalfSender {
     std::string message;            // Serialised.
     size_t held_back = 1;           // Bytes at the end of each message that never come.
     bool reads_answers = true;      // False: its windows for answers stay at 0.
-    uint32_t most_calls = 1 << 20;  // Begun and not over at a time, beside the server's limit.
+    uint32_t most_calls = 1 << 20;  // Most calls at a time, besides the server's limit.
   };
   explicit HalfSender(Options options);
   ~HalfSender();
   HalfSender(const HalfSender&) = delete;
   HalfSender& operator=(const HalfSender&) = delete;
 
-  // Does what can be done without waiting; false: the other side hung up.
+  // Sends and receives as much as is possible without waiting; false: the other side hung up.
   bool Step();
   bool over() const { return over_; }
-  // Message bytes that were sent in all calls, and the calls that stand now.
+  // Return the message bytes that were sent in all calls, and the number of calls now.
   uint64_t sent_bytes() const { return sent_bytes_; }
   size_t open_calls() const { return calls_.size(); }
-  uint64_t ended_calls() const { return ended_calls_; }  // By the server.
+  uint64_t ended_calls() const { return ended_calls_; }  // Calls that the server ended.
 
  private:
   struct Call {
     int64_t window = 0;
-    size_t sent = 0;  // Bytes of the message, with its 5 bytes of length.
+    size_t sent = 0;  // Bytes of the message so far, with its 5 bytes of length.
   };
   void Queue(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload);
   void BeginCall();

@@ -30,7 +30,7 @@ inline constexpr Codec kAllCodecs[] = {Codec::kRaw, Codec::kFp8E4m3, Codec::kInt
 
 inline constexpr KvShape kSmallShape = {.layers = 2, .tokens = 16, .kv_heads = 2, .head_dim = 128};
 
-// One token, the usual head sizes, odd numbers of tokens, one axis.
+// Returns shapes with one token, the usual head sizes, odd numbers of tokens, and one axis.
 inline std::vector<KvShape> KvShapes() {
   return {
       {.layers = 1, .tokens = 1, .kv_heads = 1, .head_dim = 16},
@@ -44,9 +44,9 @@ inline std::vector<KvShape> KvShapes() {
   };
 }
 
-using KvValues = std::vector<uint16_t>;  // Bits of bf16.
+using KvValues = std::vector<uint16_t>;  // Bits of bf16 values.
 
-// Gaussian values. Every 32nd channel of each K is `outlier` times larger.
+// Returns Gaussian values. Every 32nd channel of each K is `outlier` times larger.
 inline KvValues GaussianValues(const KvShape& shape, uint64_t seed, float outlier = 1) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> gauss;
@@ -60,7 +60,7 @@ inline KvValues GaussianValues(const KvShape& shape, uint64_t seed, float outlie
   return values;
 }
 
-// ||values - others|| / ||values||
+// Returns ||values - others|| / ||values||.
 inline double RelativeError(std::span<const uint16_t> values, std::span<const uint16_t> others) {
   double error = 0;
   double norm = 0;
@@ -73,7 +73,7 @@ inline double RelativeError(std::span<const uint16_t> values, std::span<const ui
   return std::sqrt(error / norm);
 }
 
-// One block there and back on the host. Buffers are poisoned first.
+// One block, encoded and decoded on the host, in buffers that were poisoned first.
 struct Encoded {
   std::vector<std::byte> bytes;  // outcome.bytes of them.
   kernels::CodecOutcome outcome;
@@ -92,7 +92,7 @@ inline Encoded EncodeValues(Codec codec, const KvShape& shape, const KvValues& v
   return encoded;
 }
 
-// Empty where the encoding was not taken.
+// Returns the decoded values; empty if the encoding was refused.
 inline KvValues DecodeValues(Codec codec, const KvShape& shape,
                              std::span<const std::byte> encoding) {
   KvValues values(RawBytes(shape) / 2, 0xa5a5);

@@ -1,5 +1,5 @@
-// Pairs of layouts that blocks are moved between, and the move row by row from the
-// words of the header alone.
+// Pairs of layouts between which blocks are moved, and the move row by row as the header describes
+// it.
 #ifndef KVTIER_TESTS_TESTING_LAYOUT_CASES_H_
 #define KVTIER_TESTS_TESTING_LAYOUT_CASES_H_
 
@@ -23,7 +23,7 @@ inline std::vector<NamedLayout> BlockLayouts(const KvShape& shape, uint64_t row_
   std::vector<NamedLayout> layouts = {{"token major", TokenMajorLayout(shape, row_bytes)},
                                       {"head major", HeadMajorLayout(shape, row_bytes)},
                                       {"fused", FusedLayout(shape, row_bytes)}};
-  // A tensor for each layer; and one for K, one for V of each.
+  // Layouts with a tensor for each layer, and with one for K and one for V of each.
   NamedLayout apart = layouts[0];
   apart.name = "layers apart";
   apart.layout.layer += 4096;
@@ -34,7 +34,7 @@ inline std::vector<NamedLayout> BlockLayouts(const KvShape& shape, uint64_t row_
   return layouts;
 }
 
-// Bytes that a block of this layout lies within.
+// Returns the bytes within which a block of this layout lies.
 inline uint64_t ExtentOf(const kernels::BlockLayout& layout, const KvShape& shape,
                          uint64_t row_bytes) {
   return (shape.layers - 1) * layout.layer + (shape.axes - 1) * layout.axis +

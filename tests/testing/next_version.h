@@ -1,6 +1,6 @@
-// Handshakes of a program of version 2 that still speaks version 1, laid out as ours, in
-// messages with fields that we do not know. docs/design/wire.md says how version 2 is added;
-// this is the other side of it until then.
+// Handshakes of a program of version 2 that still speaks version 1 in this build's layout, with
+// fields that this build does not know. docs/design/wire.md says how version 2 is added; until then
+// this stands for the other side.
 #ifndef KVTIER_TESTS_TESTING_NEXT_VERSION_H_
 #define KVTIER_TESTS_TESTING_NEXT_VERSION_H_
 
@@ -15,7 +15,7 @@ namespace kvtier::testing {
 
 inline constexpr uint16_t kNextVersion = wire::kSessionVersion + 1;
 
-// The versions of `oldest` to kNextVersion.
+// Returns a handshake of the versions `oldest` to kNextVersion.
 inline v1::ProtocolVersion NextProtocol(uint32_t oldest = wire::kSessionVersion) {
   v1::ProtocolVersion message;
   message.set_version(kNextVersion);

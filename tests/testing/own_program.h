@@ -1,5 +1,5 @@
-// The test program started again as another process: a GPU's context does not survive
-// fork(), so what plays the other process begins with exec().
+// Starts the test program again as another process. A GPU's context does not survive fork(), so the
+// other process begins with exec().
 #ifndef KVTIER_TESTS_TESTING_OWN_PROGRAM_H_
 #define KVTIER_TESTS_TESTING_OWN_PROGRAM_H_
 
@@ -10,12 +10,12 @@
 
 namespace kvtier::testing {
 
-// The socket that the other process finds open.
+// Number of the socket that the other process finds open.
 inline constexpr int kInheritedSocket = 99;
 
 // Starts this very program with `arguments`; `socket` is its kInheritedSocket.
 pid_t StartOwnProgram(const std::vector<std::string>& arguments, int socket);
-// Its exit status once it has ended, or minus the signal that ended it.
+// Waits for its end and returns its exit status, or minus the signal that ended it.
 int WaitForOwnProgram(pid_t child);
 
 }  // namespace kvtier::testing

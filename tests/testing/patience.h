@@ -1,5 +1,5 @@
-// How long tests wait and what lateness they forgive. A sanitized build is a few times
-// slower, and KVTIER_TEST_PATIENCE multiplies on a machine that does much else.
+// Times for which tests wait, and lateness that they forgive. A sanitized build is a few times
+// slower, and KVTIER_TEST_PATIENCE is a factor for a busy machine.
 #ifndef KVTIER_TESTS_TESTING_PATIENCE_H_
 #define KVTIER_TESTS_TESTING_PATIENCE_H_
 
@@ -21,15 +21,16 @@ inline double PatienceFactor() {
   return (kSanitized ? 4 : 1) * (given == nullptr ? 1 : std::strtod(given, nullptr));
 }
 
-// The bound `limit` of a quick build on a quiet machine, as it is here.
+// Returns the bound for this build and machine, where `limit` is that of a quick build on a quiet
+// machine.
 inline absl::Duration Patience(absl::Duration limit) { return limit * PatienceFactor(); }
 
-// Time by which a call may end after its deadline: threads must wake and a test run, also on a
-// machine that does other things as well. Ten times what a quiet one needs.
+// Returns the time by which a call may end after its deadline, because threads must wake on a busy
+// machine, too. It is ten times what a quiet one needs.
 inline absl::Duration Slack() { return Patience(absl::Seconds(1)); }
 
-// Asks `condition` until it holds; false: it did not by `limit`. For what another
-// process does, of which nothing tells us.
+// Asks `condition` until it holds; false: it did not within `limit`. It is for changes in another
+// process, of which the test is not told.
 template <typename Condition>
 bool Await(absl::Duration limit, Condition condition) {
   const absl::Time deadline = absl::Now() + Patience(limit);

@@ -13,7 +13,7 @@
 namespace kvtier::testing {
 namespace {
 
-constexpr int kFirstPort = 7300;  // Below what the kernel gives to clients.
+constexpr int kFirstPort = 7300;  // Below the ports that the kernel gives to clients.
 constexpr size_t kLogTailBytes = 4000;
 
 std::string MakeDirectory(std::string name) {
@@ -61,8 +61,8 @@ std::string ProcessCluster::WriteTenants(const std::map<std::string, std::string
   return directory;
 }
 
-// All of 127.0.0.0/8 is loopback: a process id gives an address of its own, and no two
-// tests run at once ever look for the same free port.
+// Returns an address that depends on the process id. All of 127.0.0.0/8 is loopback, so two tests
+// that run at once never look for the same free port.
 std::string ProcessCluster::NextAddress() {
   const auto pid = static_cast<unsigned>(getpid());
   return absl::StrCat("127.", 1 + (pid >> 16) % 127, ".", (pid >> 8) % 256, ".", pid % 256, ":",

@@ -1,5 +1,5 @@
-// ProcessCluster is the real programs of a small cluster on loopback, in directories of
-// their own. When its test failed, it prints what they logged and keeps everything.
+// ProcessCluster is the real programs of a small cluster on loopback, in directories of their own.
+// If its test failed, it prints their logs and keeps the directories.
 #ifndef KVTIER_TESTS_TESTING_PROCESS_CLUSTER_H_
 #define KVTIER_TESTS_TESTING_PROCESS_CLUSTER_H_
 
@@ -23,7 +23,7 @@ class ProcessCluster {
   CoordinatorProcess& StartCoordinator();
   // Makes an agent and starts it. Fails the test if it does not come up.
   AgentProcess& StartAgent(const std::string& name, const Flags& flags = {});
-  // The same, not started.
+  // Makes an agent without starting it.
   AgentProcess& AddAgent(const std::string& name, const Flags& flags = {});
 
   // Writes a --tenants_dir of these names and their secrets, and returns its path.
@@ -31,12 +31,12 @@ class ProcessCluster {
 
   const std::string& run_dir() const { return run_dir_; }
   const std::string& disk_root() const { return disk_root_; }
-  // "127.x.y.z:port", which no other test process uses at the same time.
+  // Returns "127.x.y.z:port", which no other test process uses at the same time.
   std::string NextAddress();
 
  private:
-  std::string run_dir_;    // Sockets and logs; short, for sun_path's sake.
-  std::string disk_root_;  // On the build's file system, which takes O_DIRECT.
+  std::string run_dir_;    // Directory of sockets and logs; its path is short enough for sun_path.
+  std::string disk_root_;  // Directory on the build's file system, which takes O_DIRECT.
   int next_port_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
   std::vector<std::unique_ptr<AgentProcess>> agents_;

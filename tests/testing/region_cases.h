@@ -1,4 +1,5 @@
-// The promises of Device about memory, its own and the host's, for every form of it.
+// These cases test the promises of Device about memory, its own and the host's, for every form of
+// it.
 #ifndef KVTIER_TESTS_TESTING_REGION_CASES_H_
 #define KVTIER_TESTS_TESTING_REGION_CASES_H_
 
@@ -95,7 +96,7 @@ TEST_P(DeviceTest, MemoryOutlivesTheRegionThatMadeIt) {
   ASSERT_NE(imported, nullptr);
   region_ = std::move(imported);
   EXPECT_TRUE(std::ranges::equal(Held(kHandleBytes, 4096), host(0, 4096)));
-  // And again, by the duplicates that the import keeps.
+  // Imports the region again, by the duplicates that the import keeps.
   const std::array<int, 2> kept = {region_->descriptor(0), region_->descriptor(1)};
   region_ = Must(device_->ImportRegion(region_->shape(), kept, device_->uuid()));
   EXPECT_TRUE(std::ranges::equal(Held(kHandleBytes, 4096), host(0, 4096)));
@@ -126,7 +127,7 @@ TEST_P(DeviceTest, AdoptedMemoryIsCopiedInsideItsRangesAlone) {
           << outside;
     }
   }
-  std::swap(region_, adopted);  // The region goes last.
+  std::swap(region_, adopted);  // The region is destroyed last.
 }
 
 TEST_P(DeviceTest, AdoptedMemoryIsNeitherGrownNorGivenAway) {
@@ -170,11 +171,11 @@ TEST_P(DeviceTest, WhatWasUnpinnedIsNotCopiedAndCanBePinnedAgain) {
   Onboard({&segment, 1});
 }
 
-// The other process: run by AnotherProcessSharesRegionAndWords alone.
+// This is the other process; only AnotherProcessSharesRegionAndWords runs it.
 TEST_P(DeviceTest, DISABLED_TheOtherProcess) {
   const auto [shape, descriptors] = ReceiveShapeAndDescriptors(kInheritedSocket);
   ASSERT_GE(descriptors.size(), 2);
-  // Maps it as StepPage does.
+  // Maps the page as StepPage does.
   void* const page =
       mmap(nullptr, kSignalPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptors.back(), 0);
   ASSERT_NE(page, MAP_FAILED);
@@ -220,7 +221,7 @@ TEST_P(DeviceTest, AnotherProcessSharesRegionAndWords) {
   Must(device_->Await(Lane::kOffload, page_->word(1), 1));
   Must(Submit(CopyDirection::kDeviceToHost, {&back, 1}));
   EXPECT_EQ(WaitForOwnProgram(child), 0);
-  page_->Release(1, 1);  // If the other failed, this one must still end.
+  page_->Release(1, 1);  // If the other process failed, this one must still end.
   Finish();
   FillWithNoise(2, host(8192, 4096));
   EXPECT_TRUE(std::ranges::equal(host(4096, 4096), host(8192, 4096)));

@@ -1,5 +1,5 @@
 // Finds the records in the segment files of a stopped agent's disk, so that a test can damage
-// them: it reads every page and believes only the bytes themselves.
+// them. It reads every page and uses no manifest.
 #ifndef KVTIER_TESTS_TESTING_SEGMENT_SCAN_H_
 #define KVTIER_TESTS_TESTING_SEGMENT_SCAN_H_
 
@@ -20,12 +20,12 @@ struct FoundRecord {
   RecordHeader header;
 };
 
-// Every header page of every segment below `disk_dir`, live or left over.
+// Returns the record of every header page in every segment below `disk_dir`, live or left over.
 std::vector<FoundRecord> ScanSegments(const std::string& disk_dir);
-// The record of `key` with the highest generation: the live one.
+// Returns the record of `key` with the highest generation, which is the live one.
 std::optional<FoundRecord> FindRecord(const std::string& disk_dir, const BlockKey& key);
 
-// The whole record, header and padded payload.
+// Returns the whole record, header and padded payload.
 std::vector<std::byte> ReadRecord(const FoundRecord& place);
 void OverwriteRecord(const FoundRecord& place, const std::vector<std::byte>& bytes);
 // Flips one bit `offset` bytes into the record.

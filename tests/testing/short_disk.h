@@ -1,6 +1,6 @@
-// ShortDisk is a QueuedDisk whose system calls are made up: each moves a random part of
-// what it was asked for, or nothing because it was interrupted. Everything around the
-// call is the real disks' own code.
+// ShortDisk is a QueuedDisk whose system calls are simulated: each moves a random part of the bytes
+// that it was asked for, or no byte because it was interrupted. All code around the call is that of
+// the real disks.
 #ifndef KVTIER_TESTS_TESTING_SHORT_DISK_H_
 #define KVTIER_TESTS_TESTING_SHORT_DISK_H_
 
@@ -16,13 +16,13 @@
 
 namespace kvtier::testing {
 
-// Executor thread only. Does not own `media`, whose faults it leaves aside.
+// Only the executor's thread uses it. It does not own `media`, and ignores its faults.
 class ShortDisk final : public QueuedDisk {
  public:
   ShortDisk(Executor* executor, SimDiskMedia* media)
       : QueuedDisk(executor, media->segment_count(), media->segment_bytes()), media_(media) {}
-  void MoveToForeground(DiskAddress /*from*/, uint64_t /*bytes*/) override {}  // Has no queue.
-  uint64_t shorts() const { return shorts_; }  // Calls that moved less than all.
+  void MoveToForeground(DiskAddress /*from*/, uint64_t /*bytes*/) override {}  // There is no queue.
+  uint64_t shorts() const { return shorts_; }  // Calls that moved fewer bytes.
 
  private:
   void Submit(std::unique_ptr<DiskIo> io) override {

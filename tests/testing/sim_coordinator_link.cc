@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kCallBytes = 256;
 
-// One call, known to both ends and to the messages between them. An answer that
-// comes when nobody waits any more changes nothing.
+// One call, which both ends and the messages between them share. An answer that comes when nobody
+// waits any more changes nothing.
 template <typename T>
 struct Call {
   explicit Call(Executor* executor) : done(executor) {}

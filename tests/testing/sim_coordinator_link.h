@@ -14,7 +14,7 @@ namespace kvtier::testing {
 
 class SimCoordinatorLink final : public CoordinatorLink {
  public:
-  // Owns neither; the network outlives the link and its messages.
+  // Makes a link, which owns neither; the network outlives the link and its messages.
   SimCoordinatorLink(Executor* executor, SimNetwork* network, std::string self)
       : executor_(executor), network_(network), self_(std::move(self)) {}
 

@@ -11,7 +11,8 @@ namespace {
 
 constexpr uint64_t kSectorBytes = 512;  // A device writes a sector whole or not at all.
 
-// A write under way. Destroyed before Land() (the process died), it is torn.
+// PendingWrite is a write under way. If it is destroyed before Land() (the process died), it is
+// torn.
 class PendingWrite {
  public:
   PendingWrite(SimDiskMedia* media, DiskAddress to,
@@ -30,7 +31,7 @@ class PendingWrite {
  private:
   SimDiskMedia* const media_;
   const DiskAddress to_;
-  std::vector<std::byte> bytes_;  // A copy: the buffers die with the process.
+  std::vector<std::byte> bytes_;  // A copy, because the buffers die with the process.
   bool landed_ = false;
 };
 
@@ -105,7 +106,7 @@ void SimDiskMedia::WriteTorn(DiskAddress to, std::span<const std::byte> bytes) {
 
 bool SimDiskMedia::Draw(double chance) {
   if (chance <= 0) return false;
-  // 53 bits: exact in a double.
+  // A double holds 53 bits exactly.
   return static_cast<double>(random_() >> 11) * 0x1p-53 < chance;
 }
 

@@ -1,6 +1,6 @@
-// SimDisk is the Disk seam in virtual time, with faults drawn from a seed.
-// SimDiskMedia is what is on it: it outlives the simulated process, and so knows
-// which writes were under way when the process died.
+// SimDisk is the Disk seam in virtual time, with faults drawn from a seed. SimDiskMedia holds the
+// bytes on it: it outlives the simulated process, and so knows which writes were under way when the
+// process died.
 #ifndef KVTIER_TESTS_TESTING_SIM_DISK_H_
 #define KVTIER_TESTS_TESTING_SIM_DISK_H_
 
@@ -18,7 +18,7 @@
 
 namespace kvtier::testing {
 
-// Chances are per I/O, 0 to 1. The default disk is slow and never wrong.
+// Faults of a disk. Chances are 0 to 1 for each I/O. The default disk is slow and never wrong.
 struct SimDiskFaults {
   double flip = 0;         // A write lands with one bit wrong.
   double misdirect = 0;    // A write lands on other pages of the same segment.
@@ -32,7 +32,7 @@ struct SimDiskFaults {
   double bytes_per_second = 3e9;
 };
 
-// Counts of the faults that happened: what a test holds the tier's counters against.
+// Counts of the faults that happened, with which a test compares the tier's counters.
 struct SimDiskFaultCounts {
   uint64_t flips = 0;
   uint64_t misdirected = 0;
@@ -41,7 +41,7 @@ struct SimDiskFaultCounts {
   uint64_t torn = 0;
 };
 
-// Single-threaded. Bytes never written read as zero.
+// SimDiskMedia is single-threaded. Bytes that were never written read as zero.
 class SimDiskMedia {
  public:
   SimDiskMedia(uint32_t segments, uint64_t segment_bytes, uint64_t seed);
@@ -49,16 +49,17 @@ class SimDiskMedia {
   uint32_t segment_count() const { return static_cast<uint32_t>(segments_.size()); }
   uint64_t segment_bytes() const { return segment_bytes_; }
 
-  // The raw bytes, for tests that damage or swap records. REQUIRES: in the segment.
+  // Returns the raw bytes, for tests that damage or swap records. REQUIRES: they lie in the
+  // segment.
   std::vector<std::byte> ReadRaw(DiskAddress from, uint64_t bytes) const;
   void WriteRaw(DiskAddress to, std::span<const std::byte> bytes);
   void FlipBit(DiskAddress at, uint64_t bit);
-  // Writes a random subset of the 512-byte sectors of `bytes`: a write cut short.
+  // Writes a random subset of the 512-byte sectors of `bytes`, as a write that is cut short does.
   void WriteTorn(DiskAddress to, std::span<const std::byte> bytes);
 
-  // True with probability `chance`, from the media's own seed.
+  // Returns true with probability `chance`, by the media's own seed.
   bool Draw(double chance);
-  uint64_t Below(uint64_t bound);  // Uniform in [0, bound).
+  uint64_t Below(uint64_t bound);  // Returns a number that is uniform in [0, bound).
 
   SimDiskFaults faults;
   SimDiskFaultCounts counts;
@@ -67,15 +68,15 @@ class SimDiskMedia {
   std::span<std::byte> Bytes(DiskAddress at, uint64_t bytes);
 
   const uint64_t segment_bytes_;
-  std::vector<std::vector<std::byte>> segments_;  // Empty until first written.
+  std::vector<std::vector<std::byte>> segments_;  // Each is empty until it is written.
   std::mt19937_64 random_;
 };
 
-// One process's handle. To crash the process, destroy the tasks that wait here:
-// a write under way is then torn, every acknowledged one stays.
+// SimDisk is one process's handle. To crash the process, destroy the tasks that wait here: a write
+// under way is then torn, and every acknowledged write stays.
 class SimDisk final : public Disk {
  public:
-  // Owns neither; `media` outlives the disk and its tasks.
+  // Makes a disk, which owns neither; `media` outlives the disk and its tasks.
   SimDisk(Executor* executor, SimDiskMedia* media) : executor_(executor), media_(media) {}
 
   uint32_t segment_count() const override { return media_->segment_count(); }
@@ -85,7 +86,7 @@ class SimDisk final : public Disk {
   Task<absl::Status> Write(IoClass io_class, DiskAddress to,
                            std::span<const std::span<const std::byte>> from) override;
 
-  void MoveToForeground(DiskAddress /*from*/, uint64_t /*bytes*/) override {}  // Has no queue.
+  void MoveToForeground(DiskAddress /*from*/, uint64_t /*bytes*/) override {}  // There is no queue.
 
   // Lets no I/O end until Resume().
   void Stall();

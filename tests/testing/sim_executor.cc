@@ -11,7 +11,8 @@ SimTime::EventId SimTime::At(absl::Time when, Executor::Closure fn) {
 }
 
 void SimTime::Cancel(const EventId& id) {
-  // Destroyed when it is out of the map: its closure may own what cancels others.
+  // The event is destroyed outside of the map, because its closure may own an object that cancels
+  // other events.
   const auto doomed = events_.extract(id);
 }
 
@@ -32,7 +33,7 @@ void SimTime::RunUntil(absl::Time until) {
 }
 
 SimExecutor::~SimExecutor() {
-  // Closures may own what cancels others: by then none is ours.
+  // Closures may own objects that cancel others, so the executor has none when they are destroyed.
   const auto posted = std::exchange(posted_, {});
   for (const auto& [id, event] : posted) time_->Cancel(event);
 }

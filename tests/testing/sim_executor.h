@@ -1,5 +1,5 @@
-// SimExecutor runs one simulated process in virtual time; SimTime is the clock and
-// the event queue that all simulated processes of one world share.
+// SimExecutor runs one simulated process in virtual time. SimTime is the clock and the event queue
+// that all simulated processes of one world share.
 #ifndef KVTIER_TESTS_TESTING_SIM_EXECUTOR_H_
 #define KVTIER_TESTS_TESTING_SIM_EXECUTOR_H_
 
@@ -14,13 +14,13 @@
 
 namespace kvtier::testing {
 
-// The world's clock: events in (time, order of posting) order. Single-threaded.
+// SimTime is the world's clock, and runs events by time, then by order of posting. Single-threaded.
 class SimTime {
  public:
   using EventId = std::pair<absl::Time, uint64_t>;
   absl::Time Now() const { return now_; }
   EventId At(absl::Time when, Executor::Closure fn);
-  // Forgets the event; one that has run is ignored.
+  // Forgets the event; does nothing if it has run.
   void Cancel(const EventId& id);
   // Runs the next event, moving the clock to it. False: there is none.
   bool Step();
@@ -35,8 +35,8 @@ class SimTime {
   std::map<EventId, Executor::Closure> events_;
 };
 
-// The executor of one simulated process. Destroying it (a crash) forgets all that
-// it had posted; destroy the process's tasks first.
+// SimExecutor is the executor of one simulated process. Its destruction (a crash) forgets all that
+// was posted to it; destroy the process's tasks first.
 class SimExecutor final : public Executor {
  public:
   explicit SimExecutor(SimTime* time) : time_(time) {}
@@ -53,7 +53,7 @@ class SimExecutor final : public Executor {
   std::map<uint64_t, SimTime::EventId> posted_;
 };
 
-// Runs the work at once, on the executor: bytes cost no virtual time.
+// InlineByteThreads run the work at once, on the executor, so that it costs no virtual time.
 class InlineByteThreads final : public ByteThreads {
  public:
   Task<void> Run(Work work) override {

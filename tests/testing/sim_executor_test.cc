@@ -10,7 +10,7 @@ namespace {
 
 class SimExecutorTest : public ::testing::Test {
  protected:
-  // A closure that writes its name down when it runs.
+  // Returns a closure that notes its name when it runs.
   Executor::Closure Note(const std::string& name) {
     return [this, name] { ran_ += name; };
   }
@@ -65,7 +65,7 @@ TEST_F(SimExecutorTest, DestroyingAnExecutorForgetsOnlyItsOwn) {
   EXPECT_EQ(ran_, "alive");
 }
 
-// A closure may own the last reference to what cancels other timers.
+// A closure may own the last reference to an object that cancels other timers.
 TEST_F(SimExecutorTest, ClosuresMayCancelOthersWhileTheyAreDestroyed) {
   auto crashed = std::make_unique<SimExecutor>(&time_);
   const TimerId other = crashed->PostAt(start_ + absl::Seconds(1), Note("other"));

@@ -8,7 +8,8 @@
 namespace kvtier::testing {
 namespace {
 
-// A commit under way. Destroyed before Land() (the process died), a coin decides.
+// PendingCommit is a commit under way. If it is destroyed before Land() (the process died), a coin
+// decides whether it applies.
 class PendingCommit {
  public:
   PendingCommit(SimManifestMedia* media, ManifestBatch batch)

@@ -15,12 +15,12 @@
 namespace kvtier::testing {
 
 struct SimManifestFaults {
-  double commit_error = 0;  // Per commit: kUnavailable, applied or not by a coin.
-  bool load_fails = false;  // Load() answers kUnavailable.
+  double commit_error = 0;  // Chance of each commit to fail (kUnavailable), applied or not.
+  bool load_fails = false;  // Whether Load() answers kUnavailable.
   absl::Duration latency = absl::Microseconds(30);
 };
 
-// Single-threaded. Rows are stored as RocksManifest stores them.
+// SimManifestMedia is single-threaded, and stores rows as RocksManifest does.
 class SimManifestMedia {
  public:
   explicit SimManifestMedia(uint64_t seed) : random_(seed) {}
@@ -29,17 +29,17 @@ class SimManifestMedia {
   bool Draw(double chance);
 
   SimManifestFaults faults;
-  std::map<std::string, std::string> rows;  // Open to tests that damage values.
+  std::map<std::string, std::string> rows;  // Public for tests that damage values.
 
  private:
   std::mt19937_64 random_;
 };
 
-// One process's handle. To crash the process, destroy the tasks that wait here: a
+// SimManifest is one process's handle. To crash the process, destroy the tasks that wait here: a
 // commit under way then applies whole or not at all, by a coin of the media's seed.
 class SimManifest final : public Manifest {
  public:
-  // Owns neither; `media` outlives the manifest and its tasks.
+  // Makes a manifest, which owns neither; `media` outlives it and its tasks.
   SimManifest(Executor* executor, SimManifestMedia* media) : executor_(executor), media_(media) {}
 
   Task<absl::Status> Commit(ManifestBatch batch) override;

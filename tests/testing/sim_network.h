@@ -1,6 +1,6 @@
-// SimNetwork carries messages between simulated processes in virtual time and, as
-// its faults say, delays, loses, repeats and cuts them. Who listens where is known
-// here, so that a process which died is a refused connection.
+// SimNetwork carries messages between simulated processes in virtual time, and by its faults
+// delays, loses, repeats and cuts them. It knows which process listens at which address, so a
+// connection to one that died is refused.
 #ifndef KVTIER_TESTS_TESTING_SIM_NETWORK_H_
 #define KVTIER_TESTS_TESTING_SIM_NETWORK_H_
 
@@ -24,24 +24,24 @@ namespace testing {
 
 inline constexpr char kCoordinatorAddress[] = "coordinator:7300";
 
-// Chances are per message, 0 to 1. The default network is slow and never wrong.
+// Faults of a network. Chances are 0 to 1 for each message. The default is slow and never wrong.
 struct SimNetworkFaults {
-  double lost = 0;         // Never arrives. Of a stream of blocks: nor does what follows.
+  double lost = 0;         // Never arrives; in a stream of blocks the rest does not, either.
   double repeated = 0;     // Arrives twice: a retry whose first try was heard.
   double spike = 0;        // Arrives up to `spike_latency` later; unary messages overtake it.
   double broken = 0;       // A peer's stream of blocks breaks in the middle of a block.
-  double flipped = 0;      // One bit of a peer's block, or of what it says of it, is wrong.
+  double flipped = 0;      // One bit of a peer's block, or of its proof, is wrong.
   double misnumbered = 0;  // A peer's block comes under another's number.
   absl::Duration latency = absl::Microseconds(60);
   absl::Duration spike_latency = absl::Seconds(2);
   double bytes_per_second = 2e9;
 };
 
-// How a node's peer service answers while its agent and its heartbeats go on.
+// Ways in which a node's peer service answers, while its agent and its heartbeats go on.
 enum class PeerService {
   kServes,
-  kFrozen,   // Accepts, and says nothing any more.
-  kRefuses,  // Ends what is asked of it at once.
+  kFrozen,   // Accepts calls and never answers.
+  kRefuses,  // Ends every call at once.
 };
 
 // Counts of the faults that happened to blocks on their way.
@@ -50,19 +50,19 @@ struct SimNetworkFaultCounts {
   uint64_t misnumbered = 0;
 };
 
-// Single-threaded.
+// SimNetwork is single-threaded.
 class SimNetwork {
  public:
   SimNetwork(SimTime* time, uint64_t seed) : time_(time), random_(seed) {}
 
-  // Runs `deliver` at the other end, once, twice or never. What is under way when
-  // its sender dies arrives all the same.
+  // Runs `deliver` at the other end, once, twice or never. A message that is under way when its
+  // sender dies arrives all the same.
   void Send(const std::string& from, const std::string& to, uint64_t bytes,
             std::function<void()> deliver);
-  // For streams: the time at which a message of `bytes` would arrive; infinite: never.
+  // Returns the time at which a stream's message of `bytes` arrives; infinite: never.
   absl::Time ArrivalOf(const std::string& from, const std::string& to, uint64_t bytes);
 
-  // No message passes between the two until Mend().
+  // Lets no message pass between the two until Mend().
   void Cut(const std::string& a, const std::string& b) { cuts_.insert(std::minmax(a, b)); }
   void Mend() { cuts_.clear(); }
 
@@ -71,7 +71,7 @@ class SimNetwork {
   void ListenAsCoordinator(Coordinator* coordinator) { coordinator_ = coordinator; }
   Agent* AgentAt(const std::string& address) const;
   Coordinator* coordinator() const { return coordinator_; }
-  // A frozen one is reached, and does not answer.
+  // Freezes the coordinator, which then gets messages and does not answer, or ends that.
   void FreezeCoordinator(bool frozen) { coordinator_frozen_ = frozen; }
   bool coordinator_frozen() const { return coordinator_frozen_; }
   void SetPeerService(const std::string& address, PeerService service) {
@@ -93,7 +93,7 @@ class SimNetwork {
   SimRandom random_;
   std::set<std::pair<std::string, std::string>> cuts_;
   std::map<std::string, Agent*> agents_;
-  std::map<std::string, PeerService> peer_services_;  // kServes where there is none.
+  std::map<std::string, PeerService> peer_services_;  // Absent: kServes.
   Coordinator* coordinator_ = nullptr;
   bool coordinator_frozen_ = false;
 };

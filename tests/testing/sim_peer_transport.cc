@@ -20,10 +20,10 @@ struct SentBlock {
   size_t index = 0;
   BlockProof proof;
   std::vector<std::byte> payload;
-  bool cut_short = false;  // The stream breaks in the middle of it.
+  bool cut_short = false;  // Whether the stream breaks in the middle of it.
 };
 
-// One fetch, known to both ends and to the messages between them.
+// One fetch, which both ends and the messages between them share.
 struct Stream {
   Stream(SimNetwork* network, std::string asker, std::string server, Executor* executor)
       : network(network),
@@ -32,13 +32,14 @@ struct Stream {
         executor(executor),
         news(std::make_shared<Event>(executor)) {}
 
-  // Runs `apply` at the asker's end, after all that was sent before.
+  // Runs `apply` at the asking end, after all that was sent before.
   void ToAsker(uint64_t bytes, std::function<void()> apply) {
     const absl::Time arrival = network->PeerServiceAt(server) == PeerService::kFrozen
                                    ? absl::InfiniteFuture()
                                    : network->ArrivalOf(server, asker, bytes);
     last_arrival = std::max(last_arrival, arrival);
-    if (last_arrival == absl::InfiniteFuture()) return;  // A hole in the stream: silence.
+    if (last_arrival == absl::InfiniteFuture())
+      return;  // After a hole in the stream nothing comes.
     network->time()->At(last_arrival, [this, apply = std::move(apply)] {
       apply();
       news->Set();
@@ -48,7 +49,7 @@ struct Stream {
   SimNetwork* const network;
   const std::string asker;
   const std::string server;
-  Executor* const executor;  // The asker's.
+  Executor* const executor;  // Executor of the asking end.
   absl::Time last_arrival = absl::InfinitePast();
   std::shared_ptr<Event> news;
   std::deque<SentBlock> arrived;
@@ -59,7 +60,7 @@ void End(const std::shared_ptr<Stream>& stream, absl::Status status) {
   stream->ToAsker(0, [stream, status] { stream->ended = status; });
 }
 
-// Damages what travels: the bytes, or one of the things said of them.
+// Damages a block that travels: its bytes, or one field of its proof.
 void Flip(SimRandom* random, SentBlock* block) {
   const uint64_t bit = uint64_t{1} << random->Below(64);
   switch (random->Below(8)) {
@@ -104,7 +105,7 @@ void SendBlock(const std::shared_ptr<Stream>& stream, size_t index, const Served
   stream->ToAsker(bytes, std::move(arrive));
 }
 
-// The serving node's end. Blocks that it cannot serve are left out.
+// Serves a stream at the other node's end. Blocks that it cannot serve are left out.
 Task<void> ServeStream(Agent* agent, std::shared_ptr<Stream> stream, std::vector<BlockKey> keys,
                        absl::Time deadline) {
   Executor* const executor = agent->executor();
@@ -114,8 +115,8 @@ Task<void> ServeStream(Agent* agent, std::shared_ptr<Stream> stream, std::vector
   for (size_t i = 0; i < keys.size() && executor->Now() < deadline; ++i) {
     std::optional<ServedBlock> served = co_await server->Serve(keys[i], deadline);
     if (!served.has_value()) continue;
-    // The bytes leave while the link has room: its slot is read late, and must not
-    // have changed by then.
+    // The bytes leave when the link has room, so the slot is read late, and must not have changed
+    // by then.
     const double seconds =
         static_cast<double>(served->payload.size()) / stream->network->faults.bytes_per_second;
     co_await SleepUntil(executor, executor->Now() + absl::Seconds(seconds));
@@ -125,7 +126,7 @@ Task<void> ServeStream(Agent* agent, std::shared_ptr<Stream> stream, std::vector
   End(stream, absl::OkStatus());
 }
 
-// Gives one arrived block to the sink. nullopt: go on.
+// Gives one arrived block to the sink and returns the end of the fetch; nullopt: it goes on.
 std::optional<absl::Status> Hand(const SentBlock& block, FetchSink* sink) {
   const std::span<std::byte> room = sink->Begin(block.index, block.proof);
   const bool wanted = !room.empty();
@@ -139,7 +140,7 @@ std::optional<absl::Status> Hand(const SentBlock& block, FetchSink* sink) {
   return std::nullopt;
 }
 
-// Counts a running fetch down, also when its task is destroyed.
+// Running counts a running fetch, until its task ends or is destroyed.
 class Running {
  public:
   explicit Running(size_t* count) : count_(count) { ++*count_; }

@@ -1,5 +1,5 @@
-// SimPeerTransport is the PeerTransport seam over a SimNetwork: one ordered stream
-// of blocks a fetch, served by the other node's real PeerServer.
+// SimPeerTransport is the PeerTransport seam over a SimNetwork: each fetch is one ordered stream of
+// blocks, which the other node's real PeerServer serves.
 #ifndef KVTIER_TESTS_TESTING_SIM_PEER_TRANSPORT_H_
 #define KVTIER_TESTS_TESTING_SIM_PEER_TRANSPORT_H_
 
@@ -15,7 +15,7 @@ namespace kvtier::testing {
 
 class SimPeerTransport final : public PeerTransport {
  public:
-  // Owns neither; the network outlives the transport and its messages.
+  // Makes a transport, which owns neither; the network outlives it and its messages.
   SimPeerTransport(Executor* executor, SimNetwork* network, std::string self)
       : executor_(executor), network_(network), self_(std::move(self)) {}
 

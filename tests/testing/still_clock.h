@@ -1,4 +1,4 @@
-// StillClock is a clock that stands until it is told to go on.
+// StillClock is a clock that stands still until a test moves it.
 #ifndef KVTIER_TESTS_TESTING_STILL_CLOCK_H_
 #define KVTIER_TESTS_TESTING_STILL_CLOCK_H_
 

@@ -89,7 +89,7 @@ OnboardedBlocks TestWorker::Hold(Blocks blocks, const OnboardOptions& options) {
   EXPECT_TRUE(onboarded.ok()) << onboarded.status();
   if (!onboarded.ok()) return {};
   const bool proven = Proves(*onboarded, blocks.first);
-  // A hit that is not valid any more counts as a miss: the worker recomputes, whatever it read.
+  // A hit that is not valid any more is a miss: the worker recomputes its blocks.
   if (!onboarded->empty() && !onboarded->valid()) return {};
   EXPECT_TRUE(proven) << "WRONG BYTES in blocks " << blocks.first << " to "
                       << blocks.first + onboarded->size();

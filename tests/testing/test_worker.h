@@ -18,7 +18,7 @@
 
 namespace kvtier::testing {
 
-// Blocks number `first`, `first` + 1, ...: one prefix.
+// Blocks of the numbers `first`, `first` + 1, ..., which are one prefix.
 struct Blocks {
   uint64_t first = 0;
   size_t count = 0;
@@ -36,35 +36,35 @@ struct TestWorkerOptions {
   DeviceUuid gpu_device{};                    // GPU whose pool is asked for; none: any.
 };
 
-// Thread-safe.
+// TestWorker is thread-safe.
 class TestWorker {
  public:
-  // Opens the client and registers its space. Does not need an agent.
+  // Opens the client and registers its space, which needs no agent.
   explicit TestWorker(const TestWorkerOptions& options);
 
   Client& client() { return *client_; }
   SpaceHandle space() const { return space_; }
-  // REQUIRES: it works in no share group.
+  // Returns the block key of a number. REQUIRES: the worker works in no share group.
   BlockKey KeyOf(uint64_t number) const { return namer_.Name(TestKey(number)); }
   std::vector<EngineKey> KeysOf(Blocks blocks) const;
   const SpaceSpec& spec() const { return spec_; }
   void Fill(uint64_t number, std::span<std::byte> slot) const;
   uint64_t LengthOf(uint64_t number) const;
 
-  // Puts the run, in calls of kMaxKeys at most; returns how many blocks were
-  // committed. What is cached already is not.
+  // Puts the run, in calls of kMaxKeys at most; returns how many blocks were committed, without
+  // those that were cached already.
   size_t Put(Blocks blocks, const ReserveOptions& options = {});
-  // Onboards the run, proves each byte and lets go; says where each block of the
+  // Onboards the run, proves each byte, releases the blocks, and returns where each block of the
   // leading run was. A wrong byte in a valid lease fails the test.
   std::vector<BlockSource> Get(Blocks blocks, const OnboardOptions& options = {});
-  // The same without letting go.
+  // Onboards the run, proves each byte, and returns the blocks without releasing them.
   OnboardedBlocks Hold(Blocks blocks, const OnboardOptions& options = {});
-  // Every byte is the block's own, and none is missing.
+  // Returns whether every byte is the block's own and none is missing.
   bool Proves(const OnboardedBlocks& onboarded, uint64_t first) const;
 
-  bool AwaitConnected();  // False: not within 10 s.
+  bool AwaitConnected();  // Returns false if the worker is not connected within 10 s.
   uint64_t verified_blocks() const { return verified_; }
-  // Given to the agent, each counted before its commit.
+  // Returns the number of blocks given to the agent, each counted before its commit.
   uint64_t given_blocks() const { return given_; }
 
  private:

@@ -1,11 +1,10 @@
-// Teaches ThreadSanitizer what Abseil's locks order. Debian's libabsl is built
-// without it, so that all data under an absl::Mutex would be reported as racing.
-// Linked into every program of a -DKVTIER_SANITIZE=thread build and into no other:
-// these definitions come before the library's, tell TSan and call the library's.
+// Tells ThreadSanitizer what Abseil's locks order. Debian's libabsl is built without it, so that
+// all data under an absl::Mutex would be reported as racing. This file is linked into every program
+// of a -DKVTIER_SANITIZE=thread build and into no other. Its definitions come before the library's,
+// tell TSan of the lock, and call the library's.
 //
-// What runs inside the library (waiting, and the conditions that a waiter leaves
-// for others to evaluate under the lock) is hidden from TSan: there it would see
-// half of the truth.
+// TSan does not see what runs inside the library (waiting, and the conditions that a waiter leaves
+// for others to evaluate under the lock), because it would see only a part of it.
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 
@@ -37,8 +36,8 @@ struct Hidden {
   }
 };
 
-// The library's function behind ours. A member function takes `this` as its first
-// argument (Itanium C++ ABI).
+// Returns the library's function of this name. A member function takes `this` as its first argument
+// (Itanium C++ ABI).
 template <typename Function>
 Function* Real(const char* symbol) {
   auto* const real = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, symbol));
@@ -88,7 +87,7 @@ void Mutex::ReaderUnlock() {
 }
 
 void Mutex::LockWhen(const Condition& condition) {
-  __tsan_release(this);  // Others evaluate the condition.
+  __tsan_release(this);  // Other threads evaluate the condition.
   KVT_REAL(void(Mutex*, const Condition&), "_ZN4absl7debian35Mutex8LockWhenERKNS0_9ConditionE",
            condition);
   __tsan_acquire(this);

@@ -14,7 +14,7 @@ namespace kvtier::testing {
 
 inline constexpr char kUnknownText[] = "a field of the next version";
 
-// Adds one field of each wire type, under numbers that no message of ours has.
+// Adds one field of each wire type, under numbers that no message of this build has.
 inline void AddUnknownFields(google::protobuf::MessageLite* message) {
   using google::protobuf::internal::WireFormatLite;
   std::string fields;

@@ -1,4 +1,4 @@
-// Keys of a sequence on the wire, also such as no client sends.
+// Keys of a sequence on the wire, also keys that no client sends.
 #ifndef KVTIER_TESTS_TESTING_WIRE_KEYS_H_
 #define KVTIER_TESTS_TESTING_WIRE_KEYS_H_
 

@@ -17,7 +17,7 @@ using enum WriteDecision;
 const absl::Time kStart = absl::UnixEpoch();
 constexpr uint64_t kRecord = 4096;
 constexpr uint64_t kDisk = 1000 * kRecord;
-// One record a second, ten in the bucket.
+// This budget allows one record a second, with ten in the bucket.
 constexpr WriteBudgetOptions kTight = {
     .drive_writes_per_day = 1, .drive_bytes = 86400 * kRecord, .burst = absl::Seconds(10)};
 

@@ -337,7 +337,7 @@ TEST_F(DiskDirectoryTest, AMakingCutInTwoBeginsOnceMore) {
       [&] { make_segment(""); },
       [&] { make_segment("half a segment"); },
       [&] { std::ofstream(SuperblockPath() + ".new") << "torn"; },
-      // The superblock, with no manifest or an unfinished one.
+      // This leaves the superblock, with no manifest or an unfinished one.
       [&] { SuperblockFile(directory_).Create(made_).IgnoreError(); },
       [&] { std::filesystem::create_directory(directory_ + "/manifest"); },
       [&] { std::ofstream(directory_ + "/manifest/LOCK").flush(); },

@@ -55,7 +55,7 @@ class DiskRig {
   }
   absl::Status Put(uint64_t number, uint64_t length, std::optional<uint64_t> parent = {},
                    const std::string& tenant = kNoTenant);
-  // Returns kOk only if the bytes are the block's own.
+  // Gets a block. Returns kOk only if the bytes are the block's own.
   absl::Status Get(uint64_t number, uint64_t length);
   absl::Status Erase(uint64_t number) { return Run(tier->Erase(DiskKey(number))); }
 

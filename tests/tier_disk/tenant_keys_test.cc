@@ -70,7 +70,7 @@ struct Sealed {
     EXPECT_TRUE(cipher.ok()) << cipher.status();
     if (cipher.ok()) proof = *cipher->Seal(SomeIdentity(), slot.bytes(), slot.bytes());
   }
-  // Opens it like a reader, by the id in the record.
+  // Opens the block like a reader, by the id in the record.
   absl::Status Open(const TenantKeys& keys) {
     const auto cipher = keys.CipherToOpen(proof.key_id);
     return cipher.ok() ? OpenWith(*cipher) : cipher.status();

@@ -60,7 +60,7 @@ class GpuWorld {
   static constexpr size_t kHostBlocks = 64;
   using Tokens = std::vector<uint32_t>;
 
-  // Room for one block in the agent's host memory, for as long as anybody holds it.
+  // Room for one block in the agent's host memory, which stays as long as anybody holds it.
   struct HostBlock {
     HostBlock(GpuWorld* world, size_t index) : world(world), index(index) {}
     ~HostBlock() { world->free_host_.push_back(index); }
@@ -71,7 +71,7 @@ class GpuWorld {
   };
   using SharedHostBlock = std::shared_ptr<HostBlock>;
 
-  // The agent's copies. For each, the agent holds the slot until it ends.
+  // The agent's copies. The agent holds the slot until its copy ends.
   Task<void> CopyOut(SlotRef slot, SharedHostBlock to, PoolWorker worker, uint64_t step);
   Task<void> CopyIn(SlotRef slot, SharedHostBlock from, LaneRunner::Mark arrived);
   Task<void> Offload(SlotRef slot, SharedHostBlock to, PoolWorker worker, uint64_t step);
@@ -80,7 +80,7 @@ class GpuWorld {
   std::span<std::byte> BytesOf(const HostBlock& block) {
     return std::span(host_).subspan(block.index * kBlockBytes, kBlockBytes);
   }
-  // Returns nullptr if none is free.
+  // Takes room for a block; nullptr: none is free.
   SharedHostBlock TakeHostBlock();
   void CheckTokens(std::span<const std::byte> block, std::span<const uint32_t> tokens);
   bool Chance(double probability) { return std::bernoulli_distribution(probability)(random_); }

@@ -40,7 +40,7 @@ int InAnotherProcess(Body body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// errno of reopening `fd` for writing through /proc, as another user; 0: it worked.
+// Reopens `fd` for writing through /proc, as another user, and returns errno; 0: it worked.
 int ReopenForWritingAsAnotherUser(int fd) {
   return InAnotherProcess([fd] {
     if (setgid(kAnotherUser) != 0 || setuid(kAnotherUser) != 0) return 255;
@@ -129,7 +129,7 @@ TEST(ArenaTest, NobodyElseMapsWhatItsMakerAloneWrites) {
   void* const view = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, (*arena)->read_only_fd(), 0);
   ASSERT_NE(view, MAP_FAILED);
   EXPECT_NE(mprotect(view, kBytes, PROT_READ | PROT_WRITE), 0);
-  // The maker's own mapping is as it was.
+  // The maker's own mapping is unchanged.
   std::memset((*arena)->bytes().data(), 'k', kBytes);
   EXPECT_EQ(static_cast<const char*>(view)[kBytes - 1], 'k');
   munmap(view, kBytes);

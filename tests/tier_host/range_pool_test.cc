@@ -24,7 +24,7 @@ TEST(RangePoolTest, IsTakenWholeAndNotAByteMore) {
 }
 
 TEST(RangePoolTest, NeighboursThatAreFreedAreOneRange) {
-  // The middle last, the left last, the right last.
+  // These orders free the middle last, the left last, and the right last.
   for (const std::vector<uint64_t>& order :
        {std::vector<uint64_t>{0, 60, 30}, {30, 60, 0}, {0, 30, 60}}) {
     RangePool pool(90);

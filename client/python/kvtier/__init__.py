@@ -1,8 +1,8 @@
 """kvtier: fetch the attention keys and values that some worker has already computed.
 
 A worker speaks to the agent of its own node. The agent may be absent, slow or killed at any
-moment: then everything is a miss, inside its timeout, and the client finds the agent again by
-itself. So calls raise ValueError for what cannot be asked, and nothing for a missing agent.
+moment: then every call is a miss within its timeout, and the client reconnects by itself. So a
+call raises ValueError for an argument that is not valid, but no exception for a missing agent.
 
 A client stays in the process that opened it: in a child that was forked (os.fork, multiprocessing
 "fork") every call is a miss. Open clients after the fork.

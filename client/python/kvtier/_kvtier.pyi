@@ -119,7 +119,7 @@ class PagedKv:
 
 @final
 class SpaceSpec:
-    """What makes two blocks compatible, under kvtier.SpaceSpec."""
+    """Properties that compatible blocks share, under kvtier.SpaceSpec."""
 
     model: str
     weights_digest: str
@@ -205,7 +205,7 @@ class Client:
 
 @final
 class KeptCalls:
-    """The calls of a client about what is kept, under kvtier.Client."""
+    """The calls of a client about kept prefixes, under kvtier.Client."""
 
     def keep(self, sequences: list[_Sequence], ttl_s: float, timeout_s: float | None,
              /) -> tuple[int | None, list[list[int]], str | None, float] | None: ...

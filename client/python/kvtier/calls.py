@@ -37,15 +37,15 @@ class Call(Generic[Result]):
         self._process = os.getpid()
 
     def done(self) -> bool:
-        """Whether it has ended. Never waits."""
+        """Whether the call has ended. Never waits."""
         return self._ended
 
     def result(self, timeout_s: float | None = None) -> Result:
-        """Returns the result that the waiting call would have returned, as soon as it is there.
+        """Waits for the call's end and returns the result that the waiting call would have returned.
 
         Waits `timeout_s` seconds at most; 0: not at all; None: until the call ends. Raises
-        TimeoutError when it has not ended by then, ValueError for a timeout that is negative,
-        infinite or no number, and RuntimeError in a child that was forked meanwhile, where it
+        TimeoutError if the call has not ended by then, ValueError for a timeout that is negative,
+        infinite or no number, and RuntimeError in a child that was forked meanwhile, where the call
         never ends.
         """
         if not self._await(self.done, timeout_s):
@@ -55,8 +55,9 @@ class Call(Generic[Result]):
     def add_done_callback(self, callback: Callable[["Call[Result]"], object]) -> None:
         """Calls `callback(call)` once: when the call ends, or now if it has ended.
 
-        That is in the client's own thread, which ends all submitted calls one after the other: the
-        callback must not wait. It may submit calls and close the client. What it raises is logged.
+        The client's own thread makes the callback at the call's end. It ends all submitted calls one
+        after the other, so the callback must not wait. The callback may submit calls and close the
+        client. An exception that it raises is logged.
         """
         with self._changed:
             if not self._ended:
@@ -65,7 +66,7 @@ class Call(Generic[Result]):
         self._tell(callback)
 
     def _await(self, condition: Callable[[], bool], timeout_s: float | None) -> bool:
-        """Waits for what the client's thread brings about; returns the condition."""
+        """Waits until the client's thread has made `condition()` true, and returns it."""
         if timeout_s is not None and not (math.isfinite(timeout_s) and timeout_s >= 0):
             raise ValueError(
                 f"timeout_s is {timeout_s}; must be a finite number of seconds, 0 or more")
@@ -96,8 +97,8 @@ class Call(Generic[Result]):
 class Part:
     """Blocks of one sequence that became ready since its part before, under leases of their own.
 
-    Of a run they follow those of the part before; of a set they are any. hit.index(i) says of which
-    keys they are, and hit.missed nothing yet.
+    Of a run they follow those of the part before; of a set they are any. hit.index(i) says which key
+    block i has. hit.missed is not known yet.
     """
 
     sequence: int  # Place of the sequence in the call.
@@ -107,14 +108,14 @@ class Part:
 class PartsCall(Call[list[Arrived]]):
     """A call of Client.submit_onboard_parts() under way.
 
-    Its parts are waited for one by one:
+    Wait for its parts one by one:
 
         for part in call:
             copy(part.sequence, part.hit)
         arrived = call.result()
 
-    result() is an Arrived for each sequence. Parts that nobody takes keep their leases until the
-    Call goes, or their deadline comes.
+    result() returns an Arrived for each sequence. Parts that nobody takes keep their leases until
+    their deadline, or until the call is destroyed.
     """
 
     def __init__(self, on_part: Callable[[Part], object] | None) -> None:
@@ -123,10 +124,10 @@ class PartsCall(Call[list[Arrived]]):
         self._parts: deque[Part] = deque()
 
     def next_part(self, timeout_s: float | None = None) -> Part | None:
-        """The next part as soon as it is there; None: the call has ended, and there is none.
+        """Waits for the next part and returns it; None: the call has ended, and has no more parts.
 
-        Waits, and raises, as result() does: TimeoutError when there is none by then. With an
-        `on_part` it is None at the end.
+        Waits and raises as result() does, with TimeoutError if there is no part by then. A call with
+        an `on_part` returns None at its end.
         """
         while self._await(self._has_next, timeout_s):
             with self._changed:
@@ -137,7 +138,7 @@ class PartsCall(Call[list[Arrived]]):
         raise TimeoutError(f"no part has come within {timeout_s} s")
 
     def __iter__(self) -> Iterator[Part]:
-        """The parts as they come; ends when the call does."""
+        """Iterates over the parts as they come, until the call ends."""
         while (part := self.next_part()) is not None:
             yield part
 

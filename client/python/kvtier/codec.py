@@ -19,22 +19,22 @@ class BlockCodec:
     """
 
     def __init__(self, spec: SpaceSpec) -> None:
-        """Raises ValueError naming field and value, and when the codec of `spec` is "raw"."""
+        """Opens the codec. Raises ValueError, naming the field and the value, or if the codec is "raw"."""
         native = spec._native()
         self._native = _kvtier.BlockCodec(native)
         self.block_bytes: int = native.block_bytes
         self.raw_bytes, _, _ = _kvtier.codec_sizes(native)
 
     def encode(self, raw: Buffer, block: Buffer) -> str | None:
-        """Fills `block`; returns what the block was stored as, the codec's name or "raw".
+        """Fills `block` and returns the form in which it is stored, the codec's name or "raw".
 
-        None: it has a NaN, an infinity or exponents that do not pack, and the space's blocks have
-        no room for it raw; then Put.give_back() its slot. Raises ValueError for other sizes than
+        None: the raw block has a NaN, an infinity or exponents that do not pack, and `block` has no
+        room for it raw; then Put.give_back() its slot. Raises ValueError for other sizes than
         raw_bytes and block_bytes, and for a buffer that does not begin at a multiple of 16.
         """
         return self._native.encode(raw, block)
 
     def decode(self, block: Buffer, raw: Buffer) -> bool:
-        """Fills `raw`. False: `block` is no encoding of this space. Then ask Hit.valid(), as after
-        any copy. Raises ValueError as encode()."""
+        """Fills `raw`; returns False if `block` is no encoding of this space. Ask Hit.valid()
+        afterwards, as after any copy. Raises ValueError as encode() does."""
         return self._native.decode(block, raw)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Kept:
-    """The result of one Client.keep()."""
+    """Result of one Client.keep()."""
 
     id: int | None  # Id among the tenant's kept prefixes on this node; None: nothing is kept.
     # Places of the keys whose blocks are kept, for each sequence; for a run 0, 1, ...
@@ -46,8 +46,8 @@ class KeptList:
 
 @dataclass(frozen=True)
 class Dropped:
-    """The result of a Client.drop_prefix()."""
+    """Result of one Client.drop_prefix()."""
 
     blocks: int  # Blocks that are in no tier of the node any more.
     held: int  # Blocks that stay, because they are leased or being copied.
-    more: bool  # Time ran out before all descendants were looked at: call again.
+    more: bool  # Whether time ran out before all descendants were looked at; then call again.

@@ -13,14 +13,14 @@ from .client import Client
 from .sequences import ReuseHint
 from .space import Space
 
-# Jobs of one Lanes that have ended and that nobody has polled.
+# Maximum number of jobs of one Lanes that nobody has polled.
 MAX_UNPOLLED = 4096
 
 # Form in which the extension takes a KvMemory.
 _NativeMemory: TypeAlias = tuple[list[tuple[int, int]], int, str, str, int, int, int,
                                  list[tuple[int, int]]]
 
-# The CUDA stream or event that a call comes behind.
+# CUDA stream and event, at most one of them, whose work a call waits for.
 _Work: TypeAlias = tuple[int | None, int | None]
 
 _U32 = 1 << 32
@@ -29,7 +29,7 @@ _U64 = 1 << 64
 _open_lanes: "weakref.WeakSet[Lanes]" = weakref.WeakSet()
 
 
-# Runs ahead of the clients' own end, which waits for the lanes that use them.
+# Runs before the clients are closed, which waits for the lanes that use them.
 @atexit.register
 def _close_all() -> None:
     for lanes in list(_open_lanes):
@@ -60,25 +60,25 @@ def _hint(hint: ReuseHint | None) -> "_kvtier._Hint | None":
 
 @dataclass(frozen=True)
 class KvMemory:
-    """Where an engine's KV blocks are: in tensors of this process's own memory, or of a GPU's.
+    """Place of an engine's KV blocks: in tensors of this process's own memory, or of a GPU's.
 
     A block has a run for each layer and axis. A run is contiguous, and the same run of the next
-    block is `block_stride` bytes behind it. Block n's run begins at its base plus n strides, for
-    tensors of one layer and tensors across layers alike.
+    block begins `block_stride` bytes later. So block n's run begins at its base plus n strides, in
+    tensors of one layer and in tensors across layers alike.
     """
 
-    # (data_ptr, bytes) of each, 1 to 8192, which do not overlap: of views of one storage, the
+    # (data_ptr, bytes) of 1 to 8192 tensors, which do not overlap; for views of one storage name the
     # storage. They must outlive the Lanes.
     tensors: Sequence[tuple[int, int]]
     layers: int
-    # "apart": keys and values have runs of their own, two bases a layer, keys first. "fused": each
-    # row has both, one base a layer. "latent": rows of latent attention, one base a layer.
+    # "apart": keys and values have runs of their own: two bases for each layer, keys first. "fused":
+    # each row has both: one base for each layer. "latent": rows of latent attention: one base, too.
     axes: str
-    order: str  # "token_head" (NHD) or "head_token" (HND), inside a run. Latent rows have no heads.
-    blocks: int  # Blocks that the tensors hold.
+    order: str  # Order in a run: "token_head" (NHD) or "head_token" (HND). Latent rows have no heads.
+    blocks: int  # Number of blocks that the tensors hold.
     run_bytes: int  # Bytes of one layer and axis of one block.
-    block_stride: int  # Bytes from a block's run to the next block's.
-    bases: Sequence[tuple[int, int]]  # (tensor, offset in it) of block 0's run, by layer, then axis.
+    block_stride: int  # Bytes from a block's run to the same run of the next block.
+    bases: Sequence[tuple[int, int]]  # (tensor, offset in it) of block 0's runs, by layer, then axis.
 
     def _native(self) -> _NativeMemory:
         for name in ("axes", "order"):
@@ -94,8 +94,8 @@ class KvMemory:
 class LaneJob:
     """One offload or onboard on its way, as Lanes.offload() and Lanes.onboard() return it.
 
-    It ends by itself, also without an agent. Until it is `done`, the blocks of an onboard are the
-    lanes' to write. Thread-safe. In a child that was forked every job has ended, failed.
+    It ends by itself, also without an agent. Until it is `done`, the lanes may write the blocks of
+    an onboard. Thread-safe. In a forked child every job has ended and failed.
     """
 
     def __init__(self, native: _kvtier.LaneJob) -> None:
@@ -108,42 +108,47 @@ class LaneJob:
 
     @property
     def copied(self) -> bool:
-        """Whether the lanes will not touch its blocks any more: for an offload True before `done`.
+        """Whether the lanes will not touch the job's blocks any more.
 
-        The blocks of an offload may be overwritten then: they were copied, or given up.
+        For an offload this is True before `done`: its blocks were copied or given up, and may be
+        overwritten.
         """
         return self._native.copied()
 
     @property
     def recorded(self) -> bool:
-        """Whether the event of Lanes.onboard() is recorded: what waits for it from now on waits for the
-        copies. Stays False where none was given, or nothing came. Never waits.
+        """Whether the event given to Lanes.onboard() is recorded after the copies.
+
+        If True, a stream that waits for the event from now on waits for the copies. Stays False if no
+        event was given, or no block came. Never waits.
         """
         return self._native.recorded()
 
     @property
     def error(self) -> str | None:
-        """Why blocks failed that could have come or been stored; None: none did, or it is not done.
+        """Error for which blocks did not come or were not stored; None: there was none, or not `done`.
 
-        A miss and a lack of room are no errors. The results say what holds in any case.
+        A miss and a lack of room are no errors. The results hold whether there was an error or not.
         """
         return self._native.error()
 
     @property
     def results(self) -> list[bool]:
-        """For each key, in order. Raises RuntimeError while the job is not done.
+        """Result for each key, in order. Raises RuntimeError while the job is not done.
 
-        Of an offload, True: the block is in host memory, stored by this job or before; False: there
+        For an offload, True: the block is in host memory, stored by this job or earlier. False: there
         was no room, another worker is putting it, the space's codec does not make it smaller, it was
-        asked back, or the job failed. Of an onboard, True: the block holds what its key names, proven
-        by its sum (with a codec: what the codec makes of the proven encoding); False: it was missing
-        or damaged, or its lease ended. Its bytes are void then; in a space with a codec they are as
-        they were, but on a GPU.
+        asked back, or the job failed.
+
+        For an onboard, True: the engine's block holds the block that its key names, proven by its sum
+        (with a codec: decoded from the proven encoding). False: the block was missing or damaged, or
+        its lease ended. The bytes of the engine's block are then void; lanes of host memory in a
+        space with a codec leave them unchanged.
         """
         return self._native.results()
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits until it is done, `timeout_s` seconds at most; returns `done`."""
+        """Waits until the job is done, `timeout_s` seconds at most; returns `done`."""
         return self._native.wait(timeout_s)
 
 
@@ -151,9 +156,9 @@ class Lanes:
     """Copies of blocks between an engine's tensors and the agent's host memory, both ways.
 
     offload() and onboard() start jobs and never wait: not for the agent, not for a copy, not for a
-    lock that is held during one. Copies run on `threads` threads of the lanes' own, onboards ahead
-    of offloads; the GIL is not held. Without an agent, jobs end as failed, within the client's
-    timeouts. Thread-safe. A context manager.
+    lock that is held during a copy. Copies run on `threads` threads of the lanes' own, without the
+    GIL, onboards ahead of offloads. Without an agent, jobs end as failed, within the client's
+    timeouts. Lanes are thread-safe, and a context manager.
 
         lanes = kvtier.Lanes(client, space, memory)
         job = lanes.onboard(keys, blocks, timeout_s=0.5)
@@ -161,21 +166,23 @@ class Lanes:
             schedule_something_else()
         loaded = job.results
 
-    With `device` "cuda:N" the tensors are on that GPU, which copies beside the engine's streams; a
-    call comes behind what the engine has submitted there (`after_stream`, `after_event`).
+    With `device` "cuda:N" the tensors are on that GPU, which copies in streams of the lanes' own. A
+    job begins after work that the engine has submitted there (`after_stream`, `after_event`).
     """
 
     def __init__(self, client: Client, space: Space, memory: KvMemory, device: str = "host",
                  threads: int = 1) -> None:
-        """Raises ValueError naming the field and the value of what does not fit, RuntimeError in a
-        child that was forked.
+        """Opens lanes.
+
+        Raises ValueError, naming the field and the value that does not fit, and RuntimeError in a
+        forked child.
 
         A block of `memory` is as long as the space's block_bytes, and the space's layout is that of
         its axes and order: "layer,kv,token,head,dim", "layer,kv,head,token,dim",
         "layer,token,head,kv,dim", "layer,head,token,kv,dim" or "layer,token,row". In a space with a
         codec the lanes encode and decode: `memory` has the space's shape in bf16 and any axes and
         order, and the space's layout is one of the codec's (SpaceSpec.codec). The client may be
-        closed first; its connection then ends with the lanes.
+        closed before the lanes; its connection then ends with the lanes.
 
         `device` is "host", the memory of this process, or "cuda:N", where `memory` has the GPU's
         addresses and `threads` is 1. ValueError says why a GPU cannot be opened: with the driver's
@@ -183,7 +190,7 @@ class Lanes:
         """
         if not isinstance(device, str):
             raise ValueError(f"device is {device!r}; must be \"host\" or \"cuda:N\"")
-        # Changed by single steps of a deque alone: a lock might be held where the process forks.
+        # Changed only by atomic operations of a deque: a lock might be held while the process forks.
         self._unpolled: deque[LaneJob] = deque()
         self._native = client._native.open_lanes(space._handle, memory._native(), device,
                                                  _count("threads", threads, _U32))
@@ -192,18 +199,18 @@ class Lanes:
     def offload(self, keys: Sequence[bytes], blocks: Sequence[int], parent: bytes | None = None, *,
                 after_stream: int | None = None, after_event: int | None = None,
                 hint: ReuseHint | None = None) -> LaneJob:
-        """Stores copies of the engine's blocks, keys[i] naming blocks[i]; `parent` is the key before.
+        """Stores copies of the engine's blocks; keys[i] names blocks[i].
 
-        `hint` is what the engine knows about the next use of the blocks.
+        `parent` is the key before keys[0]; None: keys[0] is a root. `hint` is what the engine knows
+        about the next use of the blocks. Blocks that are stored already are not copied. Raises
+        BlockingIOError while 256 offloads (32 on a GPU) or 256 calls of the client are under way, or
+        MAX_UNPOLLED jobs are not polled; ValueError, naming the argument that is not valid; and
+        RuntimeError for a stream that captures a graph.
 
-        What is stored already is not copied. Raises BlockingIOError while 256 offloads are under
-        way (on a GPU 32), or 256 calls of the client, or MAX_UNPOLLED jobs are not polled;
-        ValueError, naming what cannot be; RuntimeError for a stream that captures a graph.
-
-        On a GPU nothing is read before `after_stream` has ended all that it has now, or
-        `after_event` what it was last recorded behind: raw handles, such as
-        torch.cuda.Stream.cuda_stream and torch.cuda.Event.cuda_event. The call does not wait for
-        them; the job fails if they take longer than 10 s.
+        `after_stream` and `after_event` are raw handles, such as torch.cuda.Stream.cuda_stream and
+        torch.cuda.Event.cuda_event. On a GPU, blocks are read when all work that is in the stream at
+        the moment of the call has ended, or the work that the event was last recorded after. The call
+        does not wait for this work; the job fails if it takes longer than 10 s.
         """
         after = _work(after_stream, after_event)
         return self._started(lambda: self._native.offload(list(keys), list(blocks), parent, after,
@@ -212,16 +219,17 @@ class Lanes:
     def onboard(self, keys: Sequence[bytes], blocks: Sequence[int], timeout_s: float | None = None, *,
                 after_stream: int | None = None, after_event: int | None = None,
                 record_event: int | None = None, hint: ReuseHint | None = None) -> LaneJob:
-        """Brings the leading blocks that are in host memory in time, the one of keys[i] to blocks[i].
+        """Copies the leading blocks that are in host memory in time into the engine's blocks.
 
-        `timeout_s` is as Client.onboard()'s and does not count the copies. `hint` is as offload()'s.
-        Raises as offload().
+        The block of keys[i] is copied to blocks[i]. `timeout_s` is that of Client.onboard() and does
+        not count the copies. `hint` and the errors are those of offload().
 
-        On a GPU nothing is written before `after_stream` or `after_event`, as offload()'s: a step
-        that still reads the blocks. `record_event` is recorded behind the copies when they are
-        submitted, which LaneJob.recorded says: what waits for it before does not wait for them. The
-        blocks are proven behind it, so that what computes on them before `done` is void where the
-        results say so. They arrive together: where one is damaged, all results are False.
+        On a GPU, blocks are written after the work of `after_stream` or `after_event`, as described
+        at offload(): for example a step that still reads them. `record_event` is recorded after the
+        copies, when the lanes submit them. LaneJob.recorded says when that has happened: a stream
+        that waits for the event earlier does not wait for the copies. The blocks are proven after
+        the event, so a result computed from them before `done` is void if the job's results say so.
+        They arrive together: if one is damaged, all results are False.
         """
         after = _work(after_stream, after_event)
         record = None if record_event is None else _count("record_event", record_event, _U64)
@@ -229,7 +237,7 @@ class Lanes:
                                                           record, _hint(hint)))
 
     def poll(self) -> list[LaneJob]:
-        """The jobs that have ended since the last poll, each once. Never waits."""
+        """Returns the jobs that have ended since the last poll, each once. Never waits."""
         ended: list[LaneJob] = []
         for _ in range(len(self._unpolled)):
             try:
@@ -245,9 +253,9 @@ class Lanes:
     def await_copied(self, blocks: Sequence[int], timeout_s: float) -> bool:
         """Waits until no offload reads any of these blocks, for callers that want to overwrite them.
 
-        What reads them is copied ahead of everything else. False: some were still not copied after
-        `timeout_s` seconds. These are given up and not stored; the other blocks of their jobs are.
-        The blocks may be overwritten either way.
+        They are copied ahead of everything else. Returns False if some were not copied within
+        `timeout_s` seconds and were given up: these are not stored, the other blocks of their jobs
+        are. The blocks may be overwritten either way.
         """
         return self._native.await_copied(list(blocks), timeout_s)
 
@@ -263,9 +271,7 @@ class Lanes:
     def close(self) -> None:
         """Waits for the blocks that are being copied, on a GPU for all jobs, and ends all jobs as failed.
 
-        Idempotent.
-
-        The tensors are not touched any more. Jobs can still be polled.
+        Afterwards the lanes do not touch the tensors any more. Jobs can still be polled. Idempotent.
         """
         self._native.close()
 

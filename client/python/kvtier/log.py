@@ -10,12 +10,12 @@ _LEVELS = (logging.INFO, logging.WARNING, logging.ERROR)
 
 
 def set_logger(logger: logging.Logger | Callable[[int, str], None] | None) -> None:
-    """Gives each line to `logger` from now on, in order, on a thread of the client's.
+    """Gives each line to `logger` from now on, in order, on a thread of the client library.
 
-    A logging.Logger, or a callable of a level of `logging` and the line; it may wait and call the
-    client, but not this function. 1,024 lines wait for it; beyond them lines are dropped, and a line
-    says how many. None: lines go to stderr, as at start. Returns when the logger before is called
-    no more. TypeError: it is neither.
+    `logger` is a logging.Logger, or a callable of a level of `logging` and the line; it may wait and
+    call the client, but not this function. Up to 1,024 lines wait for it; more are dropped, and a
+    line says how many. None: lines go to stderr, as at start. Returns when the previous logger is
+    not called any more. Raises TypeError for any other `logger`.
     """
     if logger is None:
         _kvtier.set_logger(None)
@@ -27,4 +27,4 @@ def set_logger(logger: logging.Logger | Callable[[int, str], None] | None) -> No
     _kvtier.set_logger(lambda level, line: write(_LEVELS[level], line))
 
 
-atexit.register(set_logger, None)  # Nobody calls Python once it ends.
+atexit.register(set_logger, None)  # No thread may call Python code once the interpreter ends.

@@ -1,4 +1,4 @@
-"""KV memory of the worker's own, in slots of the node's GPU pool."""
+"""KV memory of a worker's sequences, in slots of the node's GPU pool."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from . import _kvtier
 
 @dataclass(frozen=True)
 class SequenceFacts:
-    """Where one sequence stands."""
+    """State of one sequence."""
 
     tokens: int
-    blocks_out: int  # Swapped out, so that swap_in() needs as many slots.
-    swapped_out: bool  # Out of the pool: no slots() until swap_in().
+    blocks_out: int  # Number of blocks that are swapped out; swap_in() needs as many slots.
+    swapped_out: bool  # Whether it is swapped out: it has no slots() until swap_in().
 
 
 class PagedKv:
     """Sequences as lists of slots, made by Client.paged_kv(). Not thread-safe.
 
-    For pools that the CPU can touch. A slot is slot_bytes of `memory`, slot n at n * slot_bytes;
-    only slots that slots() names may be touched, and those with `shared` blocks only read: append()
-    copies what is shared before it is written. What read a slot must be done with it before the
-    call that gives it up.
+    It is for pools that the CPU can touch. Slot n is the slot_bytes of `memory` from n * slot_bytes
+    on. Only slots that slots() names may be touched, and slots of `shared` blocks may only be read:
+    append() copies a shared block before it is written. Every read of a slot must have ended before
+    the call that gives the slot up.
     """
 
     def __init__(self, native: _kvtier.PagedKv) -> None:
@@ -31,31 +31,31 @@ class PagedKv:
         self.memory = memoryview(native.memory()).cast("B")  # The whole pool.
 
     def open(self, priority: int = 0) -> int:
-        """A new, empty sequence.
+        """Opens an empty sequence and returns its id.
 
-        All stand in one line, the higher priority ahead, and of the same priority who was opened
-        or forked earlier: the last is swapped out first, the first comes back first.
+        Sequences stand in one line, by higher priority, then by age (opened or forked earlier). The
+        last in line is swapped out first, and the first comes back first.
         """
         return self._native.open(priority)
 
     def set_priority(self, sequence: int, priority: int) -> None:
-        """Moves it in line, also while it is swapped out. A fork has its parent's priority."""
+        """Changes a sequence's priority, also while it is swapped out. A fork has its parent's."""
         self._native.set_priority(sequence, priority)
 
     def append(self, sequence: int, tokens: int) -> None:
-        """Room for `tokens` more; new slots are zeros.
+        """Makes room for `tokens` more, in zeroed slots.
 
-        Raises BlockingIOError when there are too few slots: swap out victims(), then try again.
-        RuntimeError: no such sequence, or it is out of the pool.
+        Raises BlockingIOError if there are too few slots: swap out victims(), then try again. Raises
+        RuntimeError if there is no such sequence, or it is swapped out.
         """
         self._native.append(sequence, tokens)
 
     def fork(self, sequence: int) -> int:
-        """A second sequence with the same tokens, sharing every block."""
+        """Opens a second sequence with the same tokens, which shares every block, and returns its id."""
         return self._native.fork(sequence)
 
     def truncate(self, sequence: int, tokens: int) -> None:
-        """Forgets all but the first `tokens`. Raises ValueError when it has fewer."""
+        """Forgets all but the first `tokens`. Raises ValueError if the sequence has fewer."""
         self._native.truncate(sequence, tokens)
 
     def free(self, sequence: int) -> None:
@@ -65,44 +65,44 @@ class PagedKv:
     def swap_out(self, sequences: Sequence[int]) -> None:
         """Moves whole sequences to the agent's host memory, together.
 
-        A block that somebody else shares stays. Raises BlockingIOError when the tenant's host
-        memory has no room for them; RuntimeError without an agent. An error changes nothing.
+        A block that another sequence shares stays. Raises BlockingIOError if the tenant's host memory
+        has no room, and RuntimeError without an agent. An error changes nothing.
         """
         self._native.swap_out(list(sequences))
 
     def swap_in(self, sequence: int) -> None:
         """Brings one sequence back, whole.
 
-        Raises RuntimeError when it is not out, or another that is out is ahead of it in line;
-        BlockingIOError when there are too few slots. OSError when blocks of it are lost for ever,
-        or damaged: free it and compute it again.
+        Raises RuntimeError if it is not swapped out, or another that is swapped out is ahead of it in
+        line; BlockingIOError if there are too few slots; and OSError if blocks of it are lost for
+        ever, or damaged: then free it and compute it again.
         """
         self._native.swap_in(sequence)
 
     def next_return(self) -> int | None:
-        """The one that may come back; None when none is out."""
+        """Returns the sequence that may come back first; None if none is swapped out."""
         return self._native.next_return()
 
     def victims(self, beneficiary: int, slots: int) -> list[int]:
-        """Whom to swap out for `slots` more slots for `beneficiary`.
+        """Returns the sequences to swap out so that `beneficiary` gets `slots` more slots.
 
-        Raises BlockingIOError when those behind it in line hold too little.
+        Raises BlockingIOError if those behind it in line have too few slots.
         """
         return self._native.victims(beneficiary, slots)
 
     def slots(self, sequence: int) -> list[int]:
-        """The pool's slot numbers, by block. Raises RuntimeError while it is out of the pool."""
+        """Returns the slot number of each block. Raises RuntimeError while the sequence is swapped out."""
         return self._native.slots(sequence)
 
     def facts(self, sequence: int) -> SequenceFacts:
         return SequenceFacts(*self._native.facts(sequence))
 
     def fragmentation(self) -> tuple[int, int]:
-        """Room of the used slots in tokens, and how much of it no token fills."""
+        """Returns the tokens that the used slots have room for, and how many of these are unused."""
         return self._native.fragmentation()
 
     def valid(self) -> bool:
-        """The agent still grants the slots. Ask after computing, before believing the outcome."""
+        """Whether the agent still grants the slots. Ask after computing, before using the result."""
         return self._native.valid()
 
     @property
@@ -115,5 +115,5 @@ class PagedKv:
 
     @property
     def copied_blocks(self) -> int:
-        """Blocks that were copied because they were shared when somebody wrote to them."""
+        """Number of shared blocks that were copied before a write, so far."""
         return self._native.copied_blocks()

@@ -11,10 +11,10 @@ from .space import Space
 class ReuseHint:
     """Knowledge of an engine about the next use of some blocks. A wrong hint costs hits only."""
 
-    conversation: str | bytes | None = None  # Its id, 1..256 bytes, of which only a hash is sent.
+    conversation: str | bytes | None = None  # Engine's id of it, 1..256 bytes; only a hash is sent.
     turn: int | None = None  # Requests of the conversation before this one.
     priority: int | None = None  # 0, which leaves memory first, to 100; None: 50.
-    will_not_return: bool = False  # Nobody will ask for these blocks again.
+    will_not_return: bool = False  # True: nobody will ask for these blocks again.
     finish: str | None = None  # Reason of the request's end: "stop", "tool_calls", "length", "cancelled".
 
     def _native(self) -> "_kvtier._Hint | None":
@@ -87,7 +87,7 @@ def _check_int(name: str, value: object, most: int) -> None:
 
 @dataclass(frozen=True)
 class Match:
-    """Where the blocks of one sequence are: a guess, since blocks may leave; only onboarding makes sure."""
+    """Place of the blocks of one sequence: a guess, since blocks may leave; only onboarding makes sure."""
 
     blocks: int = 0  # Blocks known on this node or others; of a run the leading ones.
     local_blocks: int = 0  # Those of them that are on this node.
@@ -107,7 +107,7 @@ class Arrived:
     """Outcome of one sequence, over all parts of a submit_onboard_parts()."""
 
     blocks: int  # Blocks that came; of a run the leading ones.
-    missed: str | None  # Why the first block that is missing did not come, as Hit.missed says it.
+    missed: str | None  # Reason why the first block that is missing did not come, as in Hit.missed.
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ class Ticket:
 
 @dataclass(frozen=True)
 class PutCounts:
-    """Numbers of blocks of a put_all(), by what became of them."""
+    """Numbers of blocks of a put_all(), by their outcome."""
 
-    stored: int  # Published by this call.
-    present: int  # Cached already, or being put by another worker.
-    missed: int  # No slot for them, or no agent: they are not cached.
+    stored: int  # Blocks that this call published.
+    present: int  # Blocks that are cached already, or that another worker is putting.
+    missed: int  # Blocks that are not cached, because there was no slot for them or no agent.

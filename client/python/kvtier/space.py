@@ -48,7 +48,7 @@ class SpaceSpec:
         return _kvtier.codec_sizes(self._native())[2]
 
     def _native(self) -> _kvtier.SpaceSpec:
-        """The extension's form. Raises ValueError naming the field and the value."""
+        """Returns the extension's form. Raises ValueError, naming the field and the value."""
         spec = _kvtier.SpaceSpec()
         digest = self.weights_digest
         spec.weights_digest = digest.hex() if isinstance(digest, bytes) else self._text(
@@ -90,10 +90,10 @@ class Space:
 
 @dataclass(frozen=True)
 class Limits:
-    """How many blocks of a space the agent has room for, so that a put need not try."""
+    """Numbers of blocks of a space for which the agent has room, so that a put need not try."""
 
-    usable: bool  # The agent takes the space's blocks now.
-    why_not: str  # Empty where it is usable.
+    usable: bool  # Whether the agent takes the space's blocks now.
+    why_not: str  # Reason why it does not; empty if it does.
     slab_bytes: int  # Largest block of this agent. 0, like the rest, if the space is not usable.
     slot_bytes: int  # Bytes that the longest block of the space takes.
     host_slots: int  # Slots in the tenant's host memory, if all of it had such blocks.

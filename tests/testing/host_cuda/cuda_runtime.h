@@ -19,8 +19,8 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __constant__ static const
-// One thread block runs at a time, so what it shares may be static. RunGrid fills the
-// section with noise before each. Not in templates: gcc forgets their section.
+// One thread block runs at a time, so its shared memory may be static. RunGrid fills the section
+// with noise before each. Templates cannot have any, because gcc forgets their section.
 #define __shared__ static __attribute__((section("kvtier_shared")))
 
 struct uint3 {
@@ -86,7 +86,7 @@ inline uint32_t Lane() { return threadIdx.x % kLanes; }
 
 }  // namespace kvtier::testing::host_cuda
 
-// Does what CUDA's does: a lane outside of the warp gives the asker its own value.
+// Does as CUDA does: a lane outside of the warp gives the caller its own value.
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int lane) {
   using namespace kvtier::testing::host_cuda;
@@ -134,7 +134,7 @@ void __stcs(T* to, T value) {
   *to = value;
 }
 
-// Nothing runs at once here.
+// One thread runs at a time here, so an exchange is atomic.
 inline unsigned atomicExch(unsigned* to, unsigned value) { return std::exchange(*to, value); }
 inline unsigned long long atomicExch(unsigned long long* to, unsigned long long value) {
   return std::exchange(*to, value);

@@ -22,7 +22,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// Where the linker put what kernels share; absent where none shares anything.
+// Bounds of the section with the kernels' shared memory; absent if no kernel has any.
 // NOLINTBEGIN(bugprone-reserved-identifier): the linker's names.
 extern char __start_kvtier_shared[] __attribute__((weak));
 extern char __stop_kvtier_shared[] __attribute__((weak));
@@ -31,7 +31,8 @@ extern char __stop_kvtier_shared[] __attribute__((weak));
 namespace kvtier::testing::host_cuda {
 namespace {
 
-// Kernels' frames are small; AddressSanitizer clears a whole stack at each switch.
+// Bytes of a fiber's stack. Kernels' frames are small, and AddressSanitizer clears a whole stack at
+// each switch.
 constexpr size_t kStackBytes = size_t{64} << 10;
 
 [[noreturn]] void Die(const char* why) {
@@ -39,8 +40,8 @@ constexpr size_t kStackBytes = size_t{64} << 10;
   std::abort();
 }
 
-// Runs bodies on a stack of its own, one after the other. A context is made once;
-// from then on setjmp and longjmp change places, which needs no system call.
+// Fiber runs bodies on a stack of its own, one after the other. Its context is made once; from then
+// on setjmp and longjmp switch to it and back, without a system call.
 class Fiber {
  public:
   Fiber()
@@ -52,7 +53,7 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Until the body ends or leaves.
+  // Runs the body, or goes on with it, until it ends or leaves.
   void Enter(const std::function<void()>& body) {
     body_ = &body;
     SwitchStack(&outside_frames_, stack_, kStackBytes);
@@ -73,7 +74,7 @@ class Fiber {
     Arrive();
   }
 
-  // Called by the body: Enter returns, and the next Enter goes on here.
+  // Makes Enter() return; the next Enter() goes on here. Only the body calls it.
   void Leave() {
     SwitchStack(&inside_frames_, outside_stack_, outside_bytes_);
     if (_setjmp(inside_) == 0) _longjmp(outside_, 1);
@@ -125,7 +126,7 @@ struct Thread {
   uint32_t calls = 0;  // Calls of MeetWarp().
 };
 
-// Meeting is the threads that wait, and what the first of them waits for.
+// Meeting is a barrier: the threads that wait there, and what the first of them waits for.
 struct Meeting {
   std::vector<uint32_t> waiting;
   const char* what = nullptr;
@@ -167,7 +168,7 @@ void WakeAll(Meeting& meeting) {
   meeting.waiting.clear();
 }
 
-// The last of `everyone` wakes the others and goes on; who comes before waits.
+// Waits until `everyone` has come. The last thread wakes the others and goes on.
 void Meet(Meeting& meeting, uint32_t everyone) {
   Running& block = Block();
   const uint32_t self = threadIdx.x;
@@ -211,11 +212,11 @@ void RunThreadBlock(const std::function<void()>& body) {
   if (block.ended != block.count) Die("some threads wait for others that have ended");
 }
 
-// Around each allocation of the device's, for accesses that leave it; looked at when it is freed.
+// Bytes of guard on each side of an allocation, which show writes beside it when it is freed.
 constexpr size_t kGuardBytes = 64;
 constexpr char kGuard = 0x5c;
 
-// Bytes of each allocation, by its address.
+// Returns the bytes of each allocation, by its address.
 std::map<const char*, size_t>& Allocations() {
   static std::map<const char*, size_t> allocations;
   return allocations;
@@ -225,7 +226,7 @@ bool IsGuard(const char* from) {
   return std::all_of(from, from + kGuardBytes, [](char byte) { return byte == kGuard; });
 }
 
-// Whether all of it lies in one allocation.
+// Returns whether all of the memory lies in one allocation.
 bool IsAllocated(const void* memory, size_t bytes) {
   const auto* const from = static_cast<const char*>(memory);
   const auto after = Allocations().upper_bound(from);
@@ -274,7 +275,7 @@ uint32_t MeetThreadBlock(bool vote) {
     block.votes = 0;
   }
   Meet(block.barrier, block.count);
-  // Nobody comes to the next barrier, and so changes this, before all have left here.
+  // This does not change before all threads have left, because only the next barrier changes it.
   return block.last_votes;
 }
 
@@ -306,7 +307,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  // The least alignment that kernels may ask for: the driver's memory would hide mistakes.
+  // This is the least alignment on which kernels may rely; more would hide mistakes.
   void* guarded = nullptr;
   if (posix_memalign(&guarded, 16, bytes + 2 * host_cuda::kGuardBytes) != 0) {
     return cudaErrorMemoryAllocation;

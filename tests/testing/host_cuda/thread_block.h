@@ -1,12 +1,10 @@
-// Runs a grid of CUDA threads on one thread of the host. The threads of a thread
-// block are fibers that change places only where they wait for each other: at
-// barriers and at what a warp does together. Which one runs next, and which thread
-// block after which, is drawn from a seed, so a barrier that is missing shows as
-// wrong bytes under some seed, and one that not all threads reach ends the program.
+// Runs a grid of CUDA threads on one thread of the host. The threads of a thread block are fibers
+// that switch only where they wait for each other: at barriers and at a warp's collectives. A seed
+// decides which fiber and which thread block run next. So a missing barrier shows as wrong bytes
+// under some seed, and a barrier that not all threads reach ends the program.
 //
-// Thread blocks run one at a time: what a kernel promises must hold in any order of
-// them, but that two run at once is not shown. Warps are of 32 lanes and whole: a
-// collective is for all of them.
+// Thread blocks run one at a time, in any order, so races between two that run at once do not show.
+// Warps have 32 lanes, and a collective is for all of them.
 //
 // The seed is KVTIER_TEST_SEED, printed by the first launch. Not thread-safe.
 #ifndef KVTIER_TESTS_TESTING_HOST_CUDA_THREAD_BLOCK_H_
@@ -25,7 +23,7 @@ inline constexpr uint32_t kAllLanes = 0xffffffff;
 // Values that lanes bring to a collective, by lane.
 using Brought = std::array<uint64_t, kLanes>;
 
-// False where fibers cannot be followed: under ThreadSanitizer.
+// Returns false under ThreadSanitizer, which cannot follow fibers.
 bool CanRun();
 
 // Draws all orders from here on.
@@ -35,7 +33,9 @@ void SetOrder(uint64_t seed);
 // REQUIRES: `threads` is a multiple of kLanes, at most kMostThreads; not called by a body.
 void RunGrid(uint32_t thread_blocks, uint32_t threads, const std::function<void()>& body);
 
-// For bodies. Each ends the program if not all threads come, or to different calls.
+// These two are for bodies. Each ends the program if not all threads call it, or if they come to
+// different calls.
+
 // Returns how many threads of the thread block came with true.
 uint32_t MeetThreadBlock(bool vote);
 // Returns what each lane of the warp brought, until the lane's next call.

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class HashedRequest(Protocol):
-    """The fields of the engine's Request that are read here."""
+    """The engine's Request, with the fields that are read here."""
 
     block_hashes: list[bytes]  # One for each full block, chained over all before it.
     lora_request: object | None  # Has lora_name and lora_path.
@@ -15,12 +15,12 @@ _ADAPTER_BYTES = 16
 
 
 def block_keys(request: HashedRequest, first: int, end: int) -> list[bytes]:
-    """Returns the keys of blocks [first, end) of `request`, fewer where it has fewer full blocks.
+    """Returns the keys of blocks [first, end) of `request`, fewer if it has fewer full blocks.
 
-    They are the engine's own hashes, which cover the tokens, all before them, images, the adapter's name
-    and the cache salt. An adapter named as another request's salt has the same hash in a first
-    block, and the hash does not know the adapter's path: so the keys of a request with an adapter
-    end with 16 bytes of a digest of its name and path.
+    They are the engine's own hashes, which cover the block's tokens, all tokens before them, images,
+    the adapter's name and the cache salt. But an adapter's name hashes as an equal salt does in the
+    first block, and the adapter's path is not hashed. So the keys of a request with an adapter end
+    with 16 bytes of a digest of its name and path.
     """
     hashes = request.block_hashes[first:end]
     adapter = getattr(request, "lora_request", None)

@@ -35,12 +35,12 @@ class KvtierMetadata(base.KVConnectorMetadata):
 
 @dataclass
 class KvtierMeasuredStep(base.KVConnectorWorkerMetadata):
-    """The number of a measured step, on its way back from the workers."""
+    """The number of a measured step, which the workers return."""
 
     step: int
 
     def aggregate(self, other: base.KVConnectorWorkerMetadata) -> base.KVConnectorWorkerMetadata:
-        """Returns either: all ranks answer the same step."""
+        """Returns either of the two, because all ranks answer the same step."""
         return self
 
 
@@ -57,20 +57,20 @@ class KvtierStats(KVConnectorStats):
     data: dict[str, int]
 
     def reset(self) -> None:
-        """Forgets what was counted."""
+        """Sets all counts to nothing."""
         self.data = {}
 
     def aggregate(self, other: KVConnectorStats) -> KVConnectorStats:
-        """Adds another rank's, or another step's."""
+        """Adds the statistics of another rank or of another step."""
         self.data = sum_of(self.data, other.data)
         return self
 
     def reduce(self) -> dict[str, int]:
-        """Returns what the engine's log shows."""
+        """Returns the values that the engine's log shows."""
         return dict(self.data)
 
     def is_empty(self) -> bool:
-        """Whether nothing was counted."""
+        """Returns whether nothing was counted."""
         return not self.data
 
 
@@ -94,7 +94,7 @@ class KvtierPromMetrics(KVConnectorPromMetrics):
 
     @never_raises(lambda: None)
     def observe(self, transfer_stats_data: dict[str, Any], engine_idx: int = 0) -> None:
-        """Adds what was counted, and sets what was set."""
+        """Adds the counts to the counters, and sets the gauges that were set."""
         for name, amount in transfer_stats_data.items():
             if (name, engine_idx) in self._counters:
                 self._counters[name, engine_idx].inc(amount)
@@ -108,10 +108,10 @@ def _current_stream() -> int:
 
 
 class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
-    """Loads prefixes from the node's agent, and saves what is computed. See docs/engines/vllm.md.
+    """Loads prefixes from the node's agent, and saves computed blocks. See docs/engines/vllm.md.
 
-    Raises ValueError at start for what is not supported or is configured wrongly, and nothing once
-    the engine runs.
+    Raises ValueError at start for settings that are not supported or not valid, and no exception
+    once the engine runs.
     """
 
     _cache_hit_source = getattr(getattr(base, "CacheHitSource", None), "HOST", None)
@@ -130,7 +130,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         self._worker: WorkerSide | None = None
         self._scheduler: SchedulerSide | None = None
         self._results = LoadResults()
-        self._unplanned: list[Load] = []  # Loads whose requests wait, and which only a failure can answer.
+        self._unplanned: list[Load] = []  # Loads that could not be planned, whose requests wait for a failure.
         if role == base.KVConnectorRole.SCHEDULER:
             held = getattr(transfer, "kv_load_failure_policy", "fail") == "fail"
             client = self._open_client()
@@ -139,13 +139,13 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @property
     def requires_kv_delivery(self) -> bool:
-        """False: a save that is dropped is a miss later, and no request waits for it."""
+        """Returns False: a dropped save is a later miss, and no request waits for a save."""
         return False
 
     # The worker.
 
     def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
-        """Opens lanes on the engine's tensors. ValueError names a tensor that is not known."""
+        """Opens lanes on the engine's tensors. Raises ValueError, naming a tensor that is not known."""
         client = self._client = self._open_client()
         layouts: list[KvLayout] = []
         for place, group in enumerate(self._cache_config.kv_cache_groups):
@@ -181,7 +181,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: None)
     def handle_preemptions(self, kv_connector_metadata: base.KVConnectorMetadata) -> None:
-        """Lets copies out of blocks end that this step will write."""
+        """Waits until copies out of blocks that this step will write have ended."""
         if self._worker is not None:
             self._worker.prepare(kv_connector_metadata.plan)
 
@@ -195,14 +195,14 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
                 self._worker.await_load()
 
     def wait_for_layer_load(self, layer_name: str) -> None:
-        """Does nothing: blocks are loaded between steps."""
+        """Does nothing, because blocks are loaded between steps."""
 
     def save_kv_layer(self, layer_name: str, kv_layer: torch.Tensor, attn_metadata: Any, **kwargs: Any) -> None:
-        """Does nothing: blocks are saved whole."""
+        """Does nothing, because whole blocks are saved at the end of a step."""
 
     @never_raises(lambda: None)
     def wait_for_save(self) -> None:
-        """Begins the saves of what the step has computed, and waits for none."""
+        """Begins the saves of blocks that the step has computed, and waits for no save."""
         if self._worker is not None:
             self._worker.save(self._get_connector_metadata().plan.saves)
 
@@ -216,7 +216,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: base.KVConnectorTransferResults())
     def get_transfer_results(self, finished_req_ids: set[str]) -> Any:
-        """Returns the same, and which of them failed where block ids say not whose they are."""
+        """Returns the same; with several KV groups, also which requests failed, as block ids do not tell."""
         _, received = self.get_finished(finished_req_ids)
         results = base.KVConnectorTransferResults(finished_recving=received or set())
         if len(self._cache_config.kv_cache_groups) > 1:
@@ -225,7 +225,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: set())
     def get_block_ids_with_load_errors(self) -> set[int]:
-        """Returns the blocks that did not come, of loads that have ended; of several KV groups none: see above."""
+        """Returns the blocks that did not come, of loads that have ended; with several KV groups none: see above."""
         failed, self._results = self._results.failed_blocks, LoadResults()
         return failed if len(self._cache_config.kv_cache_groups) == 1 else set()
 
@@ -239,13 +239,13 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: None)
     def get_kv_connector_stats(self) -> KVConnectorStats | None:
-        """Returns what was counted since the last step; None: nothing."""
+        """Returns the counts since the last step; None: nothing was counted."""
         side = self._scheduler or self._worker
         counted = side.counts.take() if side is not None else {}
         return KvtierStats(data=counted) if counted else None
 
     def shutdown(self) -> None:
-        """Ends copies, and hangs up."""
+        """Ends all copies and closes the client."""
         for side in (self._worker, self._client, self._scheduler):
             try:
                 if side is not None:
@@ -267,11 +267,11 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: (0, False))
     def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:
-        """Returns how many more tokens can be loaded, by tables; None: ask again."""
+        """Returns how many more tokens can be loaded, and True (between steps); None for the number: ask again."""
         return self._side().matched_tokens(request, num_computed_tokens)
 
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
-        """Takes the blocks that are to be loaded."""
+        """Notes the blocks that are to be loaded."""
         try:
             self._side().allocated(request, blocks.get_block_ids(), num_external_tokens)
         except Exception:
@@ -292,7 +292,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: None)
     def update_connector_output(self, connector_output: Any) -> None:
-        """Learns what became of loads, and how long the step took."""
+        """Notes which loads ended and how, and how long the step took."""
         measured = getattr(connector_output, "kv_connector_worker_meta", None)
         if measured is not None:
             self._side().measured(measured.step)
@@ -301,25 +301,25 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
                                          frozenset(getattr(connector_output, "failed_recving", None) or ()))
 
     def request_finished(self, request: Any, block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
-        """Returns (False, None): the engine may use the blocks at once."""
+        """Returns (False, None): the engine may reuse the blocks at once."""
         return self.request_finished_all_groups(request, (block_ids,))
 
     @never_raises(lambda: (False, None))
     def request_finished_all_groups(self, request: Any,
                                     block_ids: tuple[list[int], ...]) -> tuple[bool, dict[str, Any] | None]:
-        """Returns (False, None): a step that writes to the blocks first waits for copies out of them."""
+        """Returns (False, None): the engine may reuse the blocks, since a step that writes them waits for copies."""
         self._side().finished(request.request_id, finish_reason(request))
         return False, None
 
     @never_raises(lambda: False)
     def reset_cache(self) -> bool:
-        """Begins a new epoch: nothing that was saved before is loaded any more."""
+        """Begins a new epoch: no block that was saved before is loaded any more."""
         self._side().reset()
         return True
 
     @classmethod
     def build_kv_connector_stats(cls, data: dict[str, Any] | None = None) -> KVConnectorStats | None:
-        """Returns statistics of this data."""
+        """Returns statistics with this data."""
         return KvtierStats(data=data or {})
 
     @classmethod
@@ -335,11 +335,11 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: None)
     def _fail_load(self, request: Any, blocks: Any) -> None:
-        """Has the workers answer a load as failed that could not be taken: without keys no block of it comes."""
+        """Plans a load without keys in place of one that could not be noted: the workers answer it as failed."""
         self._unplanned.append(Load(request.request_id, (), tuple(tuple(group) for group in blocks.get_block_ids()), 0.0))
 
     def _warn(self, held: bool, client: kvtier.Client) -> None:
-        """Says in the log, once, what is otherwise than docs/engines/vllm.md says. The client says what comes later."""
+        """Logs, once, what differs from docs/engines/vllm.md at start. The client logs what changes later."""
         if not client.connected:
             _log.warning("kvtier: no agent serves this engine in socket_dir %r, and all blocks are computed until one does: "
                          "start kvtier-agent --socket_dir=%s on this node, or mount its folder there; the engine need not "
@@ -359,14 +359,14 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         return kvtier.Client(options.socket_dir, options.tenant, options.tenant_secret())
 
     def _open_lanes(self, client: kvtier.Client, layouts: list[KvLayout], epoch: str) -> list[kvtier.Lanes]:
-        """Returns lanes for each KV group in spaces of `epoch`, and leaves those of the epoch before."""
-        # A running engine waits for no agent; the start does, so that the first blocks are saved.
+        """Returns lanes for each KV group in spaces of `epoch`, and forgets the spaces of the epoch before."""
+        # At start this waits for the agent, so that the first blocks are saved; a running engine does not wait.
         wait_s = 0.0 if self._spaces else None
         for space in self._spaces:
             client.unregister_space(space)
         self._spaces = [client.register_space(space_of_epoch(spec, epoch), wait_s) for spec in self._specs]
         lanes: dict[int, kvtier.Lanes] = {}
-        # Those of the largest blocks first: a GPU is opened for them.
+        # Lanes of the largest blocks are opened first, because a GPU is opened for blocks of the first lanes' size.
         for i in sorted(range(len(layouts)), key=lambda i: -layouts[i].memory.run_bytes * len(layouts[i].memory.bases)):
             layout = layouts[i]
             lanes[i] = kvtier.Lanes(client, self._spaces[i], layout.memory, layout.device,

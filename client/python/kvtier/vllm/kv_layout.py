@@ -15,7 +15,7 @@ _STORED = {("apart", "token_head"): "layer,kv,token,head,dim", ("apart", "head_t
 
 @dataclass(frozen=True)
 class KvLayout:
-    """How one KV group lies in memory."""
+    """Layout of one KV group in memory."""
 
     memory: kvtier.KvMemory
     dtype: str  # Type of the stored values, such as "float32".
@@ -27,10 +27,10 @@ class KvLayout:
 def lay_out(layers: Sequence[tuple[str, Any]], blocks: int, kv_heads: int, tokens: int) -> KvLayout:
     """Returns how `layers`, (name, tensor) in the model's order, hold `blocks` blocks of `tokens` tokens.
 
-    Tensors are (blocks, tokens, values): latent; (blocks, heads, tokens, values) with K and V in each
-    row, or with tokens first: fused; or these with an axis of K and V in front of, or behind, the blocks: apart.
-    Layers that share a tensor count once. ValueError names a tensor that is none of these, is not
-    on the CPU or a CUDA GPU, is not dense inside a run, or differs from the first.
+    Tensors are "latent" with axes (blocks, tokens, values); "fused" with (blocks, heads, tokens, values) or
+    (blocks, tokens, heads, values), and K and V in each row; or "apart" with one more axis, of K and V, before or
+    after that of the blocks. Layers that share a tensor count once. Raises ValueError, naming a tensor that is none
+    of these, is not on the CPU or a CUDA GPU, is not dense inside a run, or differs from the first.
     """
     unique: dict[int, tuple[str, Any]] = {}
     for name, tensor in layers:
@@ -58,10 +58,10 @@ def lay_out(layers: Sequence[tuple[str, Any]], blocks: int, kv_heads: int, token
 
 
 def refuse_aliases(layouts: Sequence[KvLayout]) -> None:
-    """Raises ValueError, naming the two, where KV groups share memory of which a block of both has no number.
+    """Raises ValueError, naming two KV groups, if blocks of different numbers share memory.
 
-    The engine lays groups over each other and numbers their blocks together, so that a number is one group's at a
-    time. That keeps them apart where block n of one shares memory with block n of the other alone.
+    The engine may lay groups over each other. It numbers their blocks together, and a number belongs to one group at
+    a time. This keeps the groups apart only if block n of one shares memory with no block of the other but block n.
     """
     for first, one in enumerate(layouts):
         for second, other in enumerate(layouts[:first]):
@@ -80,7 +80,7 @@ def _starts(memory: kvtier.KvMemory) -> list[int]:
 
 
 def _alias(start: int, one: kvtier.KvMemory, start2: int, other: kvtier.KvMemory) -> bool:
-    """Whether the run at `start` in block 0 of one lies, in some block, over the other's in a block of another number."""
+    """Returns whether one's run at `start`, in some block, overlaps the other's in a block of another number."""
     end = start + (one.blocks - 1) * one.block_stride + one.run_bytes
     end2 = start2 + (other.blocks - 1) * other.block_stride + other.run_bytes
     if end <= start2 or end2 <= start:
@@ -88,14 +88,14 @@ def _alias(start: int, one: kvtier.KvMemory, start2: int, other: kvtier.KvMemory
     stride = one.block_stride
     if stride != other.block_stride:
         return True
-    # Blocks n and n + k overlap if the runs of blocks 0 do, one moved by k strides.
+    # Blocks n and n + k overlap if the two runs of block 0 do when one is moved by k strides.
     gap = start2 - start
     nearest = -gap // stride
     return any(k != 0 and -other.run_bytes < gap + k * stride < one.run_bytes for k in range(nearest - 1, nearest + 3))
 
 
 class _Shape:
-    """One layer's tensor, read."""
+    """Shape of one layer's tensor."""
 
     def __init__(self, name: str, tensor: Any, blocks: int, kv_heads: int, tokens: int) -> None:
         self.name = name

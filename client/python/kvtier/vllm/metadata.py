@@ -7,7 +7,7 @@ import kvtier
 
 @dataclass(frozen=True)
 class Load:
-    """Blocks of one request that the workers bring. Each load is answered once, whatever became of it."""
+    """Blocks of one request that the workers bring. Each load is answered once, also if it fails."""
 
     request_id: str
     keys: tuple[bytes, ...]
@@ -28,7 +28,7 @@ class Save:
 
 @dataclass
 class StepPlan:
-    """The work of one step."""
+    """Work of one step."""
 
     epoch: str | None = None  # Epoch of the cache: a new one with each reset, "" until the first. None: unchanged.
     computes: bool = True  # Whether the step runs the model. Only one that does not may wait for a load.
@@ -39,4 +39,4 @@ class StepPlan:
     writes_unknown: bool = False  # `written` is not known: any block may be overwritten.
 
 
-NO_BLOCK = 0  # The engine's block of nobody: a group has no block there, as a window leaves them.
+NO_BLOCK = 0  # The engine's null block: the group has no block there, for example outside its window.

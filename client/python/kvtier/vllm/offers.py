@@ -1,4 +1,4 @@
-"""How many blocks of a request the engine is told can be loaded."""
+"""Decides how many blocks of a request are offered to the engine to be loaded."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,18 +9,18 @@ from .stats import Counts
 from .tracked_request import Look, TrackedRequest
 
 _ON_NODE = ("gpu", "host", "disk")
-_TICKET_S = 60.0  # A ticket's longest life.
-_TICKET_SPARE_S = 15.0  # Time that a load needs: a ticket with less left is taken anew.
+_TICKET_S = 60.0  # Longest lifetime of a ticket, in seconds.
+_TICKET_SPARE_S = 15.0  # Time that a load needs, in seconds: a ticket with less left is taken anew.
 _SHORTEST_WAIT_S = 0.02
 
 
 class Offers:
     """Looks for blocks without waiting: by tables, and by calls that were submitted.
 
-    `spaces` is one for each rank and KV group, and a block counts only where all of them have it, so
-    that all ranks load the same. With `held` only blocks are offered that a ticket holds in host memory, verified; otherwise
-    what the table says of this node, and of other nodes what they have promised to bring. Such loads copy each block as it
-    comes. `seconds_a_block()` is what computing a block takes, as far as that is known.
+    `spaces` has one for each rank and KV group. A block counts only if all of them have it, so that all ranks load
+    the same blocks. With `held`, only blocks are offered that a ticket holds in host memory, verified. Otherwise all
+    are offered that the table says this node has, or that a prefetch is bringing from other nodes; a load then copies
+    each block as it comes. `seconds_a_block()` returns the time to compute a block, as far as that is known.
     """
 
     def __init__(self, client: kvtier.Client, spaces: Sequence[kvtier.Space], seconds_a_block: Callable[[], float],
@@ -38,11 +38,11 @@ class Offers:
     def loadable_blocks(self, tracked: TrackedRequest, keys: Sequence[bytes]) -> int | None:
         """Returns how many leading blocks of `keys` can be loaded; None: ask again in the next step.
 
-        From the request's deadline on it is never None. Sends at most one call for each request, and
-        waits for none.
+        From the request's deadline on it is never None. Sends at most one call for each request, and does not wait
+        for it.
         """
         if tracked.look is not None and tracked.look.first_block != tracked.local_blocks:
-            self.forget(tracked)  # The engine has gained or lost blocks: the question is another one.
+            self.forget(tracked)  # The engine has gained or lost blocks, so other blocks are to be looked for.
         run = min(self._client.resident_run(space, keys) for space in self._spaces)
         if run == 0 and not self._peers:
             return 0
@@ -50,16 +50,16 @@ class Offers:
         return self._by_ticket(tracked, wanted) if self._held else self._by_table(tracked, wanted, run)
 
     def wait_s(self, blocks: int) -> float:
-        """Returns how long so many blocks are waited for, in seconds: no longer than computing them takes, 20 ms at least."""
+        """Returns the seconds to wait for so many blocks: at most the time to compute them, but at least 20 ms."""
         return max(_SHORTEST_WAIT_S, min(self._max_wait_s, blocks * self._seconds_a_block()))
 
     def load_timeout_s(self, blocks: int) -> float:
-        """Returns what a load of so many blocks may take, in seconds: the same, and more where a load that fails loses
-        the request."""
+        """Returns the seconds that a load of so many blocks may take: the same, or more if a failed load fails the
+        request."""
         return max(self._max_wait_s, _SHORTEST_WAIT_S) if self._held else self.wait_s(blocks)
 
     def forget(self, tracked: TrackedRequest) -> None:
-        """Ends the request's question, and lets go of what was held for it."""
+        """Ends the look for the request's blocks, and releases its ticket."""
         look, tracked.look = tracked.look, None
         if look is None:
             return
@@ -71,10 +71,10 @@ class Offers:
     def _by_table(self, tracked: TrackedRequest, keys: Sequence[bytes], run: int) -> int | None:
         here = self._leading_here(keys[:run]) if run else 0
         if here == len(keys):
-            return here  # Blocks on a disk are copied as they come: a load of them waits no longer than a look would.
+            return here  # A load copies blocks on a disk as they come, so to wait for them before it gains nothing.
         look = self._look(tracked, keys, len(keys) - here)
         if look.call is None:
-            return here  # The most calls that may be are under way.
+            return here  # The maximum number of calls is under way.
         if look.call.done() and (coming := self._coming(look.call.result(0), len(keys), here)) is not None:
             return coming
         if self._clock() < look.deadline:
@@ -85,10 +85,10 @@ class Offers:
         return here
 
     def _coming(self, answer: int, wanted: int, here: int) -> int | None:
-        """Returns how many leading blocks all spaces have or are brought; None: that is not known yet.
+        """Returns how many leading blocks all spaces have or are being brought; None: that is not known yet.
 
-        `answer` is the sum over the spaces. It says how many each of them will have if there is one space, or if
-        it is all of them; otherwise tables say it when the blocks are here.
+        `answer` is the sum over the spaces. It tells how many blocks each space will have if there is one space, or
+        if all blocks are coming. Otherwise the tables tell it when the blocks are here.
         """
         if len(self._spaces) == 1 or answer == wanted * len(self._spaces):
             return max(here, answer // len(self._spaces))
@@ -117,7 +117,7 @@ class Offers:
         """Returns the request's look, begun now if it has none. `missing` blocks are worth the wait."""
         if tracked.look is None:
             now, wait_s = self._clock(), self.wait_s(missing)
-            if tracked.postponed_until is not None:  # It waited for its turn, which counts.
+            if tracked.postponed_until is not None:  # The time for which it was postponed counts.
                 wait_s = max(0.0, min(wait_s, tracked.postponed_until - now))
                 tracked.postponed_until = None
             tracked.look = Look(now + wait_s, tracked.local_blocks)
@@ -133,7 +133,7 @@ class Offers:
             else:
                 look.call = self._client.submit_prefetch(sequences, timeout_s=wait_s)
         except BlockingIOError:
-            pass  # 256 calls are under way. This one is optional.
+            pass  # 256 calls are under way, and this one is optional.
 
     def _leading_here(self, keys: Sequence[bytes]) -> int:
         """Returns how many leading keys all spaces have on this node."""

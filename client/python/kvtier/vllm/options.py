@@ -15,14 +15,14 @@ CODECS = {"": "raw", "fp8": "fp8_e4m3", "int8": "int8", "lossless": "packed_expo
 class Options:
     """The connector's settings, validated. ValueError names the field and its value."""
 
-    socket_dir: str = "/run/kvtier"  # The agent's.
+    socket_dir: str = "/run/kvtier"  # The agent's --socket_dir.
     tenant: str = "default"
     tenant_secret_file: str = ""  # File whose bytes are the tenant's secret; empty: the open tenant.
     model_name: str = ""  # Model of the space; empty: the last part of the engine's model path.
     weights_digest: str = ""  # Digest in the space; empty: it is made from the model's files.
     recompute_tokens_per_s: float = 0.0  # Tokens that the engine prefills in a second; bounds every wait. 0: measured.
     max_wait_s: float = 2.0  # Longest wait of a request for a disk or a node, in seconds.
-    peers: bool = True  # Other nodes are asked for what this one has not.
+    peers: bool = True  # Whether other nodes are asked for blocks that this one has not.
     store: bool = True  # True: computed blocks are saved; False: blocks are only loaded.
     codec: str = ""  # Codec for blocks of KV in bfloat16, one of CODECS; empty: stored as they are.
     max_tokens: int = 0  # Most tokens that are loaded for a request; 0: all.
@@ -63,7 +63,7 @@ class Options:
 
 
 def parse_options(extra_config: Mapping[str, Any] | None) -> Options:
-    """Returns the options that kv_connector_extra_config gives. ValueError names the field and its value."""
+    """Returns the options in kv_connector_extra_config. Raises ValueError, naming the field and its value."""
     given = dict(extra_config or {})
     known = {field.name for field in fields(Options)}
     for name in given:

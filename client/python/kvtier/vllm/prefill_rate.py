@@ -7,17 +7,17 @@ from collections.abc import Callable
 
 _log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 
-START_TOKENS_PER_S = 4000.0  # Until a step was measured.
-ENOUGH_TOKENS = 64  # Prefilled by a step that is measured: a shorter one shows what a step costs, not a token.
-SAMPLES = 15  # Steps of which the median is taken.
-_MAX_STEPS = 16  # Under way at once; an engine has a few.
+START_TOKENS_PER_S = 4000.0  # Figure until a step was measured.
+ENOUGH_TOKENS = 64  # Least tokens that a measured step prefills: the time of a shorter one does not depend on them.
+SAMPLES = 15  # Number of steps of which the median is taken.
+_MAX_STEPS = 16  # Most measured steps under way at once; an engine has a few.
 
 
 class PrefillRate:
-    """Measures tokens per second by the steps that prefill, from plan to answer. For the scheduler's thread alone.
+    """Measures tokens per second by the steps that prefill, from plan to answer. Only the scheduler's thread uses it.
 
     The figure is the median of the last steps, each weighted by its tokens, so that one slow step
-    changes nothing. With `fixed` above 0 the figure is that and nothing is measured.
+    changes nothing. If `fixed` is above 0, it is the figure, and nothing is measured.
     """
 
     def __init__(self, fixed: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,13 +25,13 @@ class PrefillRate:
         self._clock = clock
         self._tokens_per_s = fixed or START_TOKENS_PER_S
         self._last_step = 0
-        self._steps: dict[int, tuple[float, int]] = {}  # Under way, by number: when they were planned, and their tokens.
+        self._steps: dict[int, tuple[float, int]] = {}  # (time of the plan, tokens) of steps under way, by number.
         self._answered_at = 0.0
         self._samples: deque[tuple[float, int]] = deque(maxlen=SAMPLES)  # (tokens per second, tokens).
 
     @property
     def tokens_per_s(self) -> float:
-        """The figure as it is known now."""
+        """Returns the current figure."""
         return self._tokens_per_s
 
     def planned(self, tokens: int) -> int:
@@ -45,12 +45,12 @@ class PrefillRate:
         return self._last_step
 
     def answered(self, step: int) -> bool:
-        """Notes that the workers answered this step. Returns whether the figure is another one now."""
+        """Notes that the workers answered this step. Returns whether the figure changed."""
         if step not in self._steps:
             return False
         planned_at, tokens = self._steps.pop(step)
         now = self._clock()
-        took_s = now - max(planned_at, self._answered_at)  # Steps that overlap share no time.
+        took_s = now - max(planned_at, self._answered_at)  # Time in which steps overlap counts once.
         self._answered_at = now
         if took_s <= 0:
             return False

@@ -2,19 +2,19 @@
 
 from typing import Any
 
-# Their drafts come from text or from heads that keep no KV.
+# Methods of speculative decoding whose drafts come from text, or from heads that keep no KV.
 _DRAFTS_WITHOUT_KV = ("ngram", "ngram_gpu", "suffix", "medusa", "mlp_speculator")
 _GROUP_KINDS = ("FullAttentionSpec", "SlidingWindowSpec", "ChunkedLocalAttentionSpec", "MLAAttentionSpec",
                 "SlidingWindowMLASpec", "UniformTypeKVCacheSpecs")
-# An agent's session holds so many spaces, and each rank and group has one.
+# Most spaces of one client; each rank and group needs one.
 _MAX_SPACES = 16
 
 
 def refuse_unsupported(vllm_config: Any, kv_cache_config: Any, fails_by_request: bool, announces_sleep: bool) -> None:
     """Raises ValueError, naming the field and its value, for what the connector does not support.
 
-    `fails_by_request`: this vLLM can be told that a request's load failed, which needs no block ids.
-    `announces_sleep`: it says when it takes the memory of blocks away, and when it is back.
+    `fails_by_request` says whether this vLLM can be told that a request's load failed, without block ids.
+    `announces_sleep` says whether it tells the connector when it takes the blocks' memory away, and when it is back.
     """
     role = getattr(vllm_config.kv_transfer_config, "kv_role", None)
     if role != "kv_both":

@@ -1,4 +1,4 @@
-"""The options of one request, in its kv_transfer_params."""
+"""The options of one request to the cache, in its kv_transfer_params."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -17,17 +17,17 @@ PRIORITY = "kvtier.priority"
 WILL_NOT_RETURN = "kvtier.will_not_return"
 
 _MAX_CONVERSATION_BYTES = 256
-# By the name of the engine's RequestStatus.
+# Reasons of an end, by the name of the engine's RequestStatus.
 _FINISHES = {"FINISHED_STOPPED": "stop", "FINISHED_LENGTH_CAPPED": "length", "FINISHED_ABORTED": "cancelled"}
-_warned: set[str] = set()  # Hints whose wrong values are in the log.
+_warned: set[str] = set()  # Names of hints of which a wrong value was logged.
 
 
 @dataclass(frozen=True)
 class RequestOptions:
     """The options of one request."""
 
-    no_store: bool = False  # Nothing of it is saved.
-    max_tokens: int | None = None  # Most tokens that are loaded for it; None: as the options say.
+    no_store: bool = False  # True: no block of the request is saved.
+    max_tokens: int | None = None  # Most tokens that are loaded for it; None: the limit of the options.
     hint: kvtier.ReuseHint = kvtier.ReuseHint()
 
 
@@ -37,9 +37,9 @@ _DEFAULTS = RequestOptions()
 def read_request_options(parameters: Mapping[str, object] | None) -> RequestOptions:
     """Returns the options in a request's kv_transfer_params.
 
-    A value that cannot be is taken in the careful way, with a line in the log: the request is not
-    stored, or nothing is loaded for it. A hint that cannot be is ignored, with one line for each
-    name. Never raises: a request is no reason to stop an engine.
+    A value that is not valid is taken in the careful way, with a line in the log: the request is not
+    saved, or no block is loaded for it. A hint that is not valid is ignored, with one line for each
+    name. Never raises, because a wrong request must not stop an engine.
     """
     if parameters is None or not isinstance(parameters, Mapping):
         return _DEFAULTS
@@ -55,7 +55,7 @@ def read_request_options(parameters: Mapping[str, object] | None) -> RequestOpti
 
 
 def finish_reason(request: object) -> str | None:
-    """Returns why the engine's request ended, by the name of its status; None: for no reason that says something."""
+    """Returns why the engine's request ended, by the name of its status; None: the status tells nothing."""
     return _FINISHES.get(getattr(getattr(request, "status", None), "name", ""))
 
 
@@ -76,7 +76,7 @@ def _read_hint(parameters: Mapping[str, object]) -> kvtier.ReuseHint:
 
 
 def _shown(name: str, value: object) -> str:
-    """Returns a value for the log, which has no text of an id of a conversation."""
+    """Returns a value for the log, without the text of a conversation's id."""
     if name == CONVERSATION and isinstance(value, str):
         return f"a str of {len(value.encode(errors='replace'))} bytes"
     return repr(value)
@@ -93,7 +93,7 @@ def _is_int_to(most: int) -> Callable[[object], bool]:
     return lambda value: type(value) is int and 0 <= value <= most
 
 
-# By name: field of kvtier.ReuseHint, what a value must be, and whether one is.
+# Hints by name: the field of kvtier.ReuseHint, what a value must be, and a function that checks it.
 _HINTS: dict[str, tuple[str, str, Callable[[object], bool]]] = {
     CONVERSATION: ("conversation", f"a str of 1 to {_MAX_CONVERSATION_BYTES} bytes", _is_id),
     TURN: ("turn", f"an int of 0 to {2**32 - 1}", _is_int_to(2**32 - 1)),

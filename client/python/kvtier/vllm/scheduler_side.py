@@ -1,4 +1,4 @@
-"""The connector in the engine's scheduler: what is loaded, and what is saved."""
+"""The connector in the engine's scheduler: decides which blocks are loaded and which are saved."""
 
 import time
 import uuid
@@ -26,10 +26,10 @@ _MAX_ENDED = 256  # Requests whose end the agent is told of later; the oldest ar
 
 
 class SchedulerSide:
-    """Answers the scheduler, at once. For the scheduler's thread alone.
+    """Answers the scheduler without waiting. Only the scheduler's thread uses it.
 
-    `block_tokens` is the tokens of a block, `held` says that only blocks are offered that nothing but
-    the agent's end can take away.
+    `block_tokens` is the number of tokens of a block. With `held`, only blocks are offered that a ticket holds, so
+    that they stay as long as the agent runs.
     """
 
     def __init__(self, client: kvtier.Client, options: Options, block_tokens: int, held: bool,
@@ -44,22 +44,23 @@ class SchedulerSide:
         self._spaces: list[kvtier.Space] = []
         self._offers: Offers | None = None
         self._requests: dict[str, TrackedRequest] = {}
-        self._loading: dict[str, TrackedRequest] = {}  # Those whose load is under way.
-        self._unnamed: set[str] = set()  # Those with computed blocks whose keys are not known yet.
+        self._loading: dict[str, TrackedRequest] = {}  # Requests whose load is under way.
+        self._unnamed: set[str] = set()  # Requests with computed blocks whose keys are not known yet.
         self._loads: list[Load] = []
-        self._ended: deque[tuple[Any, kvtier.ReuseHint]] = deque(maxlen=_MAX_ENDED)  # Engine's requests, and what is told of them.
+        self._ended: deque[tuple[Any, kvtier.ReuseHint]] = deque(maxlen=_MAX_ENDED)  # Requests to advise on, with hints.
         self._rate = PrefillRate(options.recompute_tokens_per_s, clock)
         self.counts.set("recompute_tokens_per_s", self._rate.tokens_per_s)
         self._epoch = ""
         self._spent_s = 0.0
 
     def accept_spaces(self, specs: Sequence[kvtier.SpaceSpec]) -> None:
-        """Takes the spaces of all ranks and KV groups. Until then nothing is offered. ValueError names a field."""
+        """Takes the spaces of all ranks and KV groups; until then no block is offered. ValueError names a field."""
         self._specs = tuple(specs)
         self._register()
 
     def matched_tokens(self, request: Any, computed_tokens: int) -> tuple[int | None, bool]:
-        """Returns (tokens beyond `computed_tokens` that can be loaded, between steps); None: ask again."""
+        """Returns how many tokens beyond `computed_tokens` can be loaded (None: ask again), and whether that is done
+        between steps."""
         tracked = self._track(request)
         tracked.local_blocks = computed_tokens // self._block_tokens
         if self._offers is None or not self._may_load(tracked):
@@ -74,7 +75,7 @@ class SchedulerSide:
         return (None, False) if blocks is None else (blocks * self._block_tokens, blocks > 0)
 
     def allocated(self, request: Any, blocks: Sequence[Sequence[int]], external_tokens: int) -> None:
-        """Takes the blocks that the request was given, for each KV group; of them the last are loaded."""
+        """Notes the blocks that the request was given, for each KV group; the last of them are to be loaded."""
         tracked = self._track(request)
         tracked.postponed_until = None
         if external_tokens == 0:
@@ -85,7 +86,7 @@ class SchedulerSide:
             keys = tuple(block_keys(request, first, end))
         except Exception:
             log_failure("naming blocks")
-            keys = ()  # The load fails at once: the request waits for its answer.
+            keys = ()  # The load fails at once, and its answer is what the request waits for.
         tracked.loading = frozenset(block for group in wanted for block in group if block != NO_BLOCK)
         tracked.preemptions_at_load = getattr(request, "num_preemptions", 0)
         self._loading[request.request_id] = tracked
@@ -96,7 +97,7 @@ class SchedulerSide:
     def plan(self, scheduled: Any) -> StepPlan:
         """Returns the work of the step that `scheduled`, the engine's SchedulerOutput, describes.
 
-        Loads that were allocated are in it whatever `scheduled` is: requests wait for their answers.
+        Allocated loads are in it even if `scheduled` cannot be read, because requests wait for their answers.
         """
         loads, self._loads = self._loads, []
         plan = StepPlan(epoch=self._epoch, loads=loads)
@@ -106,14 +107,14 @@ class SchedulerSide:
             log_failure("planning a step")
             plan.writes_unknown = True
             for tracked in self._requests.values():
-                tracked.saves_stopped = True  # Blocks that it was given in this step may not be known.
+                tracked.saves_stopped = True  # The blocks that it was given in this step may be unknown.
         self._advise_ended()
         self._spent_s = 0.0
         return plan
 
     def _plan_step(self, plan: StepPlan, scheduled: Any) -> None:
         plan.computes = scheduled.total_num_scheduled_tokens > 0
-        # All but about one token of each request are prefilled.
+        # About one token of each request is decoded, and the others are prefilled.
         plan.measured = self._rate.planned(scheduled.total_num_scheduled_tokens - len(scheduled.num_scheduled_tokens))
         preempted = StepPlan()
         for request_id in getattr(scheduled, "preempted_req_ids", None) or ():
@@ -124,7 +125,7 @@ class SchedulerSide:
         cached = scheduled.scheduled_cached_reqs
         resumed, tokens, size = getattr(cached, "resumed_req_ids", ()), scheduled.num_scheduled_tokens, self._block_tokens
         for request_id, computed, blocks in zip(cached.req_ids, cached.num_computed_tokens, cached.new_block_ids):
-            # Most steps of a request that decodes neither begin nor complete a block: they cost next to nothing.
+            # Most steps of a request that decodes neither begin nor complete a block, and are skipped here.
             if (blocks is None and computed % size + tokens.get(request_id, 0) < size and request_id not in resumed
                     and request_id not in self._unnamed):
                 continue
@@ -135,9 +136,9 @@ class SchedulerSide:
 
     def workers_answered(self, failed_blocks: frozenset[int], received: frozenset[str],
                          failed: frozenset[str]) -> None:
-        """Learns which loads have ended, and which blocks, or requests, did not come."""
+        """Notes which loads have ended, and which blocks did not come, or which requests failed."""
         for tracked in self._loading.values() if failed_blocks else ():
-            # One rank may tell of it steps before the last rank has ended the load.
+            # One rank may report a failed block some steps before the last rank has ended the load.
             if not tracked.loading.isdisjoint(failed_blocks):
                 self._fail(tracked)
         for request_id in received | failed:
@@ -145,20 +146,20 @@ class SchedulerSide:
             answered = self._requests.get(request_id)
             if answered is None:
                 continue
-            if request_id in failed or known is None:  # A load that could not be taken has failed.
+            if request_id in failed or known is None:  # A load that could not be noted has failed.
                 self._fail(answered)
             answered.loading = frozenset()
             self._forget_look(answered)
 
     def measured(self, step: int) -> None:
-        """Learns that the workers answered the step that a plan gave this number."""
+        """Notes that the workers answered the step that a plan gave this number."""
         if self._rate.answered(step):
             self.counts.set("recompute_tokens_per_s", self._rate.tokens_per_s)
 
     def finished(self, request_id: str, finish: str | None = None) -> None:
-        """Forgets a request, of whose end the agent is told with the next plan.
+        """Forgets a request that has ended; the next plan() advises the agent of its end.
 
-        Saves of its blocks go on: a step that writes to them first waits for the copies.
+        Saves of its blocks go on, and a step that writes to the blocks waits for the copies first.
         """
         tracked = self._requests.pop(request_id, None)
         self._loading.pop(request_id, None)
@@ -171,9 +172,9 @@ class SchedulerSide:
             self._ended.append((tracked.request, hint))
 
     def reset(self) -> None:
-        """Begins a new epoch: nothing that was put before, or is being loaded, is used any more.
+        """Begins a new epoch: no block that was put before, or is being loaded, is used any more.
 
-        That holds also where the client takes no space of the new epoch: then nothing is offered.
+        This holds even if the client refuses a space of the new epoch: then no block is offered.
         """
         self._epoch = uuid.uuid4().hex
         self.counts.add("resets")
@@ -186,16 +187,16 @@ class SchedulerSide:
             log_failure("registering spaces of a new epoch")
 
     def close(self) -> None:
-        """Hangs up."""
+        """Closes the client."""
         self._client.close()
 
     def _advise_ended(self) -> None:
-        """Tells the agent of requests that have ended, as the step's time allows, and awaits no answer."""
+        """Advises the agent of requests that have ended, within the step's time, without waiting for answers."""
         while self._ended and self._spaces and self._spent_s < _STEP_BUDGET_S:
             began = self._clock()
             request, hint = self._ended.popleft()
             try:
-                # A call takes the last blocks of a long request: they are the conversation's own.
+                # One call is about the last blocks of a long request, which are its conversation's own.
                 end = len(request.block_hashes)
                 keys = block_keys(request, max(0, end - self._max_keys()), end)
                 if keys:
@@ -211,7 +212,7 @@ class SchedulerSide:
         left, self._spaces, self._offers = self._spaces, [], None
         for space in left:
             self._client.unregister_space(space)
-        wait_s = 0.0 if self._epoch else None  # A running engine waits for no agent.
+        wait_s = 0.0 if self._epoch else None  # Only the start waits for the agent.
         self._spaces = [self._client.register_space(space_of_epoch(spec, self._epoch), wait_s) for spec in self._specs]
         if self._spaces:
             options = self._options
@@ -228,7 +229,7 @@ class SchedulerSide:
         return tracked
 
     def _postponed(self, tracked: TrackedRequest, now: float) -> int | None:
-        """Returns the answer where the step's time is spent by other requests: None, ask again; from its deadline on 0."""
+        """Returns the answer if other requests have used up the step's time: None (ask again); after its deadline 0."""
         if tracked.look is not None:
             return 0 if now >= tracked.look.deadline else None
         if tracked.postponed_until is None:
@@ -237,7 +238,7 @@ class SchedulerSide:
         return 0 if now >= tracked.postponed_until else None
 
     def _may_load(self, tracked: TrackedRequest) -> bool:
-        """Whether it is asked for at all: never again after a failure, and once for each preemption."""
+        """Returns whether a load may begin: at first and after each preemption, but never after a failed load."""
         if tracked.failed or tracked.loading:
             return False
         if getattr(tracked.request, "skip_reading_prefix_cache", False):
@@ -246,7 +247,7 @@ class SchedulerSide:
         return before is None or getattr(tracked.request, "num_preemptions", 0) > before
 
     def _last_block(self, tracked: TrackedRequest) -> int:
-        """Returns how many leading blocks may be loaded: the last token is always computed."""
+        """Returns how many leading blocks may be loaded; the engine always computes the last token."""
         tokens = int(tracked.request.num_tokens) - 1
         for limit in (self._options.max_tokens or None, tracked.options.max_tokens):
             if limit is not None:
@@ -285,25 +286,25 @@ class SchedulerSide:
             tracked.computed = computed_tokens + scheduled.num_scheduled_tokens.get(request_id, 0)
             self._plan_saves(plan, tracked, tracked.computed)
         except Exception:
-            tracked.saves_stopped = True  # Its blocks are not known for sure. The step's other work goes on.
+            tracked.saves_stopped = True  # Its blocks may be wrong, so none is saved. The step's other work goes on.
             log_failure("planning the saves of a request")
 
     def _plan_preempted(self, plan: StepPlan, request_id: str) -> None:
-        """Plans the saves of blocks that a preempted request gives up and that no step before could name.
+        """Plans the saves of blocks that a preempted request gives up and whose keys no earlier step knew.
 
         Its other full blocks are being saved since the steps that completed them. A block's key is known when its
-        tokens are, which may be after the step that computed it; its last token is never computed.
+        tokens are, which may be after the step that computed it; the request's last token is not computed yet.
         """
         tracked = self._requests.get(request_id)
         if tracked is not None:
             self._plan_saves(plan, tracked, min(tracked.computed, int(tracked.request.num_tokens) - 1))
 
     def _known(self, tracked: TrackedRequest, computed_blocks: int) -> int:
-        """Returns how many of the leading blocks that a request begins with need no save: the table has them."""
+        """Returns how many leading blocks of a request that begins need no save, because the table has them."""
         if not self._spaces or not self._wants_saves(tracked):
             return 0
         if computed_blocks == 0 or self._spent_s >= _STEP_BUDGET_S:
-            return computed_blocks  # Blocks of them that were lost are saved when they are computed again.
+            return computed_blocks  # Those that the node has lost are saved when they are computed again.
         began = self._clock()
         known = computed_blocks
         keys = block_keys(tracked.request, 0, min(known, self._max_keys()))
@@ -313,7 +314,7 @@ class SchedulerSide:
         return known
 
     def _max_keys(self) -> int:
-        """Returns how many keys are looked up at once: a call takes them for each of the spaces."""
+        """Returns how many keys are looked up at once; a call has so many for each space."""
         return _MAX_KEYS // max(1, len(self._spaces))
 
     def _wants_saves(self, tracked: TrackedRequest) -> bool:
@@ -332,7 +333,7 @@ class SchedulerSide:
         end = first + len(keys)
         if not keys or not tracked.blocks:
             return
-        # A window has let go of blocks: what is behind the last of them is saved, all groups or none.
+        # Where a window has given up blocks, only the blocks after the last of these are saved, of all groups.
         gaps = [i for group in tracked.blocks for i in range(first, end) if group[i] == NO_BLOCK]
         begin = max(gaps) + 1 if gaps else first
         tracked.saved = end

@@ -1,4 +1,4 @@
-"""The space of each rank and KV group: what makes two blocks of vLLM alike."""
+"""The space of each rank and KV group: the properties that two compatible blocks of vLLM share."""
 
 import dataclasses
 import hashlib
@@ -17,7 +17,7 @@ _BF16_BYTES = 2
 
 @dataclasses.dataclass(frozen=True)
 class EngineFacts:
-    """Properties that shape the bytes of blocks and are in no tensor."""
+    """Properties that shape the bytes of blocks and cannot be read from the tensors."""
 
     version: str  # Version of vLLM: another one may pack KV in another way.
     backend: str  # Name of the attention backend.
@@ -29,16 +29,16 @@ def space_of_group(options: Options, vllm_config: Any, spec: Any, layout: KvLayo
     """Returns the space of one rank's blocks of one KV group.
 
     `spec` is the group's kv_cache_spec. An adapter and a cache salt are in the keys (block_keys.py),
-    not here. ValueError names what cannot be.
+    not here. Raises ValueError, naming the property that is not supported.
     """
     model = vllm_config.model_config
     parallel = vllm_config.parallel_config
     revision = getattr(getattr(model, "hf_config", None), "_commit_hash", None) or getattr(model, "revision", None)
     digest = options.weights_digest or weights_digest(str(model.model), revision)
-    # All that shapes the bytes or the keys and has no field of its own; `kvtier doctor` shows it.
+    # Properties that shape the bytes or the keys and have no field of their own; `kvtier doctor` shows them.
     window = getattr(spec, "sliding_window", None)
     cache = vllm_config.cache_config
-    seed = os.environ.get("PYTHONHASHSEED")  # vLLM begins its hashes with it; unset: with a text of its own.
+    seed = os.environ.get("PYTHONHASHSEED")  # vLLM's first hash begins with it; unset: with a text of vLLM's.
     shaped_by = [options.model_name or PurePath(str(model.model)).name, f"vllm {facts.version}", facts.backend,
                  facts.instruction_set, f"cache_dtype {getattr(cache, 'cache_dtype', 'auto')}",
                  f"hash {getattr(cache, 'prefix_caching_hash_algo', 'sha256')}", *([] if seed is None else [f"seed {seed}"]),
@@ -52,7 +52,7 @@ def space_of_group(options: Options, vllm_config: Any, spec: Any, layout: KvLayo
 
 
 def _encoded(raw: kvtier.SpaceSpec, codec: str, layout: KvLayout) -> kvtier.SpaceSpec:
-    """Returns the space of blocks like `raw`'s that the codec makes smaller. ValueError names what it cannot."""
+    """Returns the space `raw` with the codec. Raises ValueError, naming what the codec does not support."""
     if layout.dtype != "bfloat16":
         raise ValueError(f"codec is {codec!r}, which is for KV in bfloat16; the engine's is in {layout.dtype!r}")
     latent = layout.memory.axes == "latent"
@@ -67,7 +67,7 @@ def _encoded(raw: kvtier.SpaceSpec, codec: str, layout: KvLayout) -> kvtier.Spac
 
 
 def _overrides(model: Any) -> list[str]:
-    """Returns a digest of what the command line changes of the model's configuration, such as RoPE scaling."""
+    """Returns a digest of the command line's changes to the model's configuration, such as RoPE scaling."""
     overrides = getattr(model, "hf_overrides", None)
     if not overrides:
         return []
@@ -76,7 +76,7 @@ def _overrides(model: Any) -> list[str]:
 
 
 def space_of_epoch(spec: kvtier.SpaceSpec, epoch: str) -> kvtier.SpaceSpec:
-    """Returns `spec` as it is after a reset: nothing that was put before, by anybody, is alike."""
+    """Returns `spec` as it is after a reset: no block that was put before, by any worker, is compatible."""
     if not epoch:
         return spec
     digest = hashlib.sha256(f"kvtier.epoch\0{spec.weights_digest!r}\0{epoch}".encode()).hexdigest()

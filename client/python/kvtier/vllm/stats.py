@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-# Name: what it counts.
+# Descriptions of the counters, by name.
 COUNTERS: dict[str, str] = {
     "loaded_blocks": "Blocks that were loaded and proven, of all ranks and KV groups",
     "loaded_bytes": "Bytes of these blocks",
@@ -23,14 +23,14 @@ COUNTERS: dict[str, str] = {
     "resets": "Resets of the cache, each of which begins a new epoch",
 }
 
-# Name: what it says. The last value counts, and none is summed.
+# Descriptions of the gauges, by name. The last value holds; values are not summed.
 GAUGES: dict[str, str] = {
     "recompute_tokens_per_s": "Tokens that the engine prefills in a second, as measured or configured; bounds every wait",
 }
 
 
 class Counts:
-    """Counters, and gauges that were set, since they were last taken. For one thread."""
+    """Counters, and gauges that were set, since they were last taken. One thread uses them."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -45,13 +45,13 @@ class Counts:
         self._counts[name] = round(value)
 
     def take(self) -> dict[str, int]:
-        """Returns what was counted since the last take; {} is nothing."""
+        """Returns the counts since the last take; {}: nothing was counted."""
         taken, self._counts = self._counts, {}
         return taken
 
 
 def sum_of(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    """Returns the sum of two takes, name by name; of a gauge, the second's value if it has one."""
+    """Returns the sum of two takes, name by name; for a gauge, the second's value if it has one."""
     total = {name: first.get(name, 0) + second.get(name, 0) for name in COUNTERS if name in first or name in second}
     total.update({name: take[name] for name in GAUGES for take in (first, second) if name in take})
     return total

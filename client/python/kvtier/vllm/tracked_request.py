@@ -10,9 +10,9 @@ from .request_options import RequestOptions
 
 @dataclass
 class Look:
-    """A request's question for blocks, from the first time that it is asked until its final answer."""
+    """A look for a request's blocks, from the engine's first question until the final answer."""
 
-    deadline: float  # By the injected clock; from then on the blocks that are here are the answer.
+    deadline: float  # Time of the injected clock from which on the blocks that are here are the answer.
     first_block: int  # First block of the request that was asked for.
     call: kvtier.Call[Any] | None = None  # The prefetch or the ticket under way.
     ticket: bytes | None = None  # Ticket that holds the offered blocks.
@@ -23,15 +23,15 @@ class Look:
 class TrackedRequest:
     """One request, from its arrival until it is finished."""
 
-    request: Any  # The engine's; its block_hashes grow with its tokens.
+    request: Any  # The engine's Request; its block_hashes grow with its tokens.
     options: RequestOptions
     look: Look | None = None
-    postponed_until: float | None = None  # End of its wait for a step that has time for it, by the injected clock.
+    postponed_until: float | None = None  # Time of the injected clock until which it is postponed; None: it was not.
     local_blocks: int = 0  # Blocks that the engine had when it was last asked.
     loading: frozenset[int] = frozenset()  # Engine's blocks of a load under way; empty: there is none.
-    preemptions_at_load: int | None = None  # Its preemptions when a load was last begun; None: none was begun.
-    failed: bool = False  # A load of it did not come whole: it is never asked for again.
+    preemptions_at_load: int | None = None  # Number of preemptions when a load was last begun; None: none was.
+    failed: bool = False  # Whether a load of it did not come whole; then no other load begins.
     blocks: list[list[int]] = field(default_factory=list)  # For each KV group, the engine's blocks, in order.
     computed: int = 0  # Tokens that are computed when the steps so far have ended, drafts that may be rejected included.
     saved: int = 0  # Leading blocks that need no save.
-    saves_stopped: bool = False  # A reset, or an error: nothing of it is saved until it begins again.
+    saves_stopped: bool = False  # Whether there was a reset or an error; then no block is saved until it begins again.

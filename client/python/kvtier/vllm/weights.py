@@ -6,18 +6,18 @@ import struct
 from pathlib import Path
 
 _END_BYTES = 64 * 1024
-_MAX_HEADER_BYTES = 100 * 1024 * 1024  # The limit of safetensors itself.
-# Settings that shape KV besides the weights: RoPE, norms, quantisation.
+_MAX_HEADER_BYTES = 100 * 1024 * 1024  # Limit of the safetensors format.
+# Files of settings that shape KV besides the weights: RoPE, norms, quantisation.
 _CONFIGS = ("config.json", "quantize_config.json", "quantization_config.json")
 
 
 def weights_digest(model: str, revision: str | None) -> str:
     """Returns the digest of a model folder's weights, or of the revision of a model that has no folder.
 
-    Of a folder: SHA-256 in hexadecimal over config.json and its like, and of each safetensors shard, by
-    name, its size, its header (the tensors' names, dtypes and shapes) and the first and last 64 KiB of its data. A
-    fine-tuned model differs there; who edits weights in the middle of shards alone sets
-    weights_digest in the options. Reads some 200 KiB a shard. ValueError: there is neither shard nor revision.
+    The digest of a folder is SHA-256, in hexadecimal, over config.json and its like and over each safetensors shard,
+    by name: its size, its header (the tensors' names, dtypes and shapes) and the first and last 64 KiB of its data. A
+    fine-tuned model differs there. If you edit weights only in the middle of shards, set weights_digest in the
+    options. Reads about 200 KiB of each shard. Raises ValueError if there is neither a shard nor a revision.
     """
     folder = Path(model)
     shards = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
@@ -45,14 +45,14 @@ def _digest_of(folder: Path, shards: list[Path]) -> str:
 
 
 def _add(digest: "hashlib._Hash", name: str, content: bytes) -> None:
-    """Hashes a name and its content, each behind its length, so that no two lists run together."""
+    """Hashes a name and its content, each after its length, so that different lists never hash alike."""
     for part in (name.encode(), content):
         digest.update(struct.pack("<Q", len(part)))
         digest.update(part)
 
 
 def _without_paths(path: Path) -> object:
-    """Returns the configuration without what says where the files lay or which library wrote them."""
+    """Returns the configuration without the fields for the files' place and the library that wrote them."""
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -18,11 +18,11 @@ _IDLE_WAIT_S = 0.0015  # Longest wait of a step that computes nothing; a step ma
 class _LoadPart:
     """A load's blocks of one KV group."""
 
-    blocks: tuple[int, ...]  # Engine's.
-    job: kvtier.LaneJob | None = None  # None: there was no room for it, and no block comes.
+    blocks: tuple[int, ...]  # Engine's blocks.
+    job: kvtier.LaneJob | None = None  # None: there was no room for the job, and no block comes.
 
     def ended(self) -> bool:
-        """Whether no block of it comes any more."""
+        """Returns whether no more blocks of it will come."""
         return self.job is None or self.job.done
 
     def came(self) -> list[bool]:
@@ -45,18 +45,18 @@ class _SavePart:
 
 @dataclass
 class LoadResults:
-    """Loads that have ended since they were last asked for. Each request is named once for each of its loads."""
+    """Loads that have ended since the last results. Each request is named once for each of its loads."""
 
     received: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)  # Requests in `received` with a block that did not come.
-    failed_blocks: set[int] = field(default_factory=set)  # Engine's.
+    failed_blocks: set[int] = field(default_factory=set)  # Engine's blocks that did not come.
 
 
 class WorkerSide:
-    """Loads and saves what a step's plan says. For the worker's thread alone.
+    """Loads and saves the blocks of each step's plan. Only the worker's thread uses it.
 
-    `open_lanes(epoch)` returns the lanes of each KV group; `block_bytes` has their blocks' sizes. Nothing waits but
-    prepare(), `preemption_wait_s` at most, and await_load(). What fails is a block that did not come, or is not saved.
+    `open_lanes(epoch)` returns the lanes of each KV group; `block_bytes` has the sizes of their blocks. Only prepare()
+    waits, `preemption_wait_s` at most, and await_load(). After a failure a block did not come, or is not saved.
     """
 
     def __init__(self, open_lanes: Callable[[str], Sequence[kvtier.Lanes]], block_bytes: Sequence[int],
@@ -70,15 +70,15 @@ class WorkerSide:
         self.counts = Counts()
         self._epoch = ""
         self._lanes = list(open_lanes(""))  # Empty: the engine's memory is away, or copies are stopped.
-        self._closing: list[threading.Thread] = []  # Each ends lanes of an epoch before.
+        self._closing: list[threading.Thread] = []  # Threads that close lanes of earlier epochs.
         self._loads: dict[str, list[_LoadPart]] = {}
         self._saves: list[_SavePart] = []
 
     def prepare(self, plan: StepPlan) -> None:
-        """Before anything of the step is written: begins its epoch, and lets copies out of what it writes end.
+        """Begins the step's epoch and waits for copies out of blocks that it writes. Call it before any is written.
 
-        Blocks that are not copied by then are given up by the lanes: no block is saved of which a part was
-        overwritten. Where that cannot be made sure, all copies are stopped.
+        The lanes give up blocks that are not copied in time, so no block is saved of which a part was overwritten. If
+        that cannot be made sure, all copies are stopped.
         """
         try:
             if plan.epoch is not None and plan.epoch != self._epoch:
@@ -91,8 +91,8 @@ class WorkerSide:
             self.leave_memory()
 
     def load(self, loads: Sequence[Load]) -> None:
-        """Begins the loads. Never waits: one without room has failed, and is answered as any other."""
-        for load in loads:  # All are known, and so are answered, before the first can fail.
+        """Begins the loads. Never waits: a load without room has failed, and is answered like any other."""
+        for load in loads:  # All are noted before the first can fail, so that all are answered.
             self._loads[load.request_id] = [
                 _LoadPart(tuple(block for block in blocks if block != NO_BLOCK)) for blocks in load.blocks]
         for load in loads:
@@ -108,7 +108,7 @@ class WorkerSide:
                     log_failure("beginning a load")
 
     def save(self, saves: Sequence[Save]) -> None:
-        """Begins the saves of blocks that are computed. Never waits: what has no room is not saved."""
+        """Begins the saves of computed blocks. Never waits: blocks without room are not saved."""
         for save in saves:
             for group, blocks in enumerate(save.blocks):
                 try:
@@ -126,8 +126,8 @@ class WorkerSide:
     def await_load(self) -> None:
         """Waits, 1.5 ms at most, for the load that was begun first.
 
-        Steps that compute nothing call it: the engine sleeps for a millisecond behind each of them, and does not see
-        before the next one that a load has ended meanwhile.
+        Steps that compute nothing call it: the engine sleeps for a millisecond after each of them, and learns only in
+        the next one that a load has ended meanwhile.
         """
         try:
             oldest = next(iter(self._loads.values()), [])
@@ -139,7 +139,7 @@ class WorkerSide:
             log_failure("waiting for a load")
 
     def take_results(self) -> LoadResults:
-        """Returns the loads that have ended, block by block, and counts the saves that have. Never waits."""
+        """Returns the loads that have ended, and counts the saves that have ended. Never waits."""
         results = LoadResults()
         for request_id, parts in list(self._loads.items()):
             if self._have_ended(parts):
@@ -158,19 +158,19 @@ class WorkerSide:
         _close(lanes)
 
     def return_to_memory(self) -> None:
-        """Begins anew where the engine's memory is back at its place. Idempotent."""
+        """Opens lanes again, when the engine's memory is back at the same addresses. Idempotent."""
         if not self._lanes:
             self._lanes = list(self._open_lanes(self._epoch))
 
     def close(self) -> None:
-        """Ends all copies; what is under way fails."""
+        """Ends all copies; those under way fail."""
         self.leave_memory()
         for thread in self._closing:
             thread.join()
 
     def _await_copies(self, written: Collection[int] | None) -> None:
-        """Waits for copies out of blocks in `written`, within the time for all groups. None: it waits for no copy, and
-        gives up all."""
+        """Waits for copies out of blocks in `written`, one `preemption_wait_s` for all groups. None: gives up all
+        copies without waiting."""
         deadline = self._clock() + (0.0 if written is None else self._preemption_wait_s)
         waits = 0
         for group, lanes in enumerate(self._lanes):
@@ -185,9 +185,9 @@ class WorkerSide:
         self.counts.add("preemption_waits", waits)
 
     def _begin_epoch(self, epoch: str) -> None:
-        """Goes on with lanes of `epoch`. Copies of the epoch before are given up now, and its jobs end soon, as failed.
+        """Opens lanes of `epoch`. Copies of the epoch before are given up now, and its jobs end soon, as failed.
 
-        Lanes end behind the block that they are copying, for which no step waits.
+        Threads close the old lanes, which end after the block that they are copying, so that no step waits for it.
         """
         left = self._lanes
         self._epoch = epoch
@@ -203,7 +203,7 @@ class WorkerSide:
             return all(part.ended() for part in parts)
         except Exception:
             log_failure("asking whether a load has ended")
-            self.leave_memory()  # Nothing is written to its blocks any more.
+            self.leave_memory()  # Ends all writes to the request's blocks.
             for part in parts:
                 part.job = None
             return True
@@ -211,7 +211,7 @@ class WorkerSide:
     def _count_saves(self) -> None:
         try:
             for lanes in self._lanes:
-                lanes.poll()  # It keeps no jobs for us then.
+                lanes.poll()  # Takes the ended jobs, which the lanes then forget.
             if self._saves:
                 self._saves = [part for part in self._saves if not self._ended(part)]
         except Exception:
@@ -227,7 +227,7 @@ class WorkerSide:
         return failed
 
     def _ended(self, part: _SavePart) -> bool:
-        """Whether a save has ended, which is then counted."""
+        """Returns whether a save has ended, and if so counts it."""
         if not part.job.done:
             return False
         saved = sum(part.job.results)
