@@ -1,19 +1,8 @@
 set(KVTIER_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)
 
-# The sources that a program compiles again with a bug planted in them (tests/mutants). Every build
-# reads them, also one without mutants, so that all builds join the same sources.
-set(KVTIER_PATCHED)
-file(STRINGS ${PROJECT_SOURCE_DIR}/tests/mutants/CMakeLists.txt bugs REGEX "^kvtier_patched\\(")
-foreach(bug ${bugs})
-  string(REGEX REPLACE "^kvtier_patched\\(([a-z0-9_]+).*" "\\1" bug "${bug}")
-  file(STRINGS ${PROJECT_SOURCE_DIR}/tests/mutants/${bug}.patch changed REGEX "^\\+\\+\\+ b/")
-  list(TRANSFORM changed REPLACE "^\\+\\+\\+ b/([^\t ]*).*" "${PROJECT_SOURCE_DIR}/\\1")
-  list(APPEND KVTIER_PATCHED ${changed})
-endforeach()
-
 # kvtier_join(<name>): compiles the target's sources eight at a time, since reading headers is most
-# of what compiling one takes. By themselves stay those that a program compiles again, patched or
-# with their kill points: the linker takes the program's in place of the library's.
+# of what compiling one takes. Those with kill points stay by themselves: a program compiles them
+# again with the points alive, and the linker takes the program's in place of the library's.
 function(kvtier_join name)
   get_target_property(sources ${name} SOURCES)
   foreach(source ${sources})
@@ -22,7 +11,7 @@ function(kvtier_join name)
     if(EXISTS ${path})
       file(STRINGS ${path} kill_points REGEX "KVT_KILL_POINT|core/kill_point.h" LIMIT_COUNT 1)
     endif()
-    if(kill_points OR path IN_LIST KVTIER_PATCHED)
+    if(kill_points)
       set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endif()
   endforeach()
@@ -91,6 +80,9 @@ function(kvtier_units variable name)
   set(${variable} ${units} PARENT_SCOPE)
 endfunction()
 
+# Tests whose programs run several threads: all that ThreadSanitizer can find something in.
+add_custom_target(threaded_tests)
+
 # kvtier_test(<name> SOURCES <files...> LINK <targets...> [LABELS <labels...>]
 #             [TIMEOUT <seconds>]): one GoogleTest binary, one CTest entry. A machine that is slow, or
 #             a sanitizer, has three times as long.
@@ -102,6 +94,9 @@ function(kvtier_test name)
   kvtier_units(sources ${name} ${ARG_SOURCES})
   kvtier_program(${name} SOURCES ${sources} LINK ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
+  if("threads" IN_LIST ARG_LABELS)
+    add_dependencies(threaded_tests ${name})
+  endif()
   # ctest begins with what costs most: the long ones.
   math(EXPR limit "3 * ${ARG_TIMEOUT}")
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}"

@@ -235,7 +235,7 @@ class LanesWorld {
 
 // Real time passes in these worlds, about 45 ms in each.
 uint64_t SeedCount() {
-  return testing::FromEnvironment("KVTIER_ORDER_SEEDS", testing::kSanitized ? 10 : 1000);
+  return testing::FromEnvironment("KVTIER_ORDER_SEEDS", testing::kSanitized ? 10 : 300);
 }
 
 TEST(WorkerPoolOrderTest, NoAccessIsUnorderedAndNoBlockIsWrongOnAnySeed) {

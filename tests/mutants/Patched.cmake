@@ -63,8 +63,9 @@ function(kvtier_patched name)
     endif()
   endforeach()
   kvtier_program(${target} SOURCES ${sources} ${objects} ${main_objects} LINK ${libraries})
-  # A linker may still take the library's object of a patched source, for an inline function that
-  # a shared library wants as well. The patched one comes first, and is the one that stays.
+  # The linker also takes the library's object of a patched source, for the sources that are joined
+  # with it. The patched functions come first and are the ones that stay. They are called from the
+  # library, too: -fPIC keeps gcc from inlining a function that a linker may replace.
   target_link_options(${target} PRIVATE -Wl,-z,muldefs)
   if(definitions)
     target_compile_definitions(${target} PRIVATE ${definitions})

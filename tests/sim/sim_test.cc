@@ -1,4 +1,4 @@
-// Runs worlds by the hundred. KVTIER_SIM_SEEDS says how many (200); KVTIER_SIM_SEED names one to
+// Runs worlds by the hundred. KVTIER_SIM_SEEDS says how many (100); KVTIER_SIM_SEED names one to
 // run alone.
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 TEST(SimTest, EveryWorldKeepsItsPromises) {
   uint64_t first = 1;
-  uint64_t count = testing::FromEnvironment("KVTIER_SIM_SEEDS", 200);
+  uint64_t count = testing::FromEnvironment("KVTIER_SIM_SEEDS", 100);
   if (std::getenv("KVTIER_SIM_SEED") != nullptr) {
     first = testing::FromEnvironment("KVTIER_SIM_SEED", 1);
     count = 1;

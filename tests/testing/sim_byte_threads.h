@@ -1,7 +1,7 @@
 // SimByteThreads run work after a random time, so that other flows run before and after it, as they
 // do beside a real pool of threads.
-#ifndef KVTIER_TESTS_TESTING_SIM_BYTE_WORKERS_H_
-#define KVTIER_TESTS_TESTING_SIM_BYTE_WORKERS_H_
+#ifndef KVTIER_TESTS_TESTING_SIM_BYTE_THREADS_H_
+#define KVTIER_TESTS_TESTING_SIM_BYTE_THREADS_H_
 
 #include <cstdint>
 

@@ -1,0 +1,220 @@
+# Bugs that only the long suite plants (scripts/test-long mutants): each is a defect that was mended,
+# planted again.
+
+# isolation is arithmetic.
+kvtier_patched(second_lane_takes_firsts_name PROGRAM core_test ARGS --gtest_filter=BlockNamer.*)
+# Memory that a step, or a lost device, still writes.
+kvtier_patched(abandoned_is_ended PROGRAM kvtier-sim ARGS --gpu-pools --seeds 200)
+# One block of a new size evicts the coldest of all until some slab happens to be empty.
+kvtier_patched(evict_until_a_slab_is_empty PROGRAM kvtier-sim ARGS --seeds 200)
+# A holder that does not serve, and a coordinator that does not answer.
+kvtier_patched(first_holder_for_ever PROGRAM kvtier-sim ARGS --seeds 200)
+kvtier_patched(unanswered_locate_forgotten PROGRAM kvtier-sim ARGS --seeds 200)
+# A block of any length is leased as the longest, and a peer's word of a length is taken.
+kvtier_patched(longest_is_leased PROGRAM kvtier-sim ARGS --seeds 20)
+# An erasure empties the GPU pool of another tenant.
+kvtier_patched(erase_empties_any_pool PROGRAM agent_test ARGS --gtest_filter=EraseTenantPoolTest.*)
+# Callers pile up more than their limits.
+kvtier_patched(leases_of_all_sessions PROGRAM agent_test
+  ARGS --gtest_filter=LeaseTest.AllSessionsOfATenant*)
+# One tenant takes what others were guaranteed, and all the turns.
+kvtier_patched(newcomers_are_owed_what_is_taken PROGRAM agent_test ARGS --gtest_filter=TenantShares*)
+kvtier_patched(weights_ignored PROGRAM agent_test ARGS --gtest_filter=FairTurnsTest.*:LoadQueueTest.*)
+kvtier_patched(streams_undivided PROGRAM agent_test ARGS --gtest_filter=StreamShares*:PeerStreamsTest.*)
+kvtier_patched(fair_shares_not_held PROGRAM tier_disk_test ARGS --gtest_filter=RoomSharesModel*)
+kvtier_patched(reserve_is_for_puts PROGRAM tier_disk_test
+  ARGS --gtest_filter=SegmentLogTest.PutsLeave*:ReclaimSharesTest.PutsLeave*)
+kvtier_patched(a_long_call_never_pauses PROGRAM agent_test ARGS --gtest_filter=FairTurnsTest.*)
+# Memory that was lent is not given back, to its owner or to the system; a tenant that leases on and on keeps it; a
+# disk reads into what was given away.
+kvtier_patched(guarantee_is_lent_for_good PROGRAM agent_test ARGS --gtest_filter=MemoryMoverTest.*)
+kvtier_patched(memory_is_not_given_back PROGRAM agent_test ARGS --gtest_filter=MemoryMoverTest.*)
+kvtier_patched(leaving_blocks_are_leased PROGRAM agent_test ARGS --gtest_filter=MemoryMoverTest.*)
+kvtier_patched(removed_memory_stays_pinned PROGRAM tier_disk_test ARGS --gtest_filter=*RealDiskTest*)
+# A slab takes worthier blocks along than the tenant's others are; a put evicts the prefix that it continues, and
+# asks for room behind a hole.
+kvtier_patched(slab_takes_all_along PROGRAM agent_test ARGS --gtest_filter=MemoryMoverTest.*)
+kvtier_patched(put_evicts_its_prefix PROGRAM agent_test ARGS --gtest_filter=PutTest.NothingOf*)
+kvtier_patched(asks_behind_a_hole PROGRAM agent_test ARGS --gtest_filter=PausesTest.Behind*)
+# A kept block is evicted, is kept beyond its tenant's quota, or another tenant ends it; and the
+# descendants of a dropped prefix stay.
+kvtier_patched(kept_is_evicted PROGRAM agent_test ARGS --gtest_filter=KeepPrefixTest.WhatIsKept*)
+kvtier_patched(descendants_stay PROGRAM agent_test ARGS --gtest_filter=DeleteBlocksTest.WhatDescends*)
+# A swapped sequence comes back damaged, before one of a higher priority, or outlives its session; and a tenant swaps out
+# more than its quota.
+kvtier_patched(swap_line_by_age PROGRAM agent_test ARGS --gtest_filter=SwapLineTest.*)
+kvtier_patched(swap_outlives_session PROGRAM agent_test ARGS --gtest_filter=SwapTest.TheEndOfTheSessionDrops*)
+kvtier_patched(swap_beyond_quota PROGRAM agent_test ARGS --gtest_filter=SwapTest.BeyondTheQuota*)
+# A name that comes again finds blocks of its dropped self in an arena that is not its own.
+kvtier_patched(dropped_name_comes_at_once PROGRAM agent_test ARGS --gtest_filter=NodeTenants*)
+# A reader of a share group may write, its members take of the group's share, and stay in once they are removed.
+kvtier_patched(the_group_pays PROGRAM agent_test ARGS --gtest_filter=ShareGroupsTest.WhatASession*)
+# A look at a queue forgets what the looks before it relied on.
+kvtier_patched(youngest_of_the_last_look PROGRAM core_test ARGS --gtest_filter=WorthQueuesTest.*)
+# A coordinator that lost its settings undoes what nodes know.
+kvtier_patched(older_settings_taken PROGRAM agent_test ARGS --gtest_filter=NodeTenants*)
+# A stop waits for a step.
+kvtier_patched(stop_awaits_steps PROGRAM agent_test ARGS --gtest_filter=StopTest.*)
+# A disk that lost a file of its manifest, tenants without a secret, two agents of one name.
+kvtier_patched(lost_manifest_refused PROGRAM tier_disk_test
+  ARGS --gtest_filter=DiskDirectoryTest.AManifestThatLostAFileIsTheSameDiskMadeAnew)
+kvtier_patched(tenant_without_secret PROGRAM agent_config_test)
+kvtier_patched(namesakes_alternate PROGRAM coordinator_test ARGS --gtest_filter=CoordinatorModel.*)
+# A block whose bytes are not those of its lease is believed; the tail of a filled slot stays.
+kvtier_patched(copied_tail_kept PROGRAM client_session_test ARGS --gtest_filter=BlockCopy.*)
+# Lanes of host memory call a block loaded that is damaged, or whose lease ended, and publish what
+# was read from slots that the engine has back.
+kvtier_patched(ended_lease_arrives PROGRAM host_lanes_test
+  ARGS --gtest_filter=HostLanesFailureTest.ALeaseThatEnds*)
+kvtier_patched(asked_back_is_published PROGRAM host_lanes_test
+  ARGS --gtest_filter=HostLanesFailureTest.WhatWasAskedBack*)
+# They do not ask for the rest of a run that is longer than host memory; the agent says that there
+# is none of it.
+kvtier_patched(rest_is_not_asked_for PROGRAM host_lanes_test
+  ARGS --gtest_filter=HostLanesTest.ARunLonger*)
+kvtier_patched(no_room_is_said_absent PROGRAM kvtier-agent RUN integration_lanes_test
+  ARGS --gtest_filter=HostLanesNodeTest.ARunLonger*)
+# They decode what is not proven into the engine, and publish what the codec has no room for.
+kvtier_patched(unencodable_is_published PROGRAM host_lanes_test
+  ARGS --gtest_filter=HostLanesCodecTest.ABlockWithANan*)
+# They publish slots that were asked back, too, and do not wait for the engine's stream.
+kvtier_patched(asked_back_of_a_device_is_published PROGRAM device_lanes_test
+  ARGS --gtest_filter=DeviceLanesTest.SlotsThatAreAskedBack*)
+if(TARGET device_lanes_on_fake_test)
+  kvtier_patched(compute_is_overtaken PROGRAM device_lanes_on_fake_test
+    ARGS --gtest_filter=DeviceLanesOnFakeTest.AnOnboardWritesNothing*)
+endif()
+# Blocks that change their form on a device go without the events between its streams, or past the
+# word that their lane awaits, and leave behind an encoding what was there before.
+if(TARGET cuda_device_on_fake_test)
+  foreach(bug emptied_before_filled filled_before_emptied ahead_of_the_fence rests_not_zeroed)
+    kvtier_patched(${bug} PROGRAM cuda_device_on_fake_test
+      ARGS --gtest_filter=*BlockBatchTest.*)
+  endforeach()
+  # A word is written behind a copy that CUDA refused.
+  kvtier_patched(signal_behind_refused_copy PROGRAM cuda_device_on_fake_test
+    ARGS --gtest_filter=CudaFaultsTest.NoWordIsWritten*)
+endif()
+# A pool's copies go over the borders of its handles.
+kvtier_patched(copies_over_handles PROGRAM tier_gpu_test ARGS --gtest_filter=GpuPoolTest.*)
+# Bytes that lie behind a block in its slot go to disk with it.
+kvtier_patched(old_bytes_behind_a_peers_block PROGRAM agent_test
+  ARGS --gtest_filter=FetchTest.NothingOfAnOlderBlock*)
+# Host memory refuses a block that its disks would take.
+kvtier_patched(refused_above_a_disk PROGRAM kvtier-sim ARGS --seeds 60)
+# Host memory's order does not hear of what disks take and drop.
+kvtier_patched(disk_copies_untold PROGRAM agent_test ARGS --gtest_filter=ReuseHintsTest.*)
+# Damaged lessons of an order of eviction are taken.
+kvtier_patched(damaged_lessons_taken PROGRAM core_test
+  ARGS --gtest_filter=ReuseLessonsTest.EveryTruncation*)
+# A slot that nobody wrote is published; one that another writes is called cached.
+kvtier_patched(unwritten_is_published PROGRAM kvtier-agent RUN integration_node_test
+  ARGS --gtest_filter=OneNodeTest.SlotsThatNobodyTook*)
+kvtier_patched(pending_is_present PROGRAM agent_test ARGS --gtest_filter=PutTest.*)
+# A key that names its own block and not the prefix; a token id of -1 is hashed as another.
+kvtier_patched(wrapped_token PROGRAM client_session_test ARGS --gtest_filter=*TokenKeys*)
+# A session that is over counts among those that share; a field of a space is not compared.
+kvtier_patched(space_outlives_session PROGRAM agent_test ARGS --gtest_filter=SessionTableSpaces*)
+kvtier_patched(field_not_compared PROGRAM cli_test ARGS --gtest_filter=SpaceFindings*)
+# Workers look at a table instead of asking: of what left host memory, of one that another has
+# replaced, of blocks that found no room, and of such a block on its way to an entry.
+kvtier_patched(retired_table_believed PROGRAM client_test
+  ARGS --gtest_filter=ClientResidencyTest.ALargerTable*)
+kvtier_patched(overflow_is_absent PROGRAM residency_test
+  ARGS --gtest_filter=FullResidencyModelTest.*)
+kvtier_patched(uncounted_before_written PROGRAM residency_kill_points_test)
+# Six in ten runs of the short length find it.
+set_tests_properties(mutant_uncounted_before_written PROPERTIES ENVIRONMENT KVTIER_KILL_ROUNDS=20)
+
+# Acknowledged before it is durable: a kill right there tells, too.
+kvtier_patched(publish_before_commit AS kill_published PROGRAM disk_kill_points_test)
+# Bugs with slots that a step may still use. Worlds of GPU pools must catch them, too.
+kvtier_patched(release_before_step PROGRAM kvtier-sim ARGS --seeds 60)
+kvtier_patched(retired_unseen PROGRAM kvtier-sim ARGS --seeds 60)
+kvtier_patched(free_late_slots PROGRAM kvtier-sim ARGS --seeds 60)
+foreach(bug commit_before_step release_before_step retired_unseen free_late_slots)
+  kvtier_expect(caught mutant_${bug}_in_pools $<TARGET_FILE:mutant_${bug}> --gpu-pools --seeds 1000)
+endforeach()
+# The simulator's workers write nothing once they hung up.
+kvtier_patched(detach_at_hangup PROGRAM agent_test ARGS --gtest_filter=GpuStepsTest.*)
+kvtier_patched(free_at_hangup PROGRAM agent_test ARGS --gtest_filter=Hangup*)
+# Tables of the GPU pool, held against a reference.
+kvtier_patched(old_names_return PROGRAM block_table_model_test)
+kvtier_patched(reuse_before_retire PROGRAM block_table_model_test)
+
+# A slot that a step still writes is given back, and grants end with their session.
+kvtier_patched(give_back_in_step PROGRAM kvtier-sim ARGS --seeds 200)
+kvtier_patched(grants_end_with_session PROGRAM agent_test ARGS --gtest_filter=SlotGrantsTest.*)
+# A copy that a lost device may go on with, and a state that the client does not know.
+kvtier_patched(abandoned_behind_failure PROGRAM tier_gpu_test
+  ARGS --gtest_filter=LaneRunnerTest.ACopyIsAbandonedIfTheDeviceHadAnyOfIt)
+kvtier_patched(unknown_is_present PROGRAM client_test)
+# A holder that does not serve, beside others.
+kvtier_patched(whole_time_to_one_holder PROGRAM kvtier-sim ARGS --seeds 200)
+kvtier_patched(failure_teaches_nothing PROGRAM kvtier-sim ARGS --seeds 200)
+kvtier_patched(no_share_of_fetches PROGRAM agent_test ARGS --gtest_filter=FetchTest.*)
+# A forked child works with the parent's channel, sockets and memory.
+kvtier_patched(fork_keeps_descriptors PROGRAM kvtier-forking-worker RUN integration_fork_test
+  ARGS --gtest_filter=ForkedWorkerTest.AChildThatLivesOnDoesNotHideItsParentsDeath)
+kvtier_patched(fork_keeps_memory PROGRAM kvtier-forking-worker RUN integration_fork_test
+  ARGS --gtest_filter=ForkedWorkerTest.AForkedChildMissesAndItsParentNeverNotices)
+# Its lanes' destructors wait for a thread that it does not have.
+kvtier_patched(fork_hangs_lanes PROGRAM worker_lanes_test
+  ARGS --gtest_filter=WorkerPoolFailureTest.AForkedChildDropsPoolAndLanesWithoutWaiting)
+# A connection that does not work is kept for ever.
+kvtier_patched(garbled_connection_kept PROGRAM client_failure_test
+  ARGS --gtest_filter=ClientFailureTest.AConnectionThatAnswersUnknownOrInternalIsMadeAnew)
+kvtier_patched(failing_connection_kept PROGRAM client_failure_test
+  ARGS --gtest_filter=ClientFailureTest.AConnectionThatFailsSeveralTrialsIsMadeAnew)
+kvtier_patched(erased_load_arrives PROGRAM agent_test ARGS --gtest_filter=EraseTenantClearTest.*)
+
+# Doors: who may ask an operator's question, and where.
+kvtier_patched(admin_over_tcp PROGRAM kvtier-agent RUN integration_doors_test
+  ARGS --gtest_filter=DoorsTest.AWorkerOrAPeer*:DoorsTest.TheStatusOverTcp*)
+kvtier_patched(coordinator_admin_over_tcp PROGRAM kvtier-coordinator RUN integration_doors_test
+  ARGS --gtest_filter=DoorsTest.EveryRpc*)
+kvtier_patched(any_user_enters PROGRAM rpc_door_test ARGS --gtest_filter=*AUserThatIsNotOnTheList*)
+kvtier_patched(socket_wide_for_a_moment PROGRAM core_test ARGS --gtest_filter=*NobodySeesTheFile*)
+# A coordinator that is reached and does not answer.
+kvtier_patched(lost_coordinator_is_asked PROGRAM kvtier-sim ARGS --seeds 200)
+kvtier_patched(locate_without_history PROGRAM agent_test
+  ARGS --gtest_filter=LocatePatienceTest.*:FrozenCoordinatorTest.*)
+kvtier_patched(locate_retried_at_each_report PROGRAM agent_test
+  ARGS --gtest_filter=LocatePatienceTest.*)
+# The client's half of a slot that nobody wrote.
+kvtier_patched(commit_untaken PROGRAM client_test)
+# One rank takes what a ticket holds twice.
+kvtier_patched(ticket_redeemed_twice PROGRAM agent_test ARGS --gtest_filter=TicketsTest.*)
+# A caller that would not wait was not told what was there.
+kvtier_patched(no_time_sends_nothing PROGRAM client_test
+  ARGS --gtest_filter=ClientTimeoutsTest.*)
+# Bytes that lie behind a block in its slot go to disk with it.
+kvtier_patched(padding_handed_on PROGRAM tier_disk_test
+  ARGS --gtest_filter=DiskTierTest.WhatLiesBehind*)
+# A reader that does not read.
+kvtier_patched(reader_holds_stream PROGRAM kvtier-agent RUN integration_edge_test
+  ARGS --gtest_filter=SilentPeersTest.HoldNoPlace*)
+# An error of the file system that may pass empties a disk.
+kvtier_patched(unread_manifest_given_up PROGRAM tier_disk_test
+  ARGS --gtest_filter=DiskDirectoryTest.ADamagedManifestIsGivenUpOnlyWhenAllOfItCanBeRead)
+# A directory of tenants that is empty, or a file, opens a tenant without a secret.
+kvtier_patched(unmounted_tenants_open PROGRAM agent_config_test)
+kvtier_patched(stop_keeps_onboards PROGRAM agent_test ARGS --gtest_filter=StopTest.*)
+kvtier_patched(stop_keeps_callers PROGRAM kvtier-agent RUN integration_edge_test
+  ARGS --gtest_filter=ProgramsTest.SigtermStopsAnAgentWhileACommitWaitsForItsStep)
+kvtier_patched(abandoned_is_given_back PROGRAM worker_lanes_test
+  ARGS --gtest_filter=WorkerPoolFailureTest.*)
+# Puts take room without a look at what was promised.
+kvtier_patched(put_beyond_promises PROGRAM kvtier-sim ARGS --seeds 200)
+
+# Callers pile up more than their limits.
+kvtier_patched(memory_not_watched PROGRAM rpc_door_test ARGS --gtest_filter=*WhileMemoryIsShort*)
+kvtier_patched(unread_answers_stay PROGRAM agent_rpc_test
+  ARGS --gtest_filter=*ACallWhoseAnswerNobodyReads*)
+kvtier_patched(parts_outlive_session PROGRAM agent_test
+  ARGS --gtest_filter=OnboardPartsTest.TheEndOfItsSession*)
+kvtier_patched(peer_buffers_unbounded PROGRAM agent_test
+  ARGS --gtest_filter=ServePeerTest.BuffersOfBlocks*)
+kvtier_patched(door_without_end PROGRAM rpc_door_test ARGS --gtest_filter=*OneConnectionTooMany*)
+kvtier_patched(place_free_early PROGRAM rpc_door_test ARGS --gtest_filter=*UntilItsCallsAreGone*)
+kvtier_patched(caller_takes_all_places PROGRAM rpc_door_test ARGS --gtest_filter=*OneCallerDoesNot*)
