@@ -1,4 +1,6 @@
-set(KVTIER_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)
+# clang finds that std::stable_sort of libstdc++ 12 calls what libstdc++ deprecates.
+set(KVTIER_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 
 # kvtier_join(<name>): compiles the target's sources eight at a time, since reading headers is most
 # of what compiling one takes. Those with kill points stay by themselves: a program compiles them
@@ -17,7 +19,7 @@ function(kvtier_join name)
   endforeach()
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   # gcc warns of every source that another includes, as if it were a header.
-  target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endfunction()
 
 # kvtier_library(<name> SOURCES <files...> LINK <targets...>): a static library

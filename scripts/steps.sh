@@ -77,3 +77,10 @@ python_env() {
     touch "$stamp"
   done
 }
+
+# asan_options: what programs of the asan preset are run with. The descriptor table, the ring and gRPC
+# live until exit: leaks count all the same.
+asan_options() {
+  export ASAN_OPTIONS="detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1"
+  export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1"
+}

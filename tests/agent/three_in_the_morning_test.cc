@@ -20,8 +20,7 @@ namespace {
 
 using testing::AgentRig;
 
-constexpr uint64_t kShare = 1536;  // Blocks that each tenant is guaranteed.
-constexpr uint64_t kThreadBlocks = 3125;
+constexpr uint64_t kShare = 1536;        // Blocks that each tenant is guaranteed.
 constexpr uint64_t kBlocksPerTurn = 25;  // 400 tokens.
 constexpr uint64_t kTurns = 190;         // Up to 76,000 tokens.
 constexpr uint64_t kAskedPerTurn = 8;    // Conversations of each of the other tenants.

@@ -35,7 +35,7 @@ TEST(MemoryWatchTest, SharedMemoryDoesNotCount) {
 
 // Nobody is to be refused for what nobody uses.
 TEST(MemoryWatchTest, WhatTheAllocatorKeepsIsGivenBackBeforeItIsTooMuch) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(KVTIER_ASAN) || defined(KVTIER_TSAN)
   GTEST_SKIP() << "a sanitizer's allocator keeps what it likes";
 #endif
   KeepFreedMemory();

@@ -43,7 +43,7 @@ TEST_F(ForkedWorkerTest, AForkedChildMissesAndItsParentNeverNotices) {
 }
 
 TEST_F(ForkedWorkerTest, AForkBesideBusyThreadsHangsNobody) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(KVTIER_ASAN)
   // Seen by its stack: the child frees memory, and the lock in libasan that it waits for was held
   // by a thread of the parent's. glibc's own allocator takes part in fork(); this one does not yet.
   GTEST_SKIP() << "the allocator of AddressSanitizer (gcc 12) hangs a child that is forked beside "

@@ -10,7 +10,7 @@
 
 namespace kvtier::testing {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(KVTIER_ASAN) || defined(KVTIER_TSAN)
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;

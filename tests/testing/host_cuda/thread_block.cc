@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "tests/testing/test_seed.h"
-#ifdef __SANITIZE_ADDRESS__
+#ifdef KVTIER_ASAN
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -95,7 +95,7 @@ class Fiber {
     }
   }
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef KVTIER_ASAN
   static void SwitchStack(void** frames, const void* bottom, size_t bytes) {
     __sanitizer_start_switch_fiber(frames, bottom, bytes);
   }
@@ -239,7 +239,7 @@ bool IsAllocated(const void* memory, size_t bytes) {
 }  // namespace
 
 bool CanRun() {
-#ifdef __SANITIZE_THREAD__
+#ifdef KVTIER_TSAN
   return false;
 #else
   return true;
