@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/testing/patience.h"
 #include "tests/tier_disk/disk_rig.h"
 
 namespace kvtier {
@@ -20,6 +21,7 @@ using testing::FormName;
 using testing::FreshDirectory;
 
 constexpr uint64_t kNumbers = 300;  // Number of different blocks.
+constexpr uint64_t kSeeds = testing::kSanitized ? 5 : 15;
 
 // A block's length and parent are functions of its number, as its content is.
 uint64_t LengthOf(uint64_t number) {
@@ -131,7 +133,7 @@ std::string RunModel(DiskForm form, uint64_t seed, int steps,
 }
 
 TEST(DiskTierModelTest, SimulatedDiskAnswersAsTheMap) {
-  for (uint64_t seed = 1; seed <= 20; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     RunModel(DiskForm::kSim, seed, 600);
     if (HasFatalFailure()) return;
@@ -139,7 +141,7 @@ TEST(DiskTierModelTest, SimulatedDiskAnswersAsTheMap) {
 }
 
 TEST(DiskTierModelTest, SealedBlocksAnswerAsTheMapAndAsBlocksInTheClear) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     EXPECT_EQ(RunModel(DiskForm::kSim, seed, 600, Payloads::kSealed),
               RunModel(DiskForm::kSim, seed, 600));
@@ -216,18 +218,18 @@ void RunStorm(uint64_t seed, Payloads payloads, uint64_t* restarts) {
 
 TEST(DiskTierModelTest, NothingAcknowledgedIsLostInAStormOfCrashes) {
   uint64_t restarts = 0;
-  for (uint64_t seed = 1; seed <= 15; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     RunStorm(seed, seed % 2 == 0 ? Payloads::kSealed : Payloads::kClear, &restarts);
     if (HasFatalFailure()) return;
   }
-  EXPECT_EQ(restarts, 15U * 6U);
+  EXPECT_EQ(restarts, kSeeds * 6U);
 }
 
 // With every fault at once, wrong bytes are never served, and a damaged block is a miss.
 TEST(DiskTierModelTest, ADamagingDiskNeverServesWrongBytes) {
   uint64_t detected = 0;
-  for (uint64_t seed = 1; seed <= 15; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     const Payloads payloads = seed % 2 == 0 ? Payloads::kSealed : Payloads::kClear;
     DiskRig rig(DiskForm::kSim, {.segments = 5, .seed = seed, .secret = SecretFor(payloads)}, "",
@@ -252,7 +254,7 @@ TEST(DiskTierModelTest, ADamagingDiskNeverServesWrongBytes) {
     rig.tier->Audit();
     detected += rig.tier->stats().verify_failures;
   }
-  EXPECT_GT(detected, 30U);  // The faults were real.
+  EXPECT_GT(detected, 2 * kSeeds);  // The faults were real.
 }
 
 TEST(DiskTierModelTest, OneSeedIsOneHistory) {

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "tests/testing/patience.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
@@ -317,13 +318,14 @@ TEST(HostSharesModelTest, AMillionOperationsBreakNoGuarantee) {
   std::mt19937_64 random(testing::TestSeed());
   constexpr uint64_t kMaxSlabs = 40;
   constexpr size_t kDomains = 5;
+  constexpr int kSteps = testing::kSanitized ? 100'000 : 1'000'000;
   uint64_t slabs = kMaxSlabs;
   Node node(slabs, {8, 8, 8, 8, 8});
   const auto wanted = [&](DomainId domain) {
     if (node.host->slots(domain).free_slabs() == 0) return slabs;
     return node.used(domain) + std::max<uint64_t>(1, node.used(domain) / kHeadroomDivisor);
   };
-  for (int step = 0; step < 1'000'000; ++step) {
+  for (int step = 0; step < kSteps; ++step) {
     const auto domain = static_cast<DomainId>(random() % kDomains);
     if (random() % 1000 == 0) {
       if (random() % 2 == 0) slabs = kDomains + random() % (kMaxSlabs - kDomains + 1);
