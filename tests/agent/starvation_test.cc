@@ -18,6 +18,7 @@
 #include "agent/limits.h"
 #include "tests/agent/agent_rig.h"
 #include "tests/agent/worker_calls.h"
+#include "tests/testing/patience.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier::testing {
@@ -180,7 +181,7 @@ TEST_F(StarvationTest, AQuietTenantsCallWaitsForAFewTurnsAndItsBytesStay) {
   Hostile hostile(&rig_, &calls_, OpenAll(kHostileTenant));
   for (const size_t under_way : {kKinds, 2 * kKinds, 8 * kKinds}) {
     uint64_t worst = 0;
-    for (int call = 0; call < 100; ++call) {
+    for (int call = 0; call < (kSanitized ? 20 : 100); ++call) {
       const size_t begun = hostile.KeepUnderWay(under_way);
       // Those that were begun arrive, and some have their turn.
       for (size_t i = begun + random() % 4; i > 0; --i) rig_.time.Step();

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/testing/patience.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
@@ -338,7 +339,8 @@ TEST_P(WorthQueuesModel, ChoosesAsALookAtEveryItemWould) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, WorthQueuesModel, ::testing::Range<uint64_t>(1, 9));
+INSTANTIATE_TEST_SUITE_P(Seeds, WorthQueuesModel,
+                         ::testing::Range<uint64_t>(1, testing::kSanitized ? 3 : 9));
 
 TEST(WorthQueuesDeathTest, WhatIsNotInTheQueueCannotBeRemoved) {
   const ReuseHazards hazards;

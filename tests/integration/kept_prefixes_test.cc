@@ -79,8 +79,11 @@ TEST_F(KeptPrefixesTest, WhatIsKeptOutlivesItsWorkerAndWhatEmptiesMemory) {
   EXPECT_EQ(list.used.bytes, kPrefix.count << 16);
   EXPECT_EQ(list.quota.bytes, uint64_t{2} << 20) << "a quarter of the tenant's half";
   EXPECT_EQ(*alpha_.client().EndKept(list.prefixes[0].id), 1u);
-  agent_.Evict(Tier::kHost);
-  EXPECT_EQ(agent_.TierStatus(Tier::kHost).blocks(), 0u);
+  // The leases of the read above end a moment after it.
+  EXPECT_TRUE(Await(absl::Seconds(10), [&] {
+    agent_.Evict(Tier::kHost);
+    return agent_.TierStatus(Tier::kHost).blocks() == 0;
+  }));
 }
 
 TEST_F(KeptPrefixesTest, AQuotaIsItsTenantsAndSoAreIds) {
