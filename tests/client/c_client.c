@@ -361,7 +361,7 @@ static int test_fork(kvtier_client* client, kvtier_space space) {
     if (failed == 0 && kvtier_hit_valid(hit) != 0) failed = 1;
     kvtier_release_hits(&hit, 1);
     kvtier_close(client);
-#ifdef __SANITIZE_ADDRESS__
+#ifdef KVTIER_ASAN
     _exit(failed == 0 ? 0 : 1); /* The child never frees the parent's objects; that is no leak. */
 #else
     exit(failed == 0 ? 0 : 1);
