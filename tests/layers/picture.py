@@ -116,7 +116,7 @@ LINKS = (
     (r"^pybind11::|^Python", ("client",)),
     (r"^GTest::", ("tests",)),
 )
-TEST_LABELS = ("unit", "model", "sim", "crash", "integration", "fuzz", "mutants", "timing", "gpu")
+TEST_LABELS = ("unit", "model", "sim", "crash", "integration", "fuzz", "mutants", "timing", "gpu", "threads")
 
 # Folders whose comments keep the rules of words.
 PLAIN_FOLDERS = (*FOLDERS, "scripts", "cmake")
