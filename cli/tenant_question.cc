@@ -81,9 +81,10 @@ absl::StatusOr<TenantQuestion> TenantQuestionFrom(
 absl::StatusOr<std::string> ReadSecret(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string secret{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file)
+  if (!file) {
     return absl::InvalidArgumentError(
         absl::StrCat("--secret_file=", path, ": cannot be read; name a readable file"));
+  }
   if (absl::EndsWith(secret, "\n")) secret.pop_back();
   if (secret.empty() || secret.size() > kMaxSecretBytes) {
     return absl::InvalidArgumentError(absl::StrCat("--secret_file=", path, ": has ", secret.size(),

@@ -119,7 +119,7 @@ absl::StatusOr<std::shared_ptr<GpuMemory>> RequestPool(const Conversation& with,
           .kind = wire::DescriptorKind::kGpuPool, .index = i, .device = device.bytes};
       KVT_ASSIGN_OR_RETURN(std::optional<Handed> handed, Request(with, request, deadline));
       if (!handed && i == 0) return std::shared_ptr<GpuMemory>();
-      // Not whole if the pool changed meanwhile.
+      // The handles are whole only if the pool did not change meanwhile.
       whole = handed && (i == 0 || handed->about.version == pool->version);
       if (!whole) break;
       if (i == 0) {

@@ -218,8 +218,9 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
   ++flows_.stats->host.misses;
   if (flows_.index->In(Tier::kHost, key)) return std::nullopt;  // It is about to leave.
   if (SharedLoad load = flows_.host_loads->Find(key)) {
-    if (load->from == Tier::kDisk && urgency == Urgency::kForeground)
+    if (load->from == Tier::kDisk && urgency == Urgency::kForeground) {
       flows_.disk->MoveToForeground(key);
+    }
     return Coming(std::move(load), urgency);
   }
   if (flows_.disk != nullptr && flows_.index->In(Tier::kDisk, key)) {

@@ -101,7 +101,7 @@ class Life {
   OpenedDisk disk_;
   std::unique_ptr<RottenReads> rotten_;
   std::unique_ptr<DiskTier> tier_;
-  // From Work() on, only the executor's thread uses it.
+  // State that only the executor's thread uses once Work() has begun.
   std::mt19937_64 random_;
   uint64_t steps_left_ = 0;
 };

@@ -1,7 +1,7 @@
 # Bugs that only the long suite plants (scripts/test-long mutants): each is a defect that was mended,
 # planted again.
 
-# isolation is arithmetic.
+# A second lane takes the names of the first.
 kvtier_patched(second_lane_takes_firsts_name PROGRAM core_test ARGS --gtest_filter=BlockNamer.*)
 # Memory that a step, or a lost device, still writes.
 kvtier_patched(abandoned_is_ended PROGRAM kvtier-sim ARGS --gpu-pools --seeds 200)
@@ -10,7 +10,7 @@ kvtier_patched(evict_until_a_slab_is_empty PROGRAM kvtier-sim ARGS --seeds 200)
 # A holder that does not serve, and a coordinator that does not answer.
 kvtier_patched(first_holder_for_ever PROGRAM kvtier-sim ARGS --seeds 200)
 kvtier_patched(unanswered_locate_forgotten PROGRAM kvtier-sim ARGS --seeds 200)
-# A block of any length is leased as the longest, and a peer's word of a length is taken.
+# A block of any length is leased as the longest.
 kvtier_patched(longest_is_leased PROGRAM kvtier-sim ARGS --seeds 20)
 # An erasure empties the GPU pool of another tenant.
 kvtier_patched(erase_empties_any_pool PROGRAM agent_test ARGS --gtest_filter=EraseTenantPoolTest.*)
@@ -25,8 +25,8 @@ kvtier_patched(fair_shares_not_held PROGRAM tier_disk_test ARGS --gtest_filter=R
 kvtier_patched(reserve_is_for_puts PROGRAM tier_disk_test
   ARGS --gtest_filter=SegmentLogTest.PutsLeave*:ReclaimSharesTest.PutsLeave*)
 kvtier_patched(a_long_call_never_pauses PROGRAM agent_test ARGS --gtest_filter=FairTurnsTest.*)
-# Memory that was lent is not given back, to its owner or to the system; a tenant that leases on and on keeps it; a
-# disk reads into what was given away.
+# Memory that was lent is not given back, to its owner or to the system; a tenant that leases on and on keeps it;
+# memory that was taken away stays registered with the disks.
 kvtier_patched(guarantee_is_lent_for_good PROGRAM agent_test ARGS --gtest_filter=MemoryMoverTest.*)
 kvtier_patched(memory_is_not_given_back PROGRAM agent_test ARGS --gtest_filter=MemoryMoverTest.*)
 kvtier_patched(leaving_blocks_are_leased PROGRAM agent_test ARGS --gtest_filter=MemoryMoverTest.*)
@@ -36,18 +36,17 @@ kvtier_patched(removed_memory_stays_pinned PROGRAM tier_disk_test ARGS --gtest_f
 kvtier_patched(slab_takes_all_along PROGRAM agent_test ARGS --gtest_filter=MemoryMoverTest.*)
 kvtier_patched(put_evicts_its_prefix PROGRAM agent_test ARGS --gtest_filter=PutTest.NothingOf*)
 kvtier_patched(asks_behind_a_hole PROGRAM agent_test ARGS --gtest_filter=PausesTest.Behind*)
-# A kept block is evicted, is kept beyond its tenant's quota, or another tenant ends it; and the
-# descendants of a dropped prefix stay.
+# A kept block is evicted; the descendants of a dropped prefix stay.
 kvtier_patched(kept_is_evicted PROGRAM agent_test ARGS --gtest_filter=KeepPrefixTest.WhatIsKept*)
 kvtier_patched(descendants_stay PROGRAM agent_test ARGS --gtest_filter=DeleteBlocksTest.WhatDescends*)
-# A swapped sequence comes back damaged, before one of a higher priority, or outlives its session; and a tenant swaps out
-# more than its quota.
+# A swapped sequence comes back before one of a higher priority, or outlives its session; a tenant swaps out more than
+# its quota.
 kvtier_patched(swap_line_by_age PROGRAM agent_test ARGS --gtest_filter=SwapLineTest.*)
 kvtier_patched(swap_outlives_session PROGRAM agent_test ARGS --gtest_filter=SwapTest.TheEndOfTheSessionDrops*)
 kvtier_patched(swap_beyond_quota PROGRAM agent_test ARGS --gtest_filter=SwapTest.BeyondTheQuota*)
 # A name that comes again finds blocks of its dropped self in an arena that is not its own.
 kvtier_patched(dropped_name_comes_at_once PROGRAM agent_test ARGS --gtest_filter=NodeTenants*)
-# A reader of a share group may write, its members take of the group's share, and stay in once they are removed.
+# Members of a share group take of the group's share.
 kvtier_patched(the_group_pays PROGRAM agent_test ARGS --gtest_filter=ShareGroupsTest.WhatASession*)
 # A look at a queue forgets what the looks before it relied on.
 kvtier_patched(youngest_of_the_last_look PROGRAM core_test ARGS --gtest_filter=WorthQueuesTest.*)
@@ -60,10 +59,10 @@ kvtier_patched(lost_manifest_refused PROGRAM tier_disk_test
   ARGS --gtest_filter=DiskDirectoryTest.AManifestThatLostAFileIsTheSameDiskMadeAnew)
 kvtier_patched(tenant_without_secret PROGRAM agent_config_test)
 kvtier_patched(namesakes_alternate PROGRAM coordinator_test ARGS --gtest_filter=CoordinatorModel.*)
-# A block whose bytes are not those of its lease is believed; the tail of a filled slot stays.
+# The tail of a filled slot stays.
 kvtier_patched(copied_tail_kept PROGRAM client_session_test ARGS --gtest_filter=BlockCopy.*)
-# Lanes of host memory call a block loaded that is damaged, or whose lease ended, and publish what
-# was read from slots that the engine has back.
+# Lanes of host memory call a block loaded whose lease ended, and publish what was read from slots
+# that the engine has back.
 kvtier_patched(ended_lease_arrives PROGRAM host_lanes_test
   ARGS --gtest_filter=HostLanesFailureTest.ALeaseThatEnds*)
 kvtier_patched(asked_back_is_published PROGRAM host_lanes_test
@@ -74,7 +73,7 @@ kvtier_patched(rest_is_not_asked_for PROGRAM host_lanes_test
   ARGS --gtest_filter=HostLanesTest.ARunLonger*)
 kvtier_patched(no_room_is_said_absent PROGRAM kvtier-agent RUN integration_lanes_test
   ARGS --gtest_filter=HostLanesNodeTest.ARunLonger*)
-# They decode what is not proven into the engine, and publish what the codec has no room for.
+# They publish what the codec has no room for.
 kvtier_patched(unencodable_is_published PROGRAM host_lanes_test
   ARGS --gtest_filter=HostLanesCodecTest.ABlockWithANan*)
 # They publish slots that were asked back, too, and do not wait for the engine's stream.
@@ -111,13 +110,13 @@ kvtier_patched(damaged_lessons_taken PROGRAM core_test
 kvtier_patched(unwritten_is_published PROGRAM kvtier-agent RUN integration_node_test
   ARGS --gtest_filter=OneNodeTest.SlotsThatNobodyTook*)
 kvtier_patched(pending_is_present PROGRAM agent_test ARGS --gtest_filter=PutTest.*)
-# A key that names its own block and not the prefix; a token id of -1 is hashed as another.
+# A token id of -1 is hashed as another.
 kvtier_patched(wrapped_token PROGRAM client_session_test ARGS --gtest_filter=*TokenKeys*)
 # A session that is over counts among those that share; a field of a space is not compared.
 kvtier_patched(space_outlives_session PROGRAM agent_test ARGS --gtest_filter=SessionTableSpaces*)
 kvtier_patched(field_not_compared PROGRAM cli_test ARGS --gtest_filter=SpaceFindings*)
-# Workers look at a table instead of asking: of what left host memory, of one that another has
-# replaced, of blocks that found no room, and of such a block on its way to an entry.
+# Workers look at a table instead of asking: at one that another has replaced, at one without the
+# blocks that found no room, and while such a block is on its way to an entry.
 kvtier_patched(retired_table_believed PROGRAM client_test
   ARGS --gtest_filter=ClientResidencyTest.ALargerTable*)
 kvtier_patched(overflow_is_absent PROGRAM residency_test

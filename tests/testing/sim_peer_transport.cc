@@ -38,8 +38,8 @@ struct Stream {
                                    ? absl::InfiniteFuture()
                                    : network->ArrivalOf(server, asker, bytes);
     last_arrival = std::max(last_arrival, arrival);
-    if (last_arrival == absl::InfiniteFuture())
-      return;  // After a hole in the stream nothing comes.
+    // After a hole in the stream no byte comes.
+    if (last_arrival == absl::InfiniteFuture()) return;
     network->time()->At(last_arrival, [this, apply = std::move(apply)] {
       apply();
       news->Set();
