@@ -24,8 +24,28 @@ uint64_t MaxHostBytes(const Agent::Options& options) {
 bool Moves(const Agent::Options& options, const Tenant& tenant) {
   if (options.host_memory == HostMemory::kFixed || options.staging_bytes > 0) return false;
   if (options.gpu_bytes == 0) return true;
-  const bool is_first = options.gpu_tenant.empty() && tenant.domain == DomainId{};
-  return !is_first && tenant.name != options.gpu_tenant;
+  const bool is_first = options.gpu_tenants.empty() && tenant.domain == DomainId{};
+  return !is_first &&
+         std::ranges::find(options.gpu_tenants, tenant.name) == options.gpu_tenants.end();
+}
+
+// Returns the domains of the tenants that have GPU pools.
+absl::StatusOr<std::vector<DomainId>> GpuDomains(const Agent::Options& options) {
+  if (options.gpu_tenants.empty()) return std::vector<DomainId>{DomainId{}};
+  std::vector<DomainId> domains;
+  for (const std::string& name : options.gpu_tenants) {
+    const Tenant* const tenant = options.tenants.Find(name);
+    if (tenant == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--gpu_tenants=", name, ": no tenant has this name; name some of --tenants_dir"));
+    }
+    if (std::ranges::find(domains, tenant->domain) != domains.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--gpu_tenants=", name, ": the tenant is named twice; name it once"));
+    }
+    domains.push_back(tenant->domain);
+  }
+  return domains;
 }
 
 }  // namespace
@@ -38,27 +58,19 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seam
 absl::StatusOr<Agent::Memory> Agent::TakeMemory(const Options& options, const Seams& seams) {
   Memory memory;
   KVT_RETURN_IF_ERROR(TakeHostMemory(options, &memory));
-  GpuTier::Options gpu{.bytes = options.gpu_bytes,
-                       .max_bytes = options.gpu_max_bytes,
-                       .block_bytes = options.gpu_block_bytes,
-                       .eviction = options.eviction.gpu};
-  if (!options.gpu_tenant.empty()) {
-    const Tenant* const tenant = options.tenants.Find(options.gpu_tenant);
-    if (tenant == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--gpu_tenant=", options.gpu_tenant,
-                       ": no tenant has this name; name one of --tenants_dir"));
-    }
-    gpu.domain = tenant->domain;
-  }
+  KVT_ASSIGN_OR_RETURN(std::vector<DomainId> gpu_domains, GpuDomains(options));
   KVT_ASSIGN_OR_RETURN(
       memory.gpus,
       NodeGpus::TakeMemory({.devices = seams.devices,
+                            .tenants = std::move(gpu_domains),
                             .executor = seams.executor,
                             .lanes = seams.lanes == nullptr ? seams.executor : seams.lanes,
                             .host = memory.host.get(),
                             .binder = seams.binder},
-                           gpu));
+                           {.bytes = options.gpu_bytes,
+                            .max_bytes = options.gpu_max_bytes,
+                            .block_bytes = options.gpu_block_bytes,
+                            .eviction = options.eviction.gpu}));
   return memory;
 }
 
@@ -119,6 +131,8 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
                                      .changes = &changes_,
                                      .evictor = &evictor_,
                                      .stats = &stats_}),
+      gpu_divider_({.executor = executor_, .scope = &scope_, .waits = &waits_, .gpus = &gpus_},
+                   options_.gpu_bytes),
       lessons_(executor_, &waits_, seams.lessons),
       reporter_(MakeReporter(seams.coordinator)),
       sessions_(&gpus_, options_.tenants.size(), DomainBytes(options_), options_.staging_bytes),
@@ -150,6 +164,7 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
            .lessons = &lessons_,
            .flows = &flows_,
            .shares = &host_shares_,
+           .gpu_divider = &gpu_divider_,
            .mover = &mover_,
            .store = seams.tenants,
            .close_session = [this](SessionId id) { CloseSession(id); }}),
@@ -194,7 +209,9 @@ void Agent::NameOrders() {
     lessons_.Add(absl::StrCat("host/", tenant->name), index_.HazardsOf(tenant->domain));
   }
   for (size_t i = 0; i < gpus_.size(); ++i) {
-    lessons_.Add(absl::StrCat("gpu/", gpus_.at(i).device().uuid().ToString()),
+    const GpuTier& gpu = gpus_.at(i);
+    lessons_.Add(absl::StrCat("gpu/", gpu.device().uuid().ToString(), "/",
+                              options_.tenants.OfDomain(gpu.domain()).name),
                  gpus_.at(i).blocks().hazards());
   }
   disks_.ForEachOrder([this](const DiskId& id, ReuseHazards* hazards) {

@@ -29,6 +29,7 @@
 #include "agent/flows/node_flows.h"
 #include "agent/flows/node_tenants.h"
 #include "agent/flows/tenant_store.h"
+#include "agent/gpu/gpu_divider.h"
 #include "agent/gpu/node_gpus.h"
 #include "agent/index/block_changes.h"
 #include "agent/index/block_index.h"
@@ -70,7 +71,7 @@ class Agent {
     uint64_t host_max_bytes = 0;          // Bound of its growth where it moves; less: host_bytes.
     uint64_t slab_bytes = uint64_t{64} << 20;
     // Whether host memory moves to the tenants that need it. Where workers stage, and for the
-    // tenant of GPU pools, it does not: the one has its memory sealed, the other pinned.
+    // tenants of GPU pools, it does not: the one has its memory sealed, the other pinned.
     HostMemory host_memory = HostMemory::kFixed;
     uint64_t staging_bytes = 0;  // Size of each session's region; 0: workers write the arena.
     EvictionPolicies eviction;
@@ -78,12 +79,15 @@ class Agent {
     DiskWriteOptions disk_writes;
     uint64_t scrub_bytes_per_second = 0;       // Rate of each disk; 0: only when asked.
     uint64_t host_scrub_bytes_per_second = 0;  // Rate of host memory; 0: it is not scrubbed.
-    uint64_t gpu_bytes = 0;                    // Memory of each GPU's pool; 0: no pool.
-    uint64_t gpu_max_bytes = 0;  // Memory that a pool may grow to; less than gpu_bytes: gpu_bytes.
+    uint64_t gpu_bytes = 0;                    // Memory of each GPU's pools; 0: no pool.
+    // Memory that a pool may grow to where one tenant has all pools; less than gpu_bytes:
+    // gpu_bytes.
+    uint64_t gpu_max_bytes = 0;
     uint64_t gpu_block_bytes = 0;  // Size of the blocks that the pools are for.
-    // Tenant that owns the pools. A process that maps a pool can read all of it. Empty: the first
-    // tenant by name.
-    std::string gpu_tenant;
+    // Tenants that have a pool on each GPU, between which gpu_bytes is divided by their shares. A
+    // process that maps a pool can read all of it, so each has its own. Empty: the first tenant by
+    // name.
+    std::vector<std::string> gpu_tenants;
   };
   // Not owned. What is null is not there: the node then runs without that part.
   struct Seams {
@@ -101,8 +105,8 @@ class Agent {
     uint64_t (*free_memory)() = nullptr;  // Free bytes of the system: MemoryMover::Parts.
   };
 
-  // Errors: kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also when
-  // gpu_tenant is none of the tenants.
+  // Errors: kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also when one of
+  // gpu_tenants is none of the tenants, or named twice.
   static absl::StatusOr<std::unique_ptr<Agent>> Create(Options options, const Seams& seams);
   ~Agent();
 
@@ -136,6 +140,7 @@ class Agent {
   NodeDisks& disks() { return disks_; }
   NodeGpus& gpus() { return gpus_; }
   const NodeGpus& gpus() const { return gpus_; }
+  const GpuDivider& gpu_divider() const { return gpu_divider_; }
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // Null: alone.
   WorkerSessions& sessions() { return sessions_; }
   FairTurns& turns() { return turns_; }
@@ -177,6 +182,7 @@ class Agent {
   BlockIndex index_;
   Evictor evictor_;
   NodeGpus gpus_;
+  GpuDivider gpu_divider_;
   StoredLessons lessons_;
   std::unique_ptr<CoordinatorReporter> reporter_;
   WorkerSessions sessions_;

@@ -126,6 +126,11 @@ absl::Status AgentConfig::ValidateGpu() const {
   }
   if (gpu_max_bytes == 0) return absl::OkStatus();
   const std::string most = absl::StrCat(gpu_max_bytes);
+  if (gpu_tenants.size() > 1) {
+    return Invalid("gpu_max_bytes", most,
+                   "is of no use with several --gpu_tenants, whose pools change their size within "
+                   "--gpu_bytes; leave it out");
+  }
   if (gpu_bytes == 0) return Invalid("gpu_max_bytes", most, "is of no use without --gpu_bytes");
   if (gpu_max_bytes < gpu_bytes) {
     return Invalid("gpu_max_bytes", most,

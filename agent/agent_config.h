@@ -79,10 +79,12 @@ struct AgentConfig {
   uint64_t gpu_max_bytes = 0;    // Bound of its growth at run time; 0: gpu_bytes.
                                  // Reserves addresses, no memory.
   uint64_t gpu_block_bytes = 0;  // Size of the blocks it is for; needed with gpu_bytes.
-  std::string gpu_tenant;        // Tenant whose workers may map it; empty: the first by name.
-  std::string device = "auto";   // Names of OpenDevices(), separated by commas.
-  std::string tenants_dir;       // A file a tenant, its content the secret; empty: the tenant
-                                 // "default", open to every worker.
+  // Tenants that have a pool on each GPU, in which --gpu_bytes is divided; empty: the first by
+  // name.
+  std::vector<std::string> gpu_tenants;
+  std::string device = "auto";  // Names of OpenDevices(), separated by commas.
+  std::string tenants_dir;      // A file a tenant, its content the secret; empty: the tenant
+                                // "default", open to every worker.
   // File of tenants' settings (ParseTenantSettings()), read at the start, for those of whom nothing
   // was set at run time; empty: none.
   std::string tenant_settings;

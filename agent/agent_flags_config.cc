@@ -124,10 +124,10 @@ ABSL_FLAG(kvtier::WriteMoment, disk_write_moment, kvtier::DiskWriteOptions().mom
 ABSL_FLAG(double, disk_writes_per_day, kvtier::DiskWriteOptions().drive_writes_per_day, "How often a day each disk may be written whole (drive writes per day, of --disk_bytes), 0 to 100; 0: no budget.");
 ABSL_FLAG(kvtier::ByteSize, scrub_bytes_per_second, {kvtier::kScrubBytesPerSecond}, "Read to verify what is on disk, in the background; 0: only on `kvtier disk verify`.");
 ABSL_FLAG(kvtier::ByteSize, host_scrub_bytes_per_second, {kvtier::kHostScrubBytesPerSecond}, "Read to verify what is in host memory, in the background; 0: nothing.");
-ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory for blocks; 0: no GPU pool.");
+ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory of each GPU for blocks; 0: no GPU pool.");
 ABSL_FLAG(kvtier::ByteSize, gpu_max_bytes, {0}, "Device memory that `kvtier gpu resize` may grow the pool to; 0: --gpu_bytes.");
 ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
-ABSL_FLAG(std::string, gpu_tenant, "", "The tenant that --gpu_bytes is for, who maps all of it; empty: the first by name.");
+ABSL_FLAG(std::vector<std::string>, gpu_tenants, {}, "Tenants that have a pool on each GPU, such as acme,beta; --gpu_bytes is divided between them by their shares. A process that maps a pool can read all of it, so each tenant has its own. Empty: the first tenant by name.");
 ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; several, each with a pool of its own: cuda:0,cuda:1. Used with --gpu_bytes.");
 ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant, one at least, which is looked at each 10 s; empty: one open tenant.");
 ABSL_FLAG(std::string, tenant_settings, "", "File of tenants' shares, a line a tenant (acme host_guaranteed=10GiB disk_weight=3), read at the start; what was set at run time holds before it.");
@@ -171,7 +171,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .gpu_bytes = absl::GetFlag(FLAGS_gpu_bytes).bytes,
       .gpu_max_bytes = absl::GetFlag(FLAGS_gpu_max_bytes).bytes,
       .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,
-      .gpu_tenant = absl::GetFlag(FLAGS_gpu_tenant),
+      .gpu_tenants = absl::GetFlag(FLAGS_gpu_tenants),
       .device = absl::GetFlag(FLAGS_device),
       .tenants_dir = absl::GetFlag(FLAGS_tenants_dir),
       .tenant_settings = absl::GetFlag(FLAGS_tenant_settings),

@@ -196,7 +196,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .gpu_bytes = config.gpu_bytes,
                      .gpu_max_bytes = config.gpu_max_bytes,
                      .gpu_block_bytes = config.gpu_block_bytes,
-                     .gpu_tenant = config.gpu_tenant},
+                     .gpu_tenants = config.gpu_tenants},
                     {.executor = &executor,
                      .byte_threads = &byte_threads,
                      .memory = &memory_threads,

@@ -136,6 +136,8 @@ inline constexpr absl::Duration kCommitTimeout = absl::Seconds(10);
 // for, or for the driver; and how long the answer waits for the end of it.
 inline constexpr absl::Duration kGpuResizeTimeout = absl::Seconds(60);
 inline constexpr absl::Duration kGpuResizeWait = absl::Seconds(1);
+// Interval at which pools that are not of the size of their tenants' shares are looked at.
+inline constexpr absl::Duration kGpuDivideInterval = absl::Milliseconds(250);
 // Blocks evicted for it in one turn of the executor.
 inline constexpr size_t kMaxEvictedForResize = 256;
 // How often host memory that should move is looked for, and what a slab that is to leave waits for;

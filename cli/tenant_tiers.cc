@@ -99,6 +99,26 @@ std::string DiskLines(const v1::ListTenantsResponse& response) {
   return has_disk ? table.ToString() : "";
 }
 
+std::string GpuLines(const v1::ListTenantsResponse& response) {
+  Table table({{"GPU"},
+               {"HAS", Align::kRight},
+               {"USED", Align::kRight},
+               {"IS TO HAVE", Align::kRight},
+               {"GUARANTEED", Align::kRight},
+               {"MAXIMUM", Align::kRight}},
+              /*indent=*/2);
+  bool has_gpu = false;
+  for (const v1::TenantReport& tenant : response.tenants()) {
+    if (!tenant.has_gpu()) continue;
+    has_gpu = true;
+    const v1::TenantGpu& gpu = tenant.gpu();
+    table.AddRow({tenant.name(), BytesText(gpu.capacity_bytes()), BytesText(gpu.used_bytes()),
+                  BytesText(gpu.part_bytes()), BytesText(gpu.guaranteed_bytes()),
+                  MaximumText(gpu.maximum_bytes())});
+  }
+  return has_gpu ? table.ToString() : "";
+}
+
 std::string TakenLines(const v1::ListTenantsResponse& response) {
   std::string lines;
   for (const v1::TenantReport& tenant : response.tenants()) {
@@ -194,6 +214,16 @@ void WriteDisk(const v1::TenantDisk& disk, JsonWriter* json) {
   json->Count("evictions", disk.evictions());
   json->Count("evictions_suffered", disk.evictions_suffered());
   json->Count("evictions_caused", disk.evictions_caused());
+  json->Close();
+}
+
+void WriteGpu(const v1::TenantGpu& gpu, JsonWriter* json) {
+  json->OpenObject("gpu");
+  json->Count("capacity_bytes", gpu.capacity_bytes());
+  json->Count("used_bytes", gpu.used_bytes());
+  json->Count("part_bytes", gpu.part_bytes());
+  json->Count("guaranteed_bytes", gpu.guaranteed_bytes());
+  WriteMaximum(gpu.maximum_bytes(), json);
   json->Close();
 }
 

@@ -17,8 +17,10 @@ inline constexpr int kNearlyFullPercent = 90;
 
 // Returns a row for each tenant that is on the node; nothing where none is.
 std::string HostLines(const v1::ListTenantsResponse& response);
-// Returns the same of the disks; nothing where the node has none.
+// Returns the same of the disks, and of the GPU pools of the tenants that have some; nothing where
+// the node has none.
 std::string DiskLines(const v1::ListTenantsResponse& response);
+std::string GpuLines(const v1::ListTenantsResponse& response);
 // Returns a line for each tenant that has more host memory than its guarantee or took some of
 // others: how much it has, and whose blocks left for it. Empty: there is none.
 std::string TakenLines(const v1::ListTenantsResponse& response);
@@ -32,9 +34,10 @@ inline constexpr size_t kMaxOccupancyRows = 10;
 // Writes the tenants that have host memory as an array.
 void WriteOccupancy(const v1::ListTenantsResponse& response, JsonWriter* json);
 
-// Writes a tenant's host memory and disks as objects.
+// Writes a tenant's host memory, disks and GPU pools as objects.
 void WriteHost(const v1::TenantReport& tenant, JsonWriter* json);
 void WriteDisk(const v1::TenantDisk& disk, JsonWriter* json);
+void WriteGpu(const v1::TenantGpu& gpu, JsonWriter* json);
 
 }  // namespace kvtier::cli
 

@@ -86,7 +86,8 @@ std::string TenantsTable(const TenantAnswers& answers) {
             ? ""
             : absl::StrCat("  settings were lost: ", Printable(response.settings_failure()), "\n");
     return absl::StrCat(TenantLines(response), TotalLine(response), HostLines(response),
-                        DiskLines(response), TakenLines(response), GroupLines(response), failure);
+                        DiskLines(response), GpuLines(response), TakenLines(response),
+                        GroupLines(response), failure);
   });
 }
 
@@ -112,6 +113,7 @@ std::string TenantsJson(const TenantAnswers& answers) {
       json->Count("bytes", tenant.kept().bytes());
       json->Close();
       if (tenant.has_disk()) WriteDisk(tenant.disk(), json);
+      if (tenant.has_gpu()) WriteGpu(tenant.gpu(), json);
       WriteMembers(tenant.settings(), json);
       json->Close();
     }

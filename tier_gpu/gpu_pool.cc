@@ -16,11 +16,13 @@ namespace {
 // which the pool grows and shrinks should be small beside a GPU.
 constexpr uint64_t kHandleBytes = uint64_t{1} << 30;
 
-RegionShape ShapeFor(uint64_t pool_bytes, uint64_t max_bytes) {
+uint64_t HandleBytesFor(uint64_t pool_bytes, uint64_t max_bytes) {
   const uint64_t least = (max_bytes + kMaxRegionHandles - 1) / kMaxRegionHandles;
   const uint64_t handle = std::min(pool_bytes, std::max(least, kHandleBytes));
-  const uint64_t handle_bytes =
-      (handle + kRegionGranularity - 1) / kRegionGranularity * kRegionGranularity;
+  return (handle + kRegionGranularity - 1) / kRegionGranularity * kRegionGranularity;
+}
+
+RegionShape ShapeFor(uint64_t pool_bytes, uint64_t max_bytes, uint64_t handle_bytes) {
   const uint64_t begun = (pool_bytes + handle_bytes - 1) / handle_bytes;
   return {.handle_bytes = handle_bytes,
           .max_handles =
@@ -55,7 +57,10 @@ absl::StatusOr<std::unique_ptr<GpuPool>> GpuPool::Create(Device* device, LaneRun
   const uint64_t slots = options.bytes / options.slot_bytes;
   KVT_CHECK(slots > 0 && slots < ~uint32_t{0});
   const uint64_t bytes = slots * options.slot_bytes;
-  const RegionShape shape = ShapeFor(bytes, std::max(bytes, options.max_bytes));
+  const uint64_t max_bytes = std::max(bytes, options.max_bytes);
+  const uint64_t handle_bytes =
+      options.handle_bytes > 0 ? options.handle_bytes : HandleBytesFor(bytes, max_bytes);
+  const RegionShape shape = ShapeFor(bytes, max_bytes, handle_bytes);
   const uint64_t handles = (bytes + shape.handle_bytes - 1) / shape.handle_bytes;
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRegion> region, device->CreateRegion(shape, handles));
   return absl::WrapUnique(

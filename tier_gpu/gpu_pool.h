@@ -79,6 +79,9 @@ class GpuPool {
     uint64_t slot_bytes = 0;
     // Memory to which the pool may grow. A value below `bytes` means `bytes`.
     uint64_t max_bytes = 0;
+    // Size of a handle, a multiple of kRegionGranularity such that a region of max_bytes has at
+    // most kMaxRegionHandles; 0: the pool chooses.
+    uint64_t handle_bytes = 0;
     PinnedChunks host{};  // Host memory of all transfers, and the chunks in which it is pinned.
   };
   // Creates the pool. Does not own device or runner. Errors: the device's.

@@ -24,8 +24,12 @@ uint64_t BytesOfNewDomain(const NodeTenants::Options& options, const HostTier& h
 
 NodeTenants::NodeTenants(Options options, Parts parts)
     : options_(std::move(options)),
-      host_bytes_(options_.host_bytes),
       parts_(std::move(parts)),
+      division_({.rooms = parts_.rooms,
+                 .flows = parts_.flows,
+                 .host = parts_.shares,
+                 .gpus = parts_.gpu_divider},
+                options_.host_bytes, options_.slab_bytes),
       book_(options_.settings_file) {}
 
 Task<void> NodeTenants::TakeTurn() {
@@ -133,7 +137,7 @@ absl::Status NodeTenants::Admit(const TenantTable::Entry& entry) {
   rooms.index->AddDomain();
   parts_.residency->AddDomain(tenant.name);
   rooms.disks->AddDomain(tenant);
-  rooms.sessions->AddDomain(host_bytes_ / parts_.tenants->size());
+  rooms.sessions->AddDomain(division_.host_bytes() / parts_.tenants->size());
   if (parts_.flows->disk_loader != nullptr) parts_.flows->disk_loader->AddDomain();
   rooms.turns->AddDomain();
   parts_.lessons->Add(absl::StrCat("host/", tenant.name), rooms.index->HazardsOf(domain));
@@ -245,10 +249,10 @@ absl::Status NodeTenants::CheckMayDrop(const Tenant* tenant) const {
     return refused(
         "is the only one of this node, which would let in nobody; set another one first");
   }
-  for (size_t i = 0; i < parts_.rooms.gpus->size(); ++i) {
-    if (parts_.rooms.gpus->at(i).domain() != tenant->domain) continue;
+  if (std::ranges::find(parts_.rooms.gpus->tenants(), tenant->domain) !=
+      parts_.rooms.gpus->tenants().end()) {
     return refused(
-        "has the GPU pools (--gpu_tenant); start the agent with those of another tenant");
+        "has GPU pools (--gpu_tenants); start the agent with those of other tenants alone");
   }
   return absl::OkStatus();
 }
@@ -354,74 +358,16 @@ Task<void> NodeTenants::KeepCluster() {
   }
 }
 
-uint64_t NodeTenants::CapacityOf(Tier tier) const {
-  const DiskSet* const disks = parts_.rooms.disks->set();
-  switch (tier) {
-    case Tier::kGpu:
-      return parts_.rooms.gpus->capacity_bytes();
-    case Tier::kHost:
-      return host_bytes_;
-    case Tier::kDisk:
-      break;
-  }
-  return disks == nullptr ? 0 : disks->divided_bytes();
-}
-
 void NodeTenants::ApplyShares() {
-  std::vector<TenantSettings> settings;
-  for (const Tenant* const tenant : parts_.tenants->All()) {
-    settings.push_back(book_.Of(tenant->name).settings);
-  }
-  for (const Tier tier : kAllTiers) {
-    shares_[TierIndex(tier)] = SharesOf(tier, CapacityOf(tier), settings);
-  }
-  DivideHost();
-  DivideDisks();
-  WeighTurns();
+  division_.Apply(book_);
   for (const SessionId id : ApplyMembers(book_, parts_.rooms.sessions->table(), parts_.tenants)) {
     parts_.close_session(id);
   }
 }
 
-void NodeTenants::WeighTurns() {
-  const std::vector<const Tenant*> tenants = parts_.tenants->All();
-  for (size_t i = 0; i < tenants.size(); ++i) {
-    const DomainId domain = tenants[i]->domain;
-    parts_.rooms.turns->SetWeight(domain, shares_[TierIndex(Tier::kHost)][i].weight);
-    const uint32_t of_disk = shares_[TierIndex(Tier::kDisk)][i].weight;
-    if (parts_.flows->disk_loader != nullptr) parts_.flows->disk_loader->SetWeight(domain, of_disk);
-    if (parts_.flows->offloader != nullptr) parts_.flows->offloader->SetWeight(domain, of_disk);
-  }
-}
-
-void NodeTenants::DivideHost() {
-  std::map<DomainId, TierShare> slabs;
-  const std::vector<const Tenant*> tenants = parts_.tenants->All();
-  for (size_t i = 0; i < tenants.size(); ++i) {
-    TierShare share = shares_[TierIndex(Tier::kHost)][i];
-    share.guaranteed /= options_.slab_bytes;
-    if (share.maximum != UINT64_MAX) share.maximum /= options_.slab_bytes;
-    slabs[tenants[i]->domain] = share;
-  }
-  parts_.shares->Resize(host_bytes_ / options_.slab_bytes, slabs);
-}
-
 void NodeTenants::SetHostSlabs(uint64_t slabs) {
-  host_bytes_ = slabs * options_.slab_bytes;
+  division_.SetHostSlabs(slabs);
   ApplyShares();
-}
-
-void NodeTenants::DivideDisks() {
-  if (parts_.rooms.disks->set() == nullptr) return;
-  const std::vector<const Tenant*> tenants = parts_.tenants->All();
-  std::vector<OwnerShare> owners;
-  owners.reserve(tenants.size());
-  for (size_t i = 0; i < tenants.size(); ++i) {
-    owners.push_back(
-        {.owner = TenantTagOf(tenants[i]->name), .share = shares_[TierIndex(Tier::kDisk)][i]});
-  }
-  // Shares that do not fit were refused, or cut, before they came here.
-  KVT_CHECK(parts_.rooms.disks->set()->SetShares(owners).ok());
 }
 
 std::vector<NodeTenants::View> NodeTenants::All() const {
@@ -434,7 +380,7 @@ std::vector<NodeTenants::View> NodeTenants::All() const {
             .shut = parts_.tenants->IsShut(tenant->domain),
             .holding = book_.Of(tenant->name)};
     for (const Tier tier : kAllTiers) {
-      view.shares[TierIndex(tier)] = shares_[TierIndex(tier)].at(all.size() - 1);
+      view.shares[TierIndex(tier)] = division_.Of(tier, all.size() - 1);
     }
     names.insert(tenant->name);
   }

@@ -29,6 +29,7 @@
 #include "agent/flows/node_flows.h"
 #include "agent/flows/tenant_book.h"
 #include "agent/flows/tenant_store.h"
+#include "agent/flows/tier_division.h"
 #include "agent/index/residency.h"
 #include "agent/index/stored_lessons.h"
 #include "agent/tenants.h"
@@ -59,6 +60,7 @@ class NodeTenants {
     StoredLessons* lessons = nullptr;
     NodeFlows* flows = nullptr;
     HostShares* shares = nullptr;
+    GpuDivider* gpu_divider = nullptr;
     MemoryMover* mover = nullptr;
     TenantStore* store = nullptr;  // Null: what is set ends with the agent.
     // Ends a session as its worker's hangup does.
@@ -111,7 +113,8 @@ class NodeTenants {
   std::vector<View> All() const;
   // Why kept settings were not read when the agent started; empty: they were.
   const std::string& settings_failure() const { return settings_failure_; }
-  uint64_t CapacityOf(Tier tier) const;
+  // Returns the bytes of the tier that tenants divide; 0: the node has no such tier.
+  uint64_t CapacityOf(Tier tier) const { return division_.CapacityOf(tier); }
   // Sets how much host memory all tenants have together from now on. REQUIRES: it is no more than
   // host_max_bytes.
   void SetHostSlabs(uint64_t slabs);
@@ -145,11 +148,6 @@ class NodeTenants {
   // Works out the shares that hold, and hands them to the tiers; lets the members of share groups
   // in, and ends the sessions of those who are so no more.
   void ApplyShares();
-  void DivideHost();
-  void DivideDisks();
-  // Lets tenants take turns by the weights of their shares: of host memory on the executor, of the
-  // disks at the disks.
-  void WeighTurns();
   // Returns the domain of a new tenant, with an arena and no memory yet.
   absl::StatusOr<DomainId> AddHostDomain(const std::string& name);
   // Begins to give it memory. REQUIRES: every part of the agent knows it.
@@ -158,14 +156,13 @@ class NodeTenants {
   Task<void> EndDomain(DomainId domain);
 
   const Options options_;
-  uint64_t host_bytes_;  // Host memory of all tenants.
   Parts parts_;
+  TierDivision division_;
   TenantBook book_;
   absl::Status may_keep_;  // Not OK: what is kept cannot be read, so it is not to be replaced.
   std::string settings_failure_;
   std::string secrets_failure_;  // Failure of the latest look.
   absl::flat_hash_set<std::string> complaints_;
-  std::array<std::vector<TierShare>, kTierCount> shares_;  // Shares of TenantTable::All().
   std::vector<DomainId> leaving_;  // Domains of dropped tenants of which something is held.
   bool keeping_cluster_ = false;
   bool has_turn_ = false;

@@ -22,6 +22,7 @@ absl::StatusOr<GpuTier::Memory> GpuTier::TakeMemory(Device* device, Executor* ex
                                                     {.bytes = options.bytes,
                                                      .slot_bytes = SlotBytes(options.block_bytes),
                                                      .max_bytes = options.max_bytes,
+                                                     .handle_bytes = options.handle_bytes,
                                                      .host = {arena.data(), kPinChunkBytes}}));
   return memory;
 }

@@ -48,9 +48,10 @@ inline constexpr size_t kMaxBlocksGathered = 16;
 class GpuTier {
  public:
   struct Options {
-    uint64_t bytes = 0;        // Memory of the pool.
-    uint64_t max_bytes = 0;    // Memory that it may grow to; less than `bytes`: `bytes`.
-    uint64_t block_bytes = 0;  // Size of the blocks that the pool is for.
+    uint64_t bytes = 0;         // Memory of the pool.
+    uint64_t max_bytes = 0;     // Memory that it may grow to; less than `bytes`: `bytes`.
+    uint64_t handle_bytes = 0;  // Size of a handle of it; 0: as GpuPool chooses.
+    uint64_t block_bytes = 0;   // Size of the blocks that the pool is for.
     // Domain of the tenant that owns the pool. A process that maps the pool can read all of it.
     DomainId domain{};
     EvictionPolicy eviction = EvictionPolicy::kLearnt;

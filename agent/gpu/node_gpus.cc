@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "agent/gpu/gpu_parts.h"
 #include "core/log.h"
+#include "core/space.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
@@ -24,32 +26,54 @@ std::vector<int> NumaNodesOf(const std::vector<Device*>& devices) {
   return nodes;
 }
 
+// Places the tenant's host memory on the NUMA nodes, where there are some.
+void Place(const NodeGpus::Source& source, const std::vector<int>& nodes, DomainId tenant) {
+  if (source.binder == nullptr || nodes.empty()) return;
+  const absl::Status bound = source.binder->Bind(source.host->arena(tenant).bytes(), nodes);
+  if (bound.ok()) return;
+  Log(LogLevel::kWarning,
+      absl::StrCat("host memory stays where it is, and copies to and from GPUs ",
+                   "may be slower: ", bound.message()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<GpuTier::Memory>> NodeGpus::TakeMemory(const Source& source,
                                                                   const GpuTier::Options& options) {
   std::vector<GpuTier::Memory> memory;
   if (options.bytes == 0 || source.devices.empty()) return memory;
-  // Blocks that leave a pool, or come into it, are of its own domain.
-  const std::span<std::byte> arena = source.host->arena(options.domain).bytes();
   const std::vector<int> nodes = NumaNodesOf(source.devices);
-  if (source.binder != nullptr && !nodes.empty()) {
-    const absl::Status bound = source.binder->Bind(arena, nodes);
-    if (!bound.ok()) {
-      Log(LogLevel::kWarning, absl::StrCat("host memory stays where it is, and copies to and from ",
-                                           "GPUs may be slower: ", bound.message()));
+  for (const DomainId tenant : source.tenants) Place(source, nodes, tenant);
+  std::vector<GpuTier::Options> pools(source.tenants.size(), options);
+  if (pools.size() > 1) {
+    KVT_ASSIGN_OR_RETURN(
+        const std::vector<uint64_t> parts,
+        FirstGpuParts(options.bytes, SlotBytes(options.block_bytes), pools.size()));
+    for (size_t i = 0; i < pools.size(); ++i) {
+      pools[i].bytes = parts[i];
+      pools[i].max_bytes = options.bytes;
+      pools[i].handle_bytes = GpuPartUnit(options.bytes);
     }
   }
   for (Device* const device : source.devices) {
-    KVT_ASSIGN_OR_RETURN(GpuTier::Memory of_one, GpuTier::TakeMemory(device, source.executor,
-                                                                     source.lanes, options, arena));
-    memory.push_back(std::move(of_one));
+    for (size_t i = 0; i < pools.size(); ++i) {
+      pools[i].domain = source.tenants[i];
+      // Blocks that leave a pool, or come into it, are of its own domain.
+      const std::span<std::byte> arena = source.host->arena(pools[i].domain).bytes();
+      KVT_ASSIGN_OR_RETURN(
+          GpuTier::Memory of_one,
+          GpuTier::TakeMemory(device, source.executor, source.lanes, pools[i], arena));
+      memory.push_back(std::move(of_one));
+    }
   }
   return memory;
 }
 
 NodeGpus::NodeGpus(std::vector<GpuTier::Memory> memory, const GpuTier::Node& node) {
   for (GpuTier::Memory& of_one : memory) {
+    if (std::ranges::find(tenants_, of_one.domain) == tenants_.end()) {
+      tenants_.push_back(of_one.domain);
+    }
     tiers_.push_back(std::make_unique<GpuTier>(std::move(of_one), node));
   }
 }
@@ -86,6 +110,12 @@ std::string NodeGpus::UuidsText() const {
 
 absl::StatusOr<GpuTier*> NodeGpus::Named(const std::string& uuid) const {
   if (tiers_.empty()) return absl::FailedPreconditionError("this node has no GPU pool");
+  if (tenants_.size() > 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the GPU pools are divided between ", tenants_.size(),
+                     " tenants by their shares; change a share: kvtier tenants set NAME ",
+                     "--gpu_guaranteed BYTES"));
+  }
   if (uuid.empty() && tiers_.size() == 1) return tiers_.front().get();
   if (uuid.empty()) {
     return absl::InvalidArgumentError(
@@ -205,6 +235,22 @@ uint64_t NodeGpus::capacity_bytes() const {
 uint64_t NodeGpus::used_bytes() const {
   uint64_t bytes = 0;
   for (const auto& tier : tiers_) bytes += tier->pool().used_bytes();
+  return bytes;
+}
+
+uint64_t NodeGpus::CapacityOf(DomainId domain) const {
+  uint64_t bytes = 0;
+  for (const auto& tier : tiers_) {
+    if (tier->domain() == domain) bytes += tier->pool().capacity_bytes();
+  }
+  return bytes;
+}
+
+uint64_t NodeGpus::UsedBy(DomainId domain) const {
+  uint64_t bytes = 0;
+  for (const auto& tier : tiers_) {
+    if (tier->domain() == domain) bytes += tier->pool().used_bytes();
+  }
   return bytes;
 }
 

@@ -1,5 +1,5 @@
-// NodeGpus are the GPUs of the node, one GpuTier each, and which of them each session works on. A
-// node without a GPU has an empty one.
+// NodeGpus are the pools on the GPUs of the node, one GpuTier for each GPU and tenant that has
+// pools, and which of them each session works on. A node without a GPU has an empty one.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_NODE_GPUS_H_
@@ -28,21 +28,27 @@ class NodeGpus {
  public:
   // Sources of the pools' memory; not owned.
   struct Source {
-    std::vector<Device*> devices;  // Each gets a pool of its own.
+    std::vector<Device*> devices;   // Each gets a pool for each of the tenants.
+    std::vector<DomainId> tenants;  // Tenants that have pools; at least one.
     Executor* executor = nullptr;
     Executor* lanes = nullptr;  // Its thread calls the devices.
     HostTier* host = nullptr;
     MemoryBinder* binder = nullptr;  // Null: host memory stays where the kernel puts it.
   };
-  // Takes a pool on each device; host memory of the pools' domain is placed on the NUMA nodes of
-  // the devices. Errors: the devices'.
+  // Takes the pools of each device: `options.bytes` of it, in equal parts where there are several
+  // tenants. Host memory of the tenants is placed on the NUMA nodes of the devices. Errors: the
+  // devices', FirstGpuParts()'.
   static absl::StatusOr<std::vector<GpuTier::Memory>> TakeMemory(const Source& source,
                                                                  const GpuTier::Options& options);
   NodeGpus(std::vector<GpuTier::Memory> memory, const GpuTier::Node& node);
 
   size_t size() const { return tiers_.size(); }
   bool empty() const { return tiers_.empty(); }
+  // Returns a pool: those of the first GPU come first, and on each GPU they are in the order of
+  // tenants().
   GpuTier& at(size_t i) const { return *tiers_.at(i); }
+  // Returns the tenants that have pools, which each of them has on each GPU.
+  const std::vector<DomainId>& tenants() const { return tenants_; }
   // Returns the GPU that the session works on: the one that it chose, else the first whose pool is
   // its domain's; nullptr: there is none.
   GpuTier* Of(SessionId session, DomainId domain) const;
@@ -51,8 +57,8 @@ class NodeGpus {
   // Returns the GPU with a copy of the block. REQUIRES: one has it.
   GpuTier* With(const BlockKey& key) const;
   // Returns the GPU that an operator names by its UUID; empty: the only one. Errors: kNotFound,
-  // there is no such; kFailedPrecondition, the node has none; kInvalidArgument, there are several
-  // and none is named.
+  // there is no such; kFailedPrecondition, the node has none, or several tenants have pools there,
+  // whose sizes follow from their shares; kInvalidArgument, there are several and none is named.
   absl::StatusOr<GpuTier*> Named(const std::string& uuid) const;
   // Makes the session work on that GPU. Errors: kNotFound, no GPU with this UUID has a pool
   // for the domain; kFailedPrecondition, the session works on another one.
@@ -86,6 +92,9 @@ class NodeGpus {
   void Stop();
   uint64_t capacity_bytes() const;
   uint64_t used_bytes() const;
+  // Returns the same of the tenant's pools.
+  uint64_t CapacityOf(DomainId domain) const;
+  uint64_t UsedBy(DomainId domain) const;
   uint64_t pinned_bytes() const;
   void Audit() const;
 
@@ -96,6 +105,7 @@ class NodeGpus {
   std::string UuidsText() const;
 
   std::vector<std::unique_ptr<GpuTier>> tiers_;
+  std::vector<DomainId> tenants_;
   absl::flat_hash_map<SessionId, GpuTier*> chosen_;  // Sessions that named a GPU.
 };
 

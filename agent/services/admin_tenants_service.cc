@@ -84,6 +84,14 @@ void FillDisk(const OfAll& all, TenantTag owner, v1::TenantDisk* wire) {
   wire->set_evictions_caused(room->evictions_caused);
 }
 
+void FillGpu(Agent* agent, DomainId domain, const TierShare& share, v1::TenantGpu* wire) {
+  wire->set_capacity_bytes(agent->gpus().CapacityOf(domain));
+  wire->set_used_bytes(agent->gpus().UsedBy(domain));
+  wire->set_part_bytes(agent->gpu_divider().PartOf(domain));
+  wire->set_guaranteed_bytes(share.guaranteed);
+  wire->set_maximum_bytes(share.maximum);
+}
+
 void FillSwap(Agent* agent, DomainId domain, v1::TenantSwap* wire) {
   const SwappedSequences& swapped = agent->sessions().swapped();
   const SwappedSequences::Use use = swapped.UseOf(domain);
@@ -96,14 +104,6 @@ void FillSwap(Agent* agent, DomainId domain, v1::TenantSwap* wire) {
   wire->set_swapped_in(counts.swapped_in);
   wire->set_refused(counts.refused);
   wire->set_dropped(counts.dropped);
-}
-
-// Returns whether a GPU pool of the node is the domain's.
-bool HasGpuPool(Agent* agent, DomainId domain) {
-  for (size_t i = 0; i < agent->gpus().size(); ++i) {
-    if (agent->gpus().at(i).domain() == domain) return true;
-  }
-  return false;
 }
 
 const char* NameOf(SettingsSource source) {
@@ -145,7 +145,10 @@ void FillUse(Agent* agent, const NodeTenants::View& view, const OfAll& all,
   report->set_host_blocks(agent->index().blocks_in_host(domain));
   FillHost(agent, domain, all, report->mutable_host());
   FillKeptUse(agent->flows().kept_prefixes.UseOf(domain), report->mutable_kept());
-  if (HasGpuPool(agent, domain)) FillSwap(agent, domain, report->mutable_swap());
+  if (agent->gpus().CapacityOf(domain) > 0) {
+    FillGpu(agent, domain, view.shares[TierIndex(Tier::kGpu)], report->mutable_gpu());
+    FillSwap(agent, domain, report->mutable_swap());
+  }
   if (agent->disks().set() != nullptr) {
     FillDisk(all, TenantTagOf(view.name), report->mutable_disk());
   }

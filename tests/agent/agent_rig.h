@@ -39,7 +39,7 @@ class AgentRig {
     uint64_t gpu_max_slots = 0;
     bool second_gpu = false;         // A pool as large as the first, on NUMA node 1.
     MemoryBinder* binder = nullptr;  // Seam of the agent; null: none.
-    std::string gpu_tenant{};
+    std::vector<std::string> gpu_tenants{};
     EvictionPolicies eviction{};
     uint64_t attention_bytes = 0;
     bool disk = true;
@@ -91,7 +91,7 @@ class AgentRig {
                            .gpu_bytes = shape.gpu_slots * kRigBlockBytes,
                            .gpu_max_bytes = shape.gpu_max_slots * kRigBlockBytes,
                            .gpu_block_bytes = kRigBlockBytes,
-                           .gpu_tenant = shape.gpu_tenant};
+                           .gpu_tenants = shape.gpu_tenants};
     std::vector<DiskSeam> disk_seams;
     if (shape.disk) {
       disk_seams.push_back(

@@ -132,7 +132,7 @@ TEST_F(EraseTenantTest, AFailedManifestIsAnErrorAndTheBlocksAreGoneAllTheSame) {
 
 // The pool is one tenant's: what another forgets is not in it.
 TEST(EraseTenantPoolTest, AnotherTenantsPoolIsLeftAlone) {
-  AgentRig rig({.gpu_slots = 4, .gpu_tenant = "default", .sealed = true});
+  AgentRig rig({.gpu_slots = 4, .gpu_tenants = {"default"}, .sealed = true});
   ASSERT_EQ(rig.Put(rig.session, 1, 2), 2);
   ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 2, absl::Seconds(1), Tier::kGpu))->blocks.size(),
             2);

@@ -14,7 +14,7 @@ constexpr absl::Duration kLong = absl::Seconds(5);
 // A process that maps the pool can read all of it, so the agent does not give out offsets of
 // another domain's blocks there.
 TEST(GpuTenantTest, APoolIsOneTenantsAndNoOthers) {
-  AgentRig rig({.gpu_slots = 4, .gpu_tenant = "acme"});
+  AgentRig rig({.gpu_slots = 4, .gpu_tenants = {"acme"}});
   const SessionId owner = rig.Open(1);
   ASSERT_EQ(rig.Put(rig.session, 1, 1), 1u);
   EXPECT_TRUE(absl::IsInvalidArgument(
@@ -122,11 +122,11 @@ TEST(GpuTenantTest, APoolOfAnUnknownTenantIsRefusedByName) {
                          .tenants = *TenantTable::Create({{.name = "default"}}),
                          .host_bytes = 1 << 20,
                          .slab_bytes = 64 << 10,
-                         .gpu_tenant = "nobody"};
+                         .gpu_tenants = {"nobody"}};
   const absl::Status status = Agent::Create(std::move(options), {}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_EQ(status.message(),
-            "--gpu_tenant=nobody: no tenant has this name; name one of --tenants_dir");
+            "--gpu_tenants=nobody: no tenant has this name; name some of --tenants_dir");
 }
 
 }  // namespace

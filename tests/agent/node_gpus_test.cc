@@ -153,7 +153,7 @@ TEST_F(NodeGpusTest, AnOperatorNamesOneByItsUuid) {
 
 TEST(GpuMemoryPlaceTest, HostMemoryIsOnTheNodesOfTheGpusOfItsTenant) {
   FakeMemoryBinder binder;
-  AgentRig rig({.gpu_slots = 4, .second_gpu = true, .binder = &binder, .gpu_tenant = "acme"});
+  AgentRig rig({.gpu_slots = 4, .second_gpu = true, .binder = &binder, .gpu_tenants = {"acme"}});
   ASSERT_EQ(binder.bound.size(), 1u);
   EXPECT_THAT(binder.bound[0].nodes, ElementsAre(0, 1));
   const std::span<std::byte> arena =

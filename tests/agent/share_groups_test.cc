@@ -242,7 +242,7 @@ TEST_F(GroupTicketsTest, AMemberHoldsHalfOfWhatTheOthersLeave) {
 
 class GroupGpuTest : public ShareGroupsTest {
  protected:
-  GroupGpuTest() : ShareGroupsTest(AgentRig::Shape{.gpu_slots = 4, .gpu_tenant = kGroupName}) {}
+  GroupGpuTest() : ShareGroupsTest(AgentRig::Shape{.gpu_slots = 4, .gpu_tenants = {kGroupName}}) {}
 };
 
 // A process that maps the pool can write all of it.

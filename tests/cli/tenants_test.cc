@@ -53,6 +53,12 @@ v1::ListTenantsResponse TwoTenants() {
   disk->set_evictions(1200);
   disk->set_evictions_suffered(40);
   disk->set_evictions_caused(7);
+  v1::TenantGpu* const gpu = acme->mutable_gpu();
+  gpu->set_capacity_bytes(uint64_t{30} << 30);
+  gpu->set_used_bytes(uint64_t{29} << 30);
+  gpu->set_part_bytes(uint64_t{40} << 30);
+  gpu->set_guaranteed_bytes(uint64_t{40} << 30);
+  gpu->set_maximum_bytes(UINT64_MAX);
   v1::TenantReport* const other = response.add_tenants();
   other->set_name("other");
   other->set_state("shut");
@@ -84,6 +90,8 @@ TEST(TenantsTable, HasARowForEachTenantAndTheNodeBelow) {
   DISK      USED  GUARANTEED  FAIR SHARE  MAXIMUM  EVICTED  FOR OTHERS  OF OTHERS
   acme   600 GiB     256 GiB     510 GiB        -    1,200          40          7
   other      0 B     256 GiB         0 B  300 GiB        0           0          0
+  GPU        HAS      USED  IS TO HAVE  GUARANTEED  MAXIMUM
+  acme  30.0 GiB  29.0 GiB    40.0 GiB    40.0 GiB        -
   tenant acme: 50.0 GiB of host memory, 2.5x its guarantee, 92.0 % of evictions of tenant other
 
 AGENT  unix:/b.sock  unreachable (connection refused)
@@ -149,6 +157,13 @@ TEST(TenantsJson, IsAStableSchema) {
             "evictions": 1200,
             "evictions_suffered": 40,
             "evictions_caused": 7
+          },
+          "gpu": {
+            "capacity_bytes": 32212254720,
+            "used_bytes": 31138512896,
+            "part_bytes": 42949672960,
+            "guaranteed_bytes": 42949672960,
+            "maximum_bytes": null
           }
         }
       ]

@@ -159,7 +159,7 @@ class DoorsTest : public ::testing::Test {
                                                       {"device", "emulated"},
                                                       {"gpu_bytes", "1MiB"},
                                                       {"gpu_block_bytes", "64KiB"},
-                                                      {"gpu_tenant", "alpha"}});
+                                                      {"gpu_tenants", "alpha"}});
   void SetUp() override { ASSERT_EQ(agent_.Start().status(), absl::OkStatus()); }
 };
 

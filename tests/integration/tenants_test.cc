@@ -7,8 +7,10 @@
 #include <fstream>
 #include <string>
 
+#include "core/tenant_settings.h"
 #include "grpcpp/create_channel.h"
 #include "kvtier/v1/admin.grpc.pb.h"
+#include "proto/convert_tenants.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
@@ -67,7 +69,7 @@ TEST_F(TenantsTest, AGpuPoolIsOneTenantsAndNoOthers) {
   Flags flags = flags_;
   flags.insert({{"gpu_bytes", "1MiB"},
                 {"gpu_block_bytes", "64KiB"},
-                {"gpu_tenant", "beta"},
+                {"gpu_tenants", "beta"},
                 {"device", "emulated"}});
   AgentProcess& agent = cluster_.StartAgent("node-a", flags);
   TestWorker alpha(Alpha(agent));
@@ -79,6 +81,46 @@ TEST_F(TenantsTest, AGpuPoolIsOneTenantsAndNoOthers) {
   EXPECT_THAT(alpha.Get(kPrefix, to_gpu), IsEmpty());
   EXPECT_EQ(beta.Put(kPrefix, through_gpu), kPrefix.count);
   EXPECT_THAT(beta.Get(kPrefix, to_gpu), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kGpu)));
+}
+
+// Each has a pool of its own on the one GPU, as large as its share says.
+TEST_F(TenantsTest, AGpuIsDividedByTheSharesOfItsTenants) {
+  constexpr uint64_t kHandle = uint64_t{2} << 20;
+  constexpr uint64_t kSlots = kHandle / (64 << 10);
+  Flags flags = flags_;
+  flags.insert({{"gpu_bytes", "8MiB"},
+                {"gpu_block_bytes", "64KiB"},
+                {"gpu_tenants", "alpha,beta"},
+                {"device", "emulated"}});
+  AgentProcess& agent = cluster_.StartAgent("node-a", flags);
+  TestWorker alpha(Alpha(agent));
+  TestWorker beta(Beta(agent));
+  const ReserveOptions through_gpu = {.target = OnboardTarget::kGpu};
+  const OnboardOptions to_gpu = {.target = OnboardTarget::kGpu};
+  EXPECT_EQ(alpha.Put(kPrefix, through_gpu), kPrefix.count);
+  EXPECT_THAT(beta.Get(kPrefix, to_gpu), IsEmpty());
+  EXPECT_EQ(beta.Put(kPrefix, through_gpu), kPrefix.count);
+  EXPECT_THAT(alpha.Get(kPrefix, to_gpu), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kGpu)));
+  {
+    absl::StatusOr<GrantedSlots> all = beta.client().TakeSlots(beta.space(), 4 * kSlots);
+    ASSERT_TRUE(all.ok());
+    EXPECT_EQ(all->size(), 2 * kSlots) << "half of the GPU";
+  }
+  v1::SetTenantRequest request;
+  *request.mutable_settings() = convert::ToWire(
+      TenantChange{.name = "beta", .values = {{Tier::kGpu, ShareField::kGuaranteed, 3 * kHandle}}});
+  v1::SetTenantResponse response;
+  grpc::ClientContext context;
+  ASSERT_TRUE(v1::AgentAdmin::NewStub(
+                  grpc::CreateChannel(agent.admin_address(), grpc::InsecureChannelCredentials()))
+                  ->SetTenant(&context, request, &response)
+                  .ok());
+  EXPECT_EQ(response.tenant().gpu().part_bytes(), 3 * kHandle);
+  EXPECT_TRUE(Await(absl::Seconds(30), [&] {
+    absl::StatusOr<GrantedSlots> all = beta.client().TakeSlots(beta.space(), 4 * kSlots);
+    return all.ok() && all->size() == 3 * kSlots;
+  }));
+  EXPECT_EQ(alpha.Put({500, 8}, through_gpu), 8) << "the other works on in what it has";
 }
 
 TEST_F(TenantsTest, DiskAndRestartKeepThemApart) {

@@ -118,7 +118,7 @@ void SimNode::Boot() {
       .host_scrub_bytes_per_second = kHostScrubRate,
       .gpu_bytes = options_.gpu_bytes,
       .gpu_block_bytes = Space(kGpuSpace).block_bytes,
-      .gpu_tenant = Tenants().OfDomain(static_cast<DomainId>(options_.gpu_tenant)).name};
+      .gpu_tenants = {Tenants().OfDomain(static_cast<DomainId>(options_.gpu_tenant)).name}};
   std::vector<DiskSeam> disks;
   for (const auto& disk : disks_) {
     disk->disk = std::make_unique<testing::SimDisk>(executor_.get(), &disk->media);

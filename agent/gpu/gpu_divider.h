@@ -1,0 +1,72 @@
+// GpuDivider divides the memory of each GPU of the node between the tenants that have pools there.
+// Each pool is to have its tenant's fair share (core/tier_share.h) while all of them want
+// everything. When shares change, pools that are too large shrink, as workers let go of what
+// leaves, and the others grow as memory comes free. All pools of a GPU together never have more
+// than its memory for pools.
+//
+// What a tenant does not use of its part is not lent to others. Workers map the pools, and the
+// device has a handle's memory back only after each of them has unmapped it: a tenant whose workers
+// keep it could not be made to give it back in time.
+//
+// Where one tenant has all pools there is nothing to divide, and an operator sets their size
+// (GpuResizer).
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_GPU_GPU_DIVIDER_H_
+#define KVTIER_AGENT_GPU_GPU_DIVIDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "agent/gpu/node_gpus.h"
+#include "core/block_key.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/tier_share.h"
+#include "core/waits.h"
+
+namespace kvtier {
+
+class GpuDivider {
+ public:
+  // None is owned.
+  struct Parts {
+    Executor* executor = nullptr;
+    TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
+    NodeGpus* gpus = nullptr;
+  };
+  // `bytes` is the memory of each GPU for its pools.
+  GpuDivider(const Parts& parts, uint64_t bytes) : parts_(parts), bytes_(bytes) {}
+
+  // Returns whether several tenants have pools.
+  bool divides() const { return parts_.gpus->tenants().size() > 1; }
+  // Returns the memory that the pools of all GPUs have, or have to divide.
+  uint64_t bytes() const;
+  // Begins to bring the pools to these shares, in bytes of all GPUs together. REQUIRES: each tenant
+  // that has pools is named; the guarantees fit into bytes().
+  void Divide(const std::map<DomainId, TierShare>& shares);
+  // Returns the bytes that the tenant's pools are to have; 0: it has none.
+  uint64_t PartOf(DomainId domain) const;
+
+ private:
+  // Changes sizes until each pool has its part.
+  Task<void> Run();
+  // Begins what can begin; false: each pool has its part.
+  bool Step();
+  // Does so for the pools of one GPU, which begin at `first`.
+  bool StepOn(size_t first);
+  size_t devices() const { return parts_.gpus->size() / parts_.gpus->tenants().size(); }
+
+  const Parts parts_;
+  const uint64_t bytes_;
+  std::vector<uint64_t> handles_;  // Handles that each tenant's pool on each GPU is to have.
+  bool running_ = false;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_GPU_GPU_DIVIDER_H_
