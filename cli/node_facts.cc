@@ -133,8 +133,9 @@ std::optional<bool> SameNamespace(pid_t agent, const char* kind) {
   return *ours == *theirs;
 }
 
-// The words behind `name` in a file of /proc; empty: it has no such line.
-std::vector<std::string> WordsBehind(const std::string& path, absl::string_view name) {
+// Returns the words after `name` in the line of a file of /proc that begins with `name`; empty if
+// the file has no such line.
+std::vector<std::string> WordsAfterName(const std::string& path, absl::string_view name) {
   for (absl::string_view line : absl::StrSplit(TextOf(path), '\n')) {
     if (!absl::ConsumePrefix(&line, name)) continue;
     return absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
@@ -146,7 +147,7 @@ std::vector<std::string> WordsBehind(const std::string& path, absl::string_view 
 bool HasIpcLock(const std::string& process) {
   constexpr int kCapIpcLock = 14;
   const std::vector<std::string> words =
-      WordsBehind(absl::StrCat("/proc/", process, "/status"), "CapEff:");
+      WordsAfterName(absl::StrCat("/proc/", process, "/status"), "CapEff:");
   uint64_t capabilities = 0;
   return !words.empty() && absl::SimpleHexAtoi(words[0], &capabilities) &&
          (capabilities >> kCapIpcLock & 1) != 0;
@@ -155,7 +156,7 @@ bool HasIpcLock(const std::string& process) {
 // Reads the limit of locked memory: the agent's where it can be read, else this process's.
 void ReadMemlock(pid_t agent, NodeFacts* facts) {
   const std::vector<std::string> words =
-      agent > 0 ? WordsBehind(absl::StrCat("/proc/", agent, "/limits"), "Max locked memory")
+      agent > 0 ? WordsAfterName(absl::StrCat("/proc/", agent, "/limits"), "Max locked memory")
                 : std::vector<std::string>();
   facts->memlock_of_agent = !words.empty();
   if (HasIpcLock(facts->memlock_of_agent ? absl::StrCat(agent) : "self")) return;

@@ -37,24 +37,27 @@ namespace kvtier {
 
 class DiskPromises;
 
-// Room for some blocks in one domain. Move-only; the destructor gives it back.
-class PromisedRoom {
+// DiskQueueRoom holds room in the queue of the disks for some blocks of one domain, counted in
+// blocks and in bytes of host memory. Move-only; the destructor gives the room back.
+class DiskQueueRoom {
  public:
-  PromisedRoom() = default;
-  PromisedRoom(PromisedRoom&& other) noexcept;
-  PromisedRoom& operator=(PromisedRoom&& other) noexcept;
-  ~PromisedRoom() { Release(); }
+  DiskQueueRoom() = default;
+  DiskQueueRoom(DiskQueueRoom&& other) noexcept;
+  DiskQueueRoom& operator=(DiskQueueRoom&& other) noexcept;
+  ~DiskQueueRoom() { Release(); }
   explicit operator bool() const { return blocks_ > 0; }
   size_t blocks() const { return blocks_; }
-  // Takes the room of one block that needs `slot_bytes`. None: there is less, or for no block.
-  PromisedRoom TakeOne(uint64_t slot_bytes);
+  // Moves the room of one block, `slot_bytes`, out of this object and returns it. Returns empty
+  // room if this object has fewer bytes or has room for no block.
+  DiskQueueRoom SplitOne(uint64_t slot_bytes);
+  // Gives all of the room back.
   void Release();
 
  private:
   friend class DiskPromises;
-  PromisedRoom(DiskPromises* of, DomainId domain, uint64_t bytes, size_t blocks)
-      : of_(of), domain_(domain), bytes_(bytes), blocks_(blocks) {}
-  DiskPromises* of_ = nullptr;
+  DiskQueueRoom(DiskPromises* promises, DomainId domain, uint64_t bytes, size_t blocks)
+      : promises_(promises), domain_(domain), bytes_(bytes), blocks_(blocks) {}
+  DiskPromises* promises_ = nullptr;  // Not owned; null in empty room.
   DomainId domain_{};
   uint64_t bytes_ = 0;  // Bytes of all its blocks.
   size_t blocks_ = 0;
@@ -78,10 +81,10 @@ class DiskPromises {
   void DropDomain(DomainId domain);
   // Takes room for `blocks` or for as many as fit now; for none while a put of the domain
   // waits.
-  PromisedRoom Take(DomainId domain, uint64_t slot_bytes, size_t blocks);
+  DiskQueueRoom Take(DomainId domain, uint64_t slot_bytes, size_t blocks);
   // The same, but waits for its turn until `deadline`: what fits then is taken by the first
   // in line only. Does not wait beyond kMaxPutsWaitingPerSession. REQUIRES: `blocks` is not 0.
-  Task<PromisedRoom> Await(Put put, absl::Time deadline);
+  Task<DiskQueueRoom> Await(Put put, absl::Time deadline);
   // The session is over: its puts wait no longer.
   void EndSession(SessionId session);
   // Nobody waits any longer: no disk is in service.
@@ -99,7 +102,7 @@ class DiskPromises {
   void Audit() const;
 
  private:
-  friend class PromisedRoom;
+  friend class DiskQueueRoom;
   struct Waiter;
   // Round and ticket: a session has one put in a round.
   using Turn = std::pair<uint64_t, uint64_t>;
@@ -117,7 +120,7 @@ class DiskPromises {
   // Blocks of a size that fit now, and that fit into an empty domain.
   size_t Fitting(const Domain& domain, uint64_t slot_bytes) const;
   static size_t Most(const Domain& domain, uint64_t slot_bytes);
-  PromisedRoom Grant(DomainId id, uint64_t slot_bytes, size_t blocks);
+  DiskQueueRoom Grant(DomainId id, uint64_t slot_bytes, size_t blocks);
   void GiveBack(DomainId id, uint64_t bytes, size_t blocks);
   // Gives room to the first in line, and to the next, as far as they fit.
   void Serve(DomainId id);

@@ -21,7 +21,7 @@ bool Offloader::WouldPromise(const BlockKey& key, uint64_t block_bytes) const {
          parts_.admission->MayWrite(CandidateFor(key, block_bytes, 0), parts_.executor->Now());
 }
 
-void Offloader::Committed(const BlockKey& key, PromisedRoom room) {
+void Offloader::Committed(const BlockKey& key, DiskQueueRoom room) {
   if (at_commit()) Offer(key, std::move(room));
 }
 
@@ -55,7 +55,7 @@ Task<void> Offloader::PumpSoon() {
   Pump();
 }
 
-void Offloader::Offer(const BlockKey& key, PromisedRoom room) {
+void Offloader::Offer(const BlockKey& key, DiskQueueRoom room) {
   const HostBlock& block = *parts_.index->Find(key);
   if (pending_.contains(key) || parts_.index->In(Tier::kDisk, key)) return;
   // A block that is refused anyway needs no room.

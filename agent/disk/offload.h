@@ -63,7 +63,7 @@ class Offloader final : public BlockFollower {
   // A put of the block is to take room in DiskPromises, for the disks may be promised it.
   bool WouldPromise(const BlockKey& key, uint64_t block_bytes) const;
   // A block of a put is in host memory; `room` is what its put took, if any.
-  void Committed(const BlockKey& key, PromisedRoom room);
+  void Committed(const BlockKey& key, DiskQueueRoom room);
   // Notes that a worker was just given these blocks of host memory: what BlockIndex::Touch() of the
   // run has returned.
   void Used(std::span<const HostBlock* const> run);
@@ -95,7 +95,7 @@ class Offloader final : public BlockFollower {
     DiskAdmission::Verdict verdict;
     Pin pin;
     DomainId domain{};
-    PromisedRoom room{};  // None at eviction.
+    DiskQueueRoom room{};  // None at eviction.
   };
   // One AwaitDurable().
   struct Durable {
@@ -104,7 +104,7 @@ class Offloader final : public BlockFollower {
     Event ended;
   };
   bool at_commit() const { return parts_.admission->options().moment == WriteMoment::kAtCommit; }
-  void Offer(const BlockKey& key, PromisedRoom room);
+  void Offer(const BlockKey& key, DiskQueueRoom room);
   WriteCandidate CandidateFor(const BlockKey& key, uint64_t length, uint32_t host_hits) const;
   // Asks DiskAdmission, and counts what it refuses.
   std::optional<DiskAdmission::Verdict> Decide(const WriteCandidate& candidate);

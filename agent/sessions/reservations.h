@@ -62,7 +62,7 @@ struct PendingBlock {
   GpuSlot gpu;
   GpuHold writer;  // The worker's own, on `gpu`: until it is done writing there.
   // In host memory, if the disks would be promised the block; none when it is late.
-  PromisedRoom room;
+  DiskQueueRoom room;
 
   DomainId payer() const { return member.value_or(domain); }
 };
