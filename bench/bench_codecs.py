@@ -94,7 +94,7 @@ def run_variant(model, name, captured, exact_blocks=0):
 
 
 def speeds(codec, blocks, seconds=1.0):
-    """Returns the speeds of encode, decode and memcpy in GB of bf16 a second: medians over the blocks, taken in turns."""
+    """Returns the speeds of encode, decode and memcpy in GB of bf16 a second: medians over blocks, taken in turns."""
     took = {"encode": [], "decode": [], "memcpy": []}
     bits = [bf16.from_float32(block) for block in blocks]
     slots = [np.zeros(codec.stored_bytes, np.uint8) for _ in blocks]

@@ -19,7 +19,7 @@ class Arm:
     name: str
     stream: Stream
     reused: Callable[[int], int]  # Tokens of a prompt of so many that must not be computed.
-    prepare: Callable[[], None] = lambda: None  # Called before the question to make the situation; its time is not measured.
+    prepare: Callable[[], None] = lambda: None  # Makes the situation before the question; not timed.
     source_bytes: Callable[[], int] | None = None  # Counter of what the disk or the peer has given; None: not looked at.
     wanted_bytes: int = 0  # Amount by which the counter must grow: all of a prompt's, or nothing.
     tokens: int | None = None  # Tokens of the prompt that are asked for; None: all.

@@ -2,8 +2,8 @@
 
     PYTHON engines_lanes.py FOLDER [ROUNDS]
 
-Any interpreter that has kvtier on its path can run it. A save is an offload of 31 new blocks, from the call to the end of its
-job: calls to the agent, copies with their sums, the commit. A load brings them to other blocks of the engine.
+Any interpreter that has kvtier on its path can run it. A save is an offload of 31 new blocks, from the call to the end
+of its job: calls to the agent, copies with their sums, the commit. A load brings them to other blocks of the engine.
 """
 
 import sys

@@ -18,7 +18,7 @@ class Costs:
 
     memcpy: list[float] = field(default_factory=list)  # Seconds to copy a prompt's bytes in the engine's pieces.
     disk_path: list[float] = field(default_factory=list)  # Seconds of the plain client for as many bytes from the disk.
-    peer_path: list[float] = field(default_factory=list)  # Seconds of the plain client for as many bytes from the other node.
+    peer_path: list[float] = field(default_factory=list)  # Seconds of the plain client for those from the peer.
     empty_step: list[float] = field(default_factory=list)  # Seconds of a step of the engine that computes nothing.
 
 

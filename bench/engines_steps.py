@@ -63,7 +63,7 @@ class Sides:
 
     scheduler: Any
     worker: Any
-    seconds: dict[str, list[float]] = field(default_factory=dict)  # Seconds in the calls of a step, by the kind of the step.
+    seconds: dict[str, list[float]] = field(default_factory=dict)  # Seconds in a step's calls, by the kind of step.
     cpu_seconds: dict[str, list[float]] = field(default_factory=dict)  # Processor seconds of the calling thread.
     counts: dict[str, int] = field(default_factory=dict)  # Worker statistics since they were last taken.
 

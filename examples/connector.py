@@ -165,7 +165,7 @@ class BackgroundWorker:
 
     def take_back(self, slots):
         """Frees slots at once, as for a request that preempts another."""
-        self.lanes.await_copied(slots, timeout_s=0.05)  # Blocks that are not copied in time are given up, and not stored.
+        self.lanes.await_copied(slots, timeout_s=0.05)  # Blocks not copied in time are given up.
 
 
 class Engine:

@@ -34,6 +34,6 @@ if missing := keys[len(blocks):]:
     with client.reserve(space, missing, parent=parent) as put:
         for i, key in enumerate(missing):
             if put.states[i] == "reserved":
-                put.copy_in(i, hashlib.shake_256(key).digest(BLOCK_BYTES))  # Here the worker writes the KV that it computed.
+                put.copy_in(i, hashlib.shake_256(key).digest(BLOCK_BYTES))  # Bytes in place of the computed KV.
         print(f"{put.commit()} blocks put")
 client.close()

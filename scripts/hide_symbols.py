@@ -22,7 +22,7 @@ MACHINE = ("libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linu
 
 
 def symbols(path: pathlib.Path, which: str) -> set[str]:
-    """Returns a file's dynamic symbols without their versions; `which` is "--defined-only" or "--undefined-only" of nm."""
+    """Returns a file's dynamic symbols without versions; `which` is nm's "--defined-only" or "--undefined-only"."""
     said = subprocess.run(["nm", "--dynamic", "--no-demangle", "--without-symbol-versions", which, path],
                           check=True, capture_output=True, text=True).stdout
     return {line.split()[-1] for line in said.splitlines() if line}
