@@ -24,7 +24,7 @@ class Forks(WithAgent):
                 body()
                 code = 0
             finally:
-                # Does as the end of a program: collects objects, then runs static destructors.
+                # Ends as a program does: collects objects, then runs static destructors.
                 self.client = None
                 gc.collect()
                 library = ctypes.CDLL(None)
