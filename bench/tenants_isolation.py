@@ -148,7 +148,7 @@ class _Asker:
 
 
 def _grown(before: dict, after: dict) -> str:
-"""Returns by how much counters grew, nested ones included."""
+    """Returns by how much counters grew, nested ones included."""
     return repr({name: (_grown(before[name], value) if isinstance(value, dict) else
                         value - before[name] if isinstance(value, int) else value)
                  for name, value in after.items()})

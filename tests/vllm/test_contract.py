@@ -148,7 +148,7 @@ class NoCallHoldsTheStepOfAStoppedAgent(unittest.TestCase):
         driver.start()
         driver.join(STOPPED_S / 2)  # One call that waited for the agent would take twice as long.
         self.assertFalse(driver.is_alive(), "a call waits for the agent")
-        self.assertGreaterEqual(self.sums["offered_tokens"], 256)  # The blocks were offered and asked for, and did not come.
+        self.assertGreaterEqual(self.sums["offered_tokens"], 256)  # The blocks were offered and did not come.
         self.assertNotIn("loaded_blocks", self.sums)
         self.assertEqual(self.sums["resets"], 1)
         engine_facing = set(NothingRaisesIntoTheEngine.ours()) - AT_START - {"shutdown"}

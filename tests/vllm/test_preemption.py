@@ -18,7 +18,7 @@ class Preemptions(WithScheduler):
         self.matched(request)
         self.side.allocated(request, (list(range(1, 8)),), 0)
         self.side.plan(Step().new("a", 0, 200, list(range(1, 8))))
-        self.side.plan(Step().cached("a", 200, 24))  # The seventh block's key is known after the step that completes the block.
+        self.side.plan(Step().cached("a", 200, 24))  # The step completes the block before its key is known.
         request.block_hashes, request.num_tokens = make_keys(7), 225
         return request
 

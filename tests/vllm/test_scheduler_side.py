@@ -146,7 +146,7 @@ class Peers(WithScheduler):
         self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
         request = make_request("a", 200)
         self.assertEqual(self.matched(request), (None, False))
-        self.client.prefetches[0][2].end(6)  # The answer may mean all of one rank's blocks or half of each rank's: it does not say.
+        self.client.prefetches[0][2].end(6)  # The 6 may be all of one rank's blocks, or 3 of each.
         self.assertEqual(self.matched(request), (None, False))
         for space in self.client.registered[-2:]:
             self.client.put(space, make_keys(3))

@@ -106,7 +106,7 @@ class Symptom5LookUpsAreRetriedStepAfterStepWhileTheEngineIdles(unittest.TestCas
             with self.subTest(held=held):
                 self.setUp()
                 side = self.open(held, recompute_tokens_per_s=400)
-                self.client.put(self.client.registered[0], make_keys(2), "disk")  # The scheduler asks other nodes for the rest.
+                self.client.put(self.client.registered[0], make_keys(2), "disk")  # Other nodes may have the rest.
                 _, seconds = self.idle(side, make_request("a", 200))
                 self.assertLessEqual(seconds, 192 / 400 + 0.001)
                 self.assertEqual(len(self.client.prefetches) + len(self.client.tickets), 1)

@@ -72,7 +72,7 @@ class AgentProcess:
         return next(tier for tier in self.status()["tiers"] if tier["tier"] == name)
 
     def await_on_disk(self, blocks: int) -> None:
-        """Waits until its disk has as many blocks and nothing is on its way there. Raises TimeoutError if they do not come."""
+        """Waits until its disk has as many blocks and none is on its way there. Raises TimeoutError if they do not come."""
         until(lambda: self.tier("disk")["blocks"] >= blocks and self.status()["offload"]["waiting"] == 0,
               f"{blocks} blocks on the disk of {self.socket_dir}")
 

@@ -42,7 +42,7 @@ class Comparison:
 
 
 def read_lines(folder: Path) -> list[dict]:
-    """Returns the lines of all processes below `folder`. A last line that a killed process left unfinished is left out."""
+    """Returns the lines of all processes below `folder`, but no last line that a killed process left unfinished."""
     lines = []
     for file in sorted(folder.rglob("*.jsonl")):
         for text in file.read_text(encoding="utf-8").splitlines(keepends=True):

@@ -100,7 +100,7 @@ class VllmProcess:
         return json.loads(self._post("/tokenize", {"model": "smollm2", "prompt": prompt}))["tokens"]
 
     def forget_prefixes(self, also_saved: bool = False) -> None:
-        """Makes the engine forget its own prefixes, so that only the agent has them; with `also_saved`, resets the connector, too.
+        """Makes the engine forget its own prefixes, and with `also_saved` resets the connector, too.
 
         Raises TimeoutError if some stay in use.
         """

@@ -1,7 +1,7 @@
 """KvtierConnector that writes down what bytes the engine's own blocks have: at each save, and after each load.
 
-It serves real engines of one KV group. KVTIER_OBSERVED names a folder, in which each process appends lines of JSON to a file
-of its own. observations.py reads them. Files in the folder named as in _ORDERS have the process do something once.
+It serves real engines of one KV group. KVTIER_OBSERVED names a folder, in which each process appends lines of JSON to
+a file of its own. observations.py reads them. Files in the folder named as in _ORDERS have the process do something once.
 """
 
 import functools
