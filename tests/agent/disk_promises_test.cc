@@ -1,5 +1,5 @@
-// Promises to the disks: bursts beyond host memory, puts that wait, and commits that ask whether
-// they are durable. One agent, in virtual time.
+// Tests promises to the disks: bursts beyond host memory, puts that wait, and commits that ask
+// whether they are durable. One agent, in virtual time.
 #include "agent/disk/disk_promises.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Kept prefixes beside a plain reference, by random operations of two tenants on one agent.
+// Tests kept prefixes beside a plain reference, by random operations of two tenants on one agent.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// LocatePatience, and what a frozen coordinator costs the requests of an agent.
+// Tests LocatePatience, and what a frozen coordinator costs the requests of an agent.
 #include "agent/peers/locate_patience.h"
 
 #include <gtest/gtest.h>

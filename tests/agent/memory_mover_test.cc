@@ -1,4 +1,5 @@
-// Host memory that moves between tenants: through an agent, on simulated seams.
+// Tests host memory that moves between tenants, by one agent on simulated executor, disks and
+// links.
 #include "agent/flows/memory_mover.h"
 
 #include <gtest/gtest.h>

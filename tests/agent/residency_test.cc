@@ -1,4 +1,4 @@
-// The tables of a node's domains, and how they grow.
+// Tests the tables of a node's domains, and how they grow.
 #include "agent/index/residency.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Contents that --tenants_dir may have; none of them opens a tenant without a secret.
+// Tests contents that --tenants_dir may have; none of them opens a tenant without a secret.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// EvictionOrder beside a plain reference, by random operations.
+// Tests EvictionOrder beside a plain reference, by random operations.
 #include <gtest/gtest.h>
 
 #include <algorithm>

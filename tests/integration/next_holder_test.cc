@@ -1,6 +1,6 @@
-// A peer that is ranked first and does not serve, while its registration lives, beside a
-// healthy one: what both hold is a hit in time, and what the bad one holds alone does not
-// keep the node from anybody else.
+// Tests a peer that is ranked first and does not serve, while its registration lives, beside a
+// healthy one: what both hold is a hit in time, and what the bad one holds alone does not keep the
+// node from anybody else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

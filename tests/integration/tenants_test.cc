@@ -1,5 +1,5 @@
-// Two tenants whose engines use the same keys: neither can name the other's blocks, on
-// one node or across two (law 8).
+// Tests two tenants whose engines use the same keys: neither can name the other's blocks, on one
+// node or across two (law 8).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
