@@ -31,7 +31,7 @@ _WARM = 200
 _SEED = 18
 
 Answer = object
-Ask = Callable[[int, int], Answer]  # Keys, by kind and number of the key.
+Ask = Callable[[int, int], Answer]  # Makes a call for the key of a kind and a number.
 
 
 @dataclass
@@ -82,7 +82,7 @@ class _Owner:
         self._worker.put_run(self.keys[group], _GROUP)
 
     def close(self) -> None:
-        """Closes the clients."""
+        """Closes the client."""
         self._worker.client.close()
 
     def here(self) -> dict[str, int]:
@@ -164,7 +164,7 @@ def _sample(ask: Ask, count: int, samples: int, draws: random.Random) -> _Seen:
     seen = _Seen()
     kinds = [_THEIRS, _NOBODYS, _AGAIN, _PLANTED]
     numbers = list(range(count))
-    draws.shuffle(numbers)  # No kind comes twice in a row: what was reserved before is given back in the background.
+    draws.shuffle(numbers)  # No number comes twice in a row: what was reserved before is given back in the background.
     for turn in range(-_WARM, samples):
         number = numbers[turn % count]
         draws.shuffle(kinds)

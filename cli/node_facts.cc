@@ -119,7 +119,7 @@ std::vector<UidRange> UidMap() {
   return map;
 }
 
-// Whether this process and `agent` are in one namespace of `kind` ("user", "pid", "time").
+// Returns whether this process and `agent` are in one namespace of `kind` ("user", "pid", "time").
 std::optional<bool> SameNamespace(pid_t agent, const char* kind) {
   if (agent <= 0) return std::nullopt;
   const auto inode = [kind](const std::string& process) {
@@ -143,7 +143,7 @@ std::vector<std::string> WordsAfterName(const std::string& path, absl::string_vi
   return {};
 }
 
-// Whether RLIMIT_MEMLOCK does not hold `process` ("self", "1234") back.
+// Returns whether RLIMIT_MEMLOCK does not hold `process` ("self", "1234") back.
 bool HasIpcLock(const std::string& process) {
   constexpr int kCapIpcLock = 14;
   const std::vector<std::string> words =

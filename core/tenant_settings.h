@@ -58,7 +58,7 @@ struct TenantSettings {
   const std::optional<uint64_t>& Of(Tier tier, ShareField field) const {
     return values[TierIndex(tier)][static_cast<size_t>(field)];
   }
-  // Whether all is left to the defaults.
+  // Returns whether all is left to the defaults.
   bool IsDefault() const { return values == Values() && members.empty(); }
   // Errors: kInvalidArgument, naming field and value: the name, a weight beyond 1 to
   // kMaxShareWeight, a guarantee above the maximum, a member whose name is none or the tenant's

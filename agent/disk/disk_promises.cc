@@ -29,7 +29,7 @@ DiskQueueRoom DiskQueueRoom::SplitOne(uint64_t slot_bytes) {
   --blocks_;
   bytes_ -= slot_bytes;
   DiskQueueRoom one(promises_, domain_, slot_bytes, 1);
-  // Bytes that shorter blocks left over are for no block of this room.
+  // The last block gives back the bytes that shorter blocks left over.
   const uint64_t rest = blocks_ == 0 ? std::exchange(bytes_, 0) : 0;
   if (rest > 0) promises_->GiveBack(domain_, rest, 0);
   return one;
@@ -41,7 +41,8 @@ void DiskQueueRoom::Release() {
   if (blocks > 0) promises_->GiveBack(domain_, bytes, blocks);
 }
 
-// A put in line, in the frame of its task; leaves the line with it.
+// Waiter is a put in line. It lives in the frame of the put's task, and leaves the line when it is
+// destroyed.
 struct DiskPromises::Waiter {
   Waiter(DiskPromises* of, const Put& put) : of(of), put(put), ended(of->executor_) {
     Domain& domain = of->DomainOf(put.domain);
@@ -68,7 +69,7 @@ struct DiskPromises::Waiter {
     if (--count->second == 0) of->waiting_by_session_.erase(count);
     ended.Set();
   }
-  // The next one's turn may have come with that.
+  // Leaves the line, which may make it the next one's turn.
   void Leave() {
     if (!in_line) return;
     Unlink();

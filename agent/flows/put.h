@@ -77,8 +77,8 @@ class Putter {
   // The same, after a wait until `deadline` for the room that the disks' promises leave
   // (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.
   Task<absl::StatusOr<Reserved>> ReserveBy(BlockRun run, Tier target, absl::Time deadline);
-  // Whether bytes that are complete at the end of `step` can be committed: it has begun,
-  // or is 0. Errors: kInvalidArgument, naming the step.
+  // Returns whether bytes that are complete at the end of `step` can be committed: it has begun, or
+  // is 0. Errors: kInvalidArgument, naming the step.
   absl::Status CheckStep(SessionId session, uint64_t step) const;
   // Publishes, after it took the sums of the blocks that have none yet
   // (ReservationTable::NoteSum()); returns how many of `ids` were committed. The bytes are

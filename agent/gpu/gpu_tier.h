@@ -89,12 +89,12 @@ class GpuTier {
   GpuTier(const GpuTier&) = delete;
   GpuTier& operator=(const GpuTier&) = delete;
 
-  // Whether the pool is this domain's, and each block of such lengths fills a slot of it.
+  // Returns whether the pool is this domain's, and each block of such lengths fills a slot of it.
   bool Serves(DomainId domain, const BlockLengths& lengths) const;
 
   // Takes a slot for the session to write; evicts for it. Errors: kResourceExhausted.
   absl::StatusOr<Reserved> Reserve(SessionId session);
-  // Whether bytes that are complete at the end of `step` can be waited for. Errors:
+  // Returns whether bytes that are complete at the end of `step` can be waited for. Errors:
   // kInvalidArgument, naming the step: it has not begun. REQUIRES of both: the session has a page
   // of steps here.
   absl::Status CheckStep(SessionId session, uint64_t step);

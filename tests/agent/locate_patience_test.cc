@@ -68,7 +68,8 @@ TEST(LocatePatienceTest, AfterAFailureNothingIsAwaitedUntilSomethingIsHeardAndTh
   EXPECT_EQ(patience.Allowed(kStart), kLocateGrace);
 }
 
-// Each report that such a one answered would let the next request wait for it.
+// Without the limit of one request a heartbeat, each report that the coordinator answers would let
+// the next request wait for a Locate that it does not answer.
 TEST(LocatePatienceTest, OneThatAnswersReportsAndNoLocatesIsAskedOnceAHeartbeat) {
   LocatePatience patience;
   patience.Failed(kStart, kStart + kLocateTimeout);

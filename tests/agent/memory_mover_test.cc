@@ -1,5 +1,4 @@
-// Tests host memory that moves between tenants, by one agent on simulated executor, disks and
-// links.
+// Tests host memory that moves between tenants, by one agent in virtual time.
 #include "agent/flows/memory_mover.h"
 
 #include <gtest/gtest.h>

@@ -116,7 +116,9 @@ TEST_F(TenantsTest, AWrongSecretAndAnUnknownTenantAreRefusedAlike) {
   TestWorkerOptions unknown = Alpha(agent);
   unknown.tenant = "gamma";
   TestWorker stranger(unknown);
-  TestWorker open({.socket_dir = agent.socket_dir()});  // The open tenant: there is none here.
+  TestWorker open(
+      {.socket_dir =
+           agent.socket_dir()});  // Asks for the open tenant, which this agent does not have.
 
   for (TestWorker* worker : {&liar, &stranger, &open}) {
     EXPECT_FALSE(worker->client().connected());
