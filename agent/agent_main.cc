@@ -120,7 +120,8 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
 
   WaitForStopSignal(signals);
   const absl::Time stop_by = absl::Now() + kDrainTimeout;
-  // First: gRPC waits for the end of every call, also of those that it has cut off.
+  // The agent ends its calls first: gRPC waits for the end of every call, also of those that it has
+  // cut off.
   CallOn(parts.agent->executor(), [&] {
     parts.agent->EndWaits();
     parts.transport->CancelAll();

@@ -17,7 +17,7 @@ constexpr std::pair<int, int> kLeastPeerPidfd = {6, 5};
 
 std::string SystemText(int error) { return std::strerror(error); }
 
-// Capacity of the host tier; nullopt: the agent did not say.
+// Returns the capacity of the host tier; nullopt: the agent did not say.
 std::optional<uint64_t> HostBytes(const NodeFacts& facts) {
   if (!facts.status.ok()) return std::nullopt;
   for (const v1::TierReport& tier : facts.status->tiers()) {

@@ -52,14 +52,14 @@ class Descriptor {
     if (fd_ >= 0) close(fd_);
   }
   int get() const { return fd_; }
-  // errno of the call that made it, right behind that call.
+  // Returns errno of the call that made the object, read right after that call.
   int error() const { return fd_ >= 0 ? 0 : errno; }
 
  private:
   const int fd_;
 };
 
-// Empty: it cannot be read.
+// Returns the text of a file; empty if it cannot be read.
 std::string TextOf(const std::string& path) {
   std::ifstream file(path);
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -196,7 +196,7 @@ void TryMemfd(NodeFacts* facts) {
   munmap(memory, kHugePageBytes);
 }
 
-// "always within_size advise [never] deny force": the word in brackets.
+// Returns the word in brackets of "always within_size advise [never] deny force".
 std::string ShmemEnabled() {
   const std::string text = TextOf("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
   const size_t begin = text.find('[');

@@ -133,7 +133,7 @@ Finding UidFinding(const NodeFacts& facts) {
   return finding;
 }
 
-// Result of this process's handshake on the descriptor socket.
+// Returns the result of this process's handshake on the descriptor socket.
 Finding SessionFinding(const NodeFacts& facts) {
   Finding finding{.check = "session"};
   // The tenant that was named does not exist: all before that was well.

@@ -66,7 +66,7 @@ struct TenantSettings {
   absl::Status Validate() const;
   friend bool operator==(const TenantSettings&, const TenantSettings&) = default;
 };
-// By name.
+// Settings by the tenant's name.
 using TenantSettingsMap = std::map<std::string, TenantSettings>;
 
 // Change to the settings of a tenant; a setting that it does not name stays.

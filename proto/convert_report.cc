@@ -74,7 +74,7 @@ absl::StatusOr<std::vector<TierUsage>> TierUsagesFrom(
   return parsed;
 }
 
-// The holders of blocks[index]; `nodes` are the reply's, already parsed.
+// Returns the holders of blocks[index]; `nodes` are the reply's, already parsed.
 absl::StatusOr<std::vector<Holder>> HoldersFrom(const v1::LocateResponse::Holders& wire,
                                                 size_t index, const std::vector<Holder>& nodes) {
   const std::string field = absl::StrCat("blocks[", index, "].holders");

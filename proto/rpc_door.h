@@ -34,8 +34,8 @@ inline constexpr size_t kMaxConnectionsPerCaller = 64;
 inline constexpr int kMaxRequestBytes = 1 << 20;
 inline constexpr absl::Duration kMemoryInterval = absl::Milliseconds(20);
 
-// Error that answers an RPC of operators at a door that is not theirs: it names the socket
-// that is.
+// Returns the error that answers an RPC of operators at a door that is not theirs: it names the
+// socket that is.
 absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path);
 
 // Thread-safe. One thread of its own, which accepts connections.

@@ -128,7 +128,7 @@ class HostTier {
     uint64_t split_bytes = 0;
     std::map<uint64_t, SlotPool::SizeUse> sizes;  // By the size of the slots.
   };
-  // O(slabs).
+  // Returns how host memory is cut into slots. O(slabs).
   Cut cut() const;
   void Audit() const;
 

@@ -48,7 +48,7 @@ void Offloader::OnChange(const BlockChange& change) {
   parts_.scope->Spawn(PumpSoon());
 }
 
-// Not inside the change that made room scarce: the index is in the midst of it.
+// Runs later, and not inside the change that made room scarce, which the index has not finished.
 Task<void> Offloader::PumpSoon() {
   co_await SleepUntil(parts_.executor, parts_.executor->Now());
   pumping_soon_ = false;

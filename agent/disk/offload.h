@@ -60,9 +60,10 @@ class Offloader final : public BlockFollower {
   // Does not own.
   explicit Offloader(const Parts& parts);
 
-  // A put of the block is to take room in DiskPromises, for the disks may be promised it.
+  // Returns whether a put of the block is to take room in DiskPromises: the disks may be promised
+  // it.
   bool WouldPromise(const BlockKey& key, uint64_t block_bytes) const;
-  // A block of a put is in host memory; `room` is what its put took, if any.
+  // Notes that a block of a put is in host memory; `room` is what its put took, if any.
   void Committed(const BlockKey& key, DiskQueueRoom room);
   // Notes that a worker was just given these blocks of host memory: what BlockIndex::Touch() of the
   // run has returned.
@@ -83,7 +84,7 @@ class Offloader final : public BlockFollower {
   // Starts writes while there is room. To be called also when a disk went out of service:
   // the puts that it holds up count no longer, and its promises end.
   void Pump();
-  // Waiting for their turn or being written.
+  // Returns the number of blocks that wait for their turn or are being written.
   size_t pending() const { return pending_.size(); }
   void Audit() const;
 
@@ -118,7 +119,7 @@ class Offloader final : public BlockFollower {
   Task<void> PumpSoon();
   Task<void> Run(Promise promise);
   Task<void> Write(const Promise& promise);
-  // Nothing of the promise is left to do.
+  // Ends a promise of which nothing is left to do.
   void End(const Promise& promise);
 
   const Parts parts_;

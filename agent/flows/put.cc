@@ -126,7 +126,7 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
       .domain = run.domain,
       .member = run.member,
       .hint = run.hint};
-  // First: what is refused evicts nothing.
+  // The promise comes first, so that a block that is refused evicts nothing.
   if (parts_.offloader != nullptr && parts_.offloader->WouldPromise(key, room.length)) {
     block.room = reserving->room.SplitOne(room.slot_bytes);
     if (!block.room) block.room = parts_.promises->Take(run.domain, room.slot_bytes, 1);
@@ -181,7 +181,7 @@ absl::StatusOr<HostSlot> Putter::TakeHostSlot(const Wanted& wanted, const Pendin
 
 absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, const Wanted& wanted,
                                                Reserving* reserving, PendingBlock* block) {
-  // First: what finds no room to be written in evicts nothing.
+  // The staging region comes first, so that a block without room to be written in evicts nothing.
   if (parts_.staging->enabled()) {
     block->staged = parts_.staging->Take(session, SlotBytes(wanted.room.length));
   }

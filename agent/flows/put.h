@@ -74,8 +74,8 @@ class Putter {
   // slab.
   // A block that the disks would be promised takes of `room`, or what room there is.
   absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target, DiskQueueRoom room = {});
-  // The same, after a wait until `deadline` for the room that the disks' promises leave
-  // (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.
+  // Reserves as Reserve() does, after a wait until `deadline` for the room that the disks' promises
+  // leave (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.
   Task<absl::StatusOr<Reserved>> ReserveBy(BlockRun run, Tier target, absl::Time deadline);
   // Returns whether bytes that are complete at the end of `step` can be committed: it has begun, or
   // is 0. Errors: kInvalidArgument, naming the step.
@@ -143,7 +143,7 @@ class Putter {
   // Makes the block found, as one that came at `now`. REQUIRES: the bytes are in host memory, and
   // their sum is known.
   void Publish(PendingBlock* block, absl::Time now);
-  // One block of the call is done with.
+  // Notes that the call is done with one block.
   void Finish(const BlockKey& key, Committing* committing);
 
   const Parts parts_;

@@ -136,14 +136,15 @@ class GpuTier {
 
   // Returns the session's page of steps. Errors: GpuWorkers::Attach()'s.
   absl::StatusOr<const SignalPage*> Attach(SessionId session) { return workers_.Attach(session); }
-  // The session hung up. Returns how many slots were granted to it, which it may still write.
+  // Closes a session that hung up. Returns how many slots were granted to it, which it may still
+  // write.
   size_t Close(SessionId session);
-  // Nothing of the session writes slots any more, but steps that have not ended.
+  // Notes that nothing of the session writes slots any more, but steps that have not ended.
   void WritesOver(SessionId session);
-  // The process of the session is gone.
+  // Notes that the process of the session is gone.
   void ProcessGone(SessionId session) { workers_.ProcessGone(session); }
 
-  // Whoever waits for a step goes on soon, and no resize begins.
+  // Ends all waits for steps soon, and lets no resize begin.
   void EndWaits();
   // Ends the copies that make room ahead of need.
   void Stop() { offloader_.Stop(); }

@@ -47,8 +47,8 @@ class GpuBlocks final : public PinHome {
     parts_.index->Join(this);
   }
 
-  // Nothing writes the slot any more, and it is found from here on. REQUIRES: the block is not in
-  // the pool; `slot` holds exactly the bytes of the meta's sum.
+  // Publishes the block of a slot that nothing writes any more. REQUIRES: the block is not in the
+  // pool; `slot` holds exactly the bytes of the meta's sum.
   void Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival, const ReuseHint& hint);
   // Takes the block out of the pool; the caller frees what it held by letting the returned slot go.
   // REQUIRES: it is there and not pinned.
@@ -88,7 +88,7 @@ class GpuBlocks final : public PinHome {
   size_t size() const { return blocks_.size(); }
   // Counts the blocks that host memory does not have. O(blocks).
   size_t blocks_not_in_host() const;
-  // Bytes of the slots with blocks that no payload uses. O(blocks).
+  // Returns the bytes, in slots with blocks, that no payload uses. O(blocks).
   uint64_t padding_bytes() const;
   DomainId domain() const { return parts_.domain; }
   // Calls `visit` with each block, in no order.

@@ -106,15 +106,16 @@ class ReservationTable {
   bool Await(SessionId session, ReservationId id);
   // Takes a block as Take() does, when the step has ended. REQUIRES of both: it awaits a step.
   PendingBlock TakeAwaited(ReservationId id);
-  // The step did not end in time, or its worker died in it.
+  // Gives up a reservation whose step did not end in time, or whose worker died in it.
   void GiveUpAwaited(ReservationId id);
-  // The blocks of those of `ids` that the session may commit.
+  // Returns the blocks of those of `ids` that the session may commit.
   std::vector<BlockKey> KeysOf(SessionId session, std::span<const ReservationId> ids);
-  // Gives slots back. Ids that are unknown, another session's or awaiting a step are ignored.
+  // Gives slots back. Ignores ids that are unknown, another session's or awaiting a step.
   void Release(SessionId session, std::span<const ReservationId> ids);
-  // The same of slots that a commit names as never written; counts them, and returns how many.
+  // Gives back slots that a commit names as never written; counts them, and returns how many.
   size_t GiveBackUnwritten(SessionId session, std::span<const ReservationId> ids);
-  // Nobody of this session writes any more, but steps of it that have not ended.
+  // Gives back all slots of the session, but those of steps that have not ended: its worker writes
+  // no others any more.
   void ReleaseAll(SessionId session);
   // The session is over, its worker perhaps not: all that it had reserved is late, but what
   // awaits a step, and what it staged, which is over with it. Returns how much it still has.
