@@ -30,7 +30,7 @@ class GpuWorkers {
   // None is owned.
   GpuWorkers(Device* device, GpuPool* pool, Executor* executor, TaskScope* scope)
       : table_(&pool->table()), words_(device, &pool->table(), executor, scope) {}
-  // REQUIRES: no worker is on the pool any more, and no hold is left.
+  // Ends every worker's place: no worker is on the pool any more. REQUIRES: no hold is left.
   ~GpuWorkers();
   GpuWorkers(const GpuWorkers&) = delete;
   GpuWorkers& operator=(const GpuWorkers&) = delete;

@@ -95,11 +95,11 @@ class DescriptorSocket {
   DescriptorSocket(Options options, Calls calls, int listen_fd, int epoll_fd, int stop_fd);
   void Run();
   void Accept();
-  // False: close the connection.
+  // Return false if the connection is to be closed.
   bool OnReadable(int fd, Connection* connection);
   bool OnHello(int fd, Connection* connection, std::span<const std::byte> packet);
   bool OnDescriptorRequest(int fd, Connection* connection, std::span<const std::byte> packet);
-  // A new lifeline; the worker's end of it, for the caller to close after the answer.
+  // Makes a new lifeline. Returns the worker's end of it, which the caller closes after the answer.
   absl::StatusOr<Shared> MakeLifeline(Connection* connection);
   void Close(int fd);
   void CloseLateConnections();

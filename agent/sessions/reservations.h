@@ -80,7 +80,7 @@ class ReservationTable {
   }
   // TenantShares::DropDomain().
   void DropDomain(DomainId domain) { shares_.DropDomain(domain); }
-  // True: some session is putting this block now.
+  // Returns whether some session is putting this block now.
   bool IsPending(const BlockKey& key) const { return pending_keys_.contains(key); }
   // Notes what an engine says of those of `keys` that are pending, for their commits.
   void Advise(std::span<const BlockKey> keys, const ReuseHint& hint);
@@ -95,10 +95,11 @@ class ReservationTable {
   void Finish(const BlockKey& key);
   // Returns the block where it is; nullptr as nullopt of Take(). Valid until the next change.
   PendingBlock* Find(SessionId session, ReservationId id);
-  // Take() and Finish() of a block that Find() returns and that was committed from where it was.
+  // Does what Take() and Finish() do for a block that Find() returns and that was committed from
+  // where it was.
   void End(ReservationId id);
-  // The worker says what the sum of the slot's bytes is. Ignores what Take() does, and slots of the
-  // GPU pool, whose bytes are summed where they arrive.
+  // Notes what the worker says of the sum of the slot's bytes. Ignores what Take() does, and slots
+  // of the GPU pool, whose bytes are summed where they arrive.
   void NoteSum(SessionId session, ReservationId id, const PayloadSum& sum);
   // A commit awaits the step that writes the block: nothing but TakeAwaited() or
   // GiveUpAwaited(), which the commit owes within a deadline of its own, ends the
@@ -157,7 +158,7 @@ class ReservationTable {
   void GiveBack(ReservationId id, Reserved* reserved, const BegunSteps& steps);
   // REQUIRES: it is not late.
   void MakeLate(ReservationId id, Reserved* reserved);
-  // Where its bytes are counted while it is late.
+  // Returns the counter of the block's bytes while it is late.
   uint64_t& LateBytesOf(const PendingBlock& block);
 
   NodeGpus* const gpus_;
