@@ -118,11 +118,11 @@ struct AgentConfig {
   absl::Status ValidateGpu() const;
 };
 
-// "direct" and "staged". Errors: kInvalidArgument.
+// Return and parse the names "direct" and "staged". Errors: kInvalidArgument.
 const char* WorkerMemoryName(WorkerMemory memory);
 absl::StatusOr<WorkerMemory> ParseWorkerMemory(absl::string_view text);
 
-// "fixed", "moving" and "auto". Errors: kInvalidArgument.
+// Return and parse the names "fixed", "moving" and "auto". Errors: kInvalidArgument.
 const char* HostMemoryName(HostMemoryChoice choice);
 absl::StatusOr<HostMemoryChoice> ParseHostMemory(absl::string_view text);
 

@@ -120,7 +120,8 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
 
   WaitForStopSignal(signals);
   const absl::Time stop_by = absl::Now() + kDrainTimeout;
-  // First: gRPC waits for the end of every call, also of those that it has cut off.
+  // The agent ends its calls first: gRPC waits for the end of every call, also of those that it has
+  // cut off.
   CallOn(parts.agent->executor(), [&] {
     parts.agent->EndWaits();
     parts.transport->CancelAll();
@@ -151,7 +152,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                           .keys = disk.opened->keys.get()});
   }
   std::vector<std::unique_ptr<Device>> devices;
-  std::unique_ptr<ThreadExecutor> lanes;  // A driver may take its time.
+  std::unique_ptr<ThreadExecutor> lanes;  // A thread of their own: a driver's call may be slow.
   if (config.gpu_bytes > 0) {
     KVT_ASSIGN_OR_RETURN(devices, OpenDevices(config.device, &executor));
     lanes = std::make_unique<ThreadExecutor>("gpu-copies", TimerSlack::kLeast);
@@ -167,7 +168,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   }
 
   BytePool memory_threads(&executor, "host-memory", kHostMemoryThreads);
-  // A file of each may be on a drive that hangs.
+  // Lessons and tenants' files have a thread each, because either may lie on a drive that hangs.
   BytePool lessons_thread(&executor, "lessons", 1);
   LessonsFile lessons(&lessons_thread, config.LessonsDir());
   BytePool tenants_thread(&executor, "tenants", 1);

@@ -40,13 +40,13 @@ struct BlockRun {
   // Returns the domain of the tenant that the run's leases, reservations, loads and turns are
   // charged to.
   DomainId payer() const { return member.value_or(domain); }
-  // How long the block of keys[i] is to be. REQUIRES: it is to be reserved.
+  // Returns how long the block of keys[i] is to be. REQUIRES: it is to be reserved.
   uint64_t LengthOf(size_t i) const {
     if (!lengths.any) return lengths.longest;
     KVT_CHECK(i < key_lengths.size());
     return key_lengths[i];
   }
-  // The block before keys[i].
+  // Returns the key of the block before keys[i].
   std::optional<BlockKey> ParentOf(size_t i) const {
     if (is_set) return std::nullopt;
     return i == 0 ? parent : std::optional<BlockKey>(keys[i - 1]);

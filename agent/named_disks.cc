@@ -21,7 +21,7 @@ void LogRecovered(const std::string& whose, const DiskTier::Recovery& recovery,
                    recovery.dropped_keyless, " without a key"));
 }
 
-// Null: none is configured.
+// Reads the secret; null: none is configured.
 absl::StatusOr<std::shared_ptr<const MasterSecret>> ReadSecret(const std::string& directory) {
   if (directory.empty()) return std::shared_ptr<const MasterSecret>();
   absl::StatusOr<MasterSecret> secret = MasterSecret::Read(directory);
@@ -30,7 +30,8 @@ absl::StatusOr<std::shared_ptr<const MasterSecret>> ReadSecret(const std::string
                       absl::StrCat("--disk_secret_dir: ", secret.status().message()));
 }
 
-// The check tells an operator which secret it is, and nobody anything else of it.
+// Logs how the disk is encrypted. The check tells an operator which secret it is, and nothing else
+// of it.
 void LogEncryption(const NamedDisk& disk) {
   const std::optional<Superblock>& superblock = disk.opened->files->superblock();
   if (!superblock->key_check) return;

@@ -19,7 +19,7 @@ struct NamedDisk {
   std::string directory;
   bool buffered = false;
   absl::StatusOr<OpenedDisk> opened;
-  // "io_uring", "pread" or "buffered". REQUIRES: it opened.
+  // Returns "io_uring", "pread" or "buffered". REQUIRES: it opened.
   std::string io_name() const;
 };
 
@@ -32,7 +32,8 @@ struct NamedDisk {
 absl::StatusOr<std::vector<NamedDisk>> OpenNamedDisks(Executor* executor,
                                                       const AgentConfig& config);
 
-// A line a disk and, of several, one for all. `recovery`: of the disks that opened.
+// Logs a line for each disk and, if there are several, one for all. `recovery`: of the disks that
+// opened.
 void LogRecovery(const std::vector<NamedDisk>& disks, const DiskSet::Recovery& recovery,
                  absl::Duration took);
 

@@ -36,7 +36,7 @@ class Outcome:
     """The results of one variant over all prompts."""
 
     codec: Codec
-    errors: CodecErrors  # Against bf16.
+    errors: CodecErrors  # Errors of the decoded blocks against bf16.
     replays: list
     not_encoded: int = 0
 
@@ -83,7 +83,7 @@ def run_variant(model, name, captured, exact_blocks=0):
             key = tuple(prompt.tokens[:(index + 1) * model.kv.tokens_per_block])
             if key not in known:
                 known[key] = outcome.codec.through(block)
-                if known[key] is None:  # Not stored: a worker computes it again.
+                if known[key] is None:  # The block is not stored, so a worker computes it again.
                     outcome.not_encoded += 1
                     known[key] = block
                 else:
@@ -94,7 +94,7 @@ def run_variant(model, name, captured, exact_blocks=0):
 
 
 def speeds(codec, blocks, seconds=1.0):
-    """GB of bf16 a second of encode, decode and memcpy, in turns; medians of blocks."""
+    """Returns the speeds of encode, decode and memcpy in GB of bf16 a second: medians over blocks, taken in turns."""
     took = {"encode": [], "decode": [], "memcpy": []}
     bits = [bf16.from_float32(block) for block in blocks]
     slots = [np.zeros(codec.stored_bytes, np.uint8) for _ in blocks]
@@ -180,7 +180,7 @@ def beyond_bounds(outcomes):
 
 
 def conclude(outcomes):
-    """Names what is beyond its bound. Returns the exit code: 1 if anything is."""
+    """Prints what is beyond its bound. Returns the exit code: 1 if anything is."""
     found = beyond_bounds(outcomes)
     for sentence in found:
         print(f"bench_codecs: {sentence}", file=sys.stderr)

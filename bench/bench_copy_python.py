@@ -28,7 +28,7 @@ import kvtier
 BUILD = pathlib.Path(__file__).resolve().parents[1] / "build" / "dev"
 BLOCKS = 40
 DEFAULT_TIMEOUT = ctypes.c_int32(2**31 - 1)  # KVTIER_DEFAULT_TIMEOUT.
-TURN = 8  # Blocks that a way copies in its turn.
+TURN = 8  # Blocks that an interface copies in its turn.
 SHAPES = {"2MiB": (1, 2 << 20), "30x48KiB": (30, 48 << 10)}  # Pieces of a block, bytes of one.
 
 
@@ -59,7 +59,7 @@ class Spec(ctypes.Structure):
 
 
 class Memory:
-    """An engine's memory: each layer has a part of its own, where a block has one piece."""
+    """An engine's memory: each layer has a part of its own, in which a block has one piece."""
 
     def __init__(self, pieces, piece_bytes):
         self.map = mmap.mmap(-1, BLOCKS * pieces * piece_bytes)
@@ -162,7 +162,7 @@ class Ways:
 
 
 def measure(ours, reference, rounds, begin=None, end=None):
-    """(seconds of a block by `ours`, how many times the reference's speed that is)."""
+    """Returns the seconds that a block takes by `ours`, and that speed as a multiple of the reference's."""
     seconds = {ours: [], reference: []}
     at = 0
     for turn in range(rounds):

@@ -1,6 +1,6 @@
-"""CapturedPrompt: a prompt, the KV, queries and answer that the example's model made of it.
+"""CapturedPrompt: a prompt, and the KV, queries and answer that the example's model made of it.
 
-And what becomes of the answer when the KV went through a codec: `Replay`.
+Replay tells what becomes of the answer when the KV went through a codec.
 """
 
 import sys
@@ -28,7 +28,7 @@ class CapturedPrompt:
 
     @property
     def reusable(self):
-        """How many blocks a worker would onboard: one token at least is left to compute."""
+        """Returns how many blocks a worker would onboard; it computes at least one token itself."""
         return (len(self.tokens) - 1) // self.blocks.shape[3]
 
 
@@ -81,7 +81,7 @@ class Model:
                               [out[:rows] for _, _, out in runs], position)
 
     def _in_common(self, tokens, others):
-        """Leading whole blocks that two prompts share."""
+        """Returns how many leading whole blocks two prompts share."""
         size = self.kv.tokens_per_block
         blocks = 0
         while tokens[blocks * size:][:size] == others[blocks * size:][:size]:
@@ -126,7 +126,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Replay:
-    """Greedy decoding on other KV. The reference's tokens are fed, and the first that would not
+    """The outcome of greedy decoding on other KV. The reference's tokens are fed, and the first that would not
     have been chosen is where the two answers part: until there they are the same answer."""
 
     agreeing: int  # Tokens before they part.
@@ -161,7 +161,7 @@ class Codec:
         self.stored_bytes = self.spec.block_bytes
 
     def through(self, block):
-        """The block as it comes back, or None when it cannot be encoded."""
+        """Returns the block as it comes back from the codec, or None when it cannot be encoded."""
         if self.name == "float32":
             return block
         bits = bf16.from_float32(block)

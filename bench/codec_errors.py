@@ -13,7 +13,7 @@ class CodecErrors:
         self._by_plane = None  # Sums of [error, original], by layer and axis.
 
     def add(self, original, copy):
-        """Blocks as [layer][K, V][token][head][dim], float32."""
+        """Adds blocks, which are [layer][K, V][token][head][dim] in float32."""
         x, y = original.astype(np.float64), copy.astype(np.float64)
         by_plane = np.stack([((y - x) ** 2).sum((2, 3, 4)), (x ** 2).sum((2, 3, 4))])
         self._by_plane = by_plane if self._by_plane is None else self._by_plane + by_plane
@@ -25,19 +25,19 @@ class CodecErrors:
         self._largest = np.maximum(self._largest, of_plane.max(0))
 
     def relative_l2(self, axis):
-        """||y - x|| / ||x|| of K or V."""
+        """Returns the relative L2 error, ||y - x|| / ||x||, of K or V."""
         return float(np.sqrt(self._error[axis] / self._original[axis]))
 
     def relative_l2_of_all(self):
         return float(np.sqrt(self._error.sum() / self._original.sum()))
 
     def worst_layer(self, axis):
-        """(relative L2 error, layer) of the layer that errs most."""
+        """Returns (relative L2 error, layer) of the layer that errs most."""
         by_layer = np.sqrt(self._by_plane[0, :, axis] / self._by_plane[1, :, axis])
         return float(by_layer.max()), int(by_layer.argmax())
 
     def largest(self, axis):
-        """The largest error of one element, in parts of the largest element of its plane."""
+        """Returns the largest error of one element, as a fraction of the largest element of its plane."""
         return float(self._largest[axis])
 
     def one_minus_cosine(self):

@@ -9,7 +9,7 @@ from engines_stream import Stream
 ANSWER_TOKENS = 4
 _TRIES = 5
 _WAKING_TOKENS = 8
-_RETRY_S = 0.3  # Between tries: a cache that stores behind the answer may not be done.
+_RETRY_S = 0.3  # Pause between tries: a cache that stores after the answer may not have finished.
 
 
 @dataclass
@@ -19,16 +19,16 @@ class Arm:
     name: str
     stream: Stream
     reused: Callable[[int], int]  # Tokens of a prompt of so many that must not be computed.
-    prepare: Callable[[], None] = lambda: None  # Makes the situation; not measured.
+    prepare: Callable[[], None] = lambda: None  # Makes the situation before the question; not timed.
     source_bytes: Callable[[], int] | None = None  # Counter of what the disk or the peer has given; None: not looked at.
-    wanted_bytes: int = 0  # By which it must grow: all of a prompt's, or nothing.
+    wanted_bytes: int = 0  # Amount by which the counter must grow: all of a prompt's, or nothing.
     tokens: int | None = None  # Tokens of the prompt that are asked for; None: all.
     seconds: list[float] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
-    misses: int = 0  # Answers that were not what the arm is about; they are not in `seconds`.
+    misses: int = 0  # Answers that did not come from the arm's source; their times are not in `seconds`.
 
     def ask(self, prompt: list[int], counts: bool = True) -> None:
-        """Asks for `prompt` until it is what the arm is about. RuntimeError: it never was."""
+        """Asks for `prompt` until the answer comes from the arm's source. Raises RuntimeError if it never does."""
         prompt = prompt[:self.tokens]
         wanted = self.reused(len(prompt))
         for _ in range(_TRIES):

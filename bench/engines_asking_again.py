@@ -17,7 +17,7 @@ class AskingAgainConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @property
     def requires_kv_delivery(self) -> bool:
-        """False: nothing is delivered."""
+        """Returns False: nothing is delivered."""
         return False
 
     def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:

@@ -32,17 +32,17 @@ _AT_ONCE = 2  # Engines that start at the same time: each keeps a core busy.
 _START_S = 420
 _EMPTY_STEPS = 200  # Steps of one request that is answered "ask again".
 _EMPTY_SAMPLES = 20
-_FEW_BLOCKS = ("--num-gpu-blocks-override", "256")  # 8 prompts: five engines fit in 24 GB.
+_FEW_BLOCKS = ("--num-gpu-blocks-override", "256")  # Memory for 8 prompts: five engines fit in 24 GB.
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where things are."""
+    """Paths of the interpreters, the model and the run's folder."""
 
-    venv: Path  # With vLLM.
+    venv: Path  # Interpreter that has vLLM.
     model: Path
-    lmcache_venv: Path | None  # With vLLM and LMCache; None: there is none.
-    folder: Path  # For logs, disks and files, on a file system that takes O_DIRECT.
+    lmcache_venv: Path | None  # Interpreter that has vLLM and LMCache; None: there is none.
+    folder: Path  # Folder for logs, disks and files, on a file system that takes O_DIRECT.
 
 
 class LmcacheServer:
@@ -58,7 +58,7 @@ class LmcacheServer:
                  "engine_driven", "--disable-observability"], env=environment, stdout=output, stderr=output)
 
     def await_ready(self) -> None:
-        """Waits until its HTTP door opens. RuntimeError: it ended, or took too long."""
+        """Waits until it accepts HTTP connections. Raises RuntimeError if it ended or took too long."""
         deadline = time.monotonic() + _START_S
         while True:
             try:
@@ -87,7 +87,7 @@ class Fleet:
     """All processes of a run. A context manager.
 
     `wanted` names the arms that the run has; what none of them needs is not started. An engine that does
-    not start is left out with a line that names it and says why, but for those of kvtier and the plain one.
+    not start is left out, and a line names it and says why. The engines of kvtier and the plain one must start.
     """
 
     def __init__(self, places: Places, wanted: set[str]) -> None:
@@ -95,8 +95,8 @@ class Fleet:
         self._stack = contextlib.ExitStack()
         self._ports: dict[str, int] = {}
         self.absent: dict[str, str] = {}  # Engines that are not there, and why.
-        self.first: Node | None = None  # The node of "host" and "disk".
-        self.second: Node | None = None  # The node of "peer".
+        self.first: Node | None = None  # Node of the arms "host" and "disk".
+        self.second: Node | None = None  # Node of the arm "peer".
         self.empty_step: list[float] = []  # Seconds of a step that computes nothing.
 
     def __enter__(self) -> "Fleet":
@@ -120,7 +120,7 @@ class Fleet:
     def hit_arms(self) -> list[Arm]:
         """Returns the arms that find what was computed, each of them once a round."""
         floor = self._arm("floor", "plain", whole(_BLOCK_TOKENS))
-        floor.prepare = lambda: None  # It finds what the engine itself has.
+        floor.prepare = lambda: None  # This arm finds what the engine itself has.
         arms = [floor, self._arm("file", "file", whole(_BLOCK_TOKENS)),
                 self._arm("lmcache", "lmcache", whole(_CHUNK_TOKENS)), *self._kvtier_arms()]
         return [arm for arm in arms if arm is not None and arm.name in self._wanted | {"floor"}]
@@ -157,7 +157,7 @@ class Fleet:
                 peer and self._drawing(peer, self.second.empty_host_memory, self._peer_bytes, PROMPT_BYTES)]
 
     def _drawing(self, arm: Arm, empty, source_bytes, wanted_bytes: int) -> Arm:
-        """Returns the arm with `empty` done before each question, and with so many bytes from its source wanted."""
+        """Returns the arm that calls `empty` before each question and expects so many bytes from its source."""
         forget = arm.prepare
 
         def prepare() -> None:
@@ -195,7 +195,7 @@ class Fleet:
         self._start_engines(starts)
 
     def _measure_empty_steps(self) -> None:
-        """Measures steps that compute nothing, as the difference of local hits, on an engine that ends behind it."""
+        """Measures steps that compute nothing, as the difference of local hits, on an engine that ends afterwards."""
         prompt = list(range(1000, 1000 + 2 * _BLOCK_TOKENS))
         port, engine = self._engine("asking_again", {"kv_connector": "AskingAgainConnector",
                                                      "kv_connector_module_path": "engines_asking_again"}, python=_HERE)

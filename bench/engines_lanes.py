@@ -2,8 +2,8 @@
 
     PYTHON engines_lanes.py FOLDER [ROUNDS]
 
-For any interpreter that has kvtier on its path. A save is an offload of 31 new blocks, from the call to the end of its
-job: calls to the agent, copies with their sums, the commit. A load brings them to other blocks of the engine.
+Any interpreter that has kvtier on its path can run it. A save is an offload of 31 new blocks, from the call to the end
+of its job: calls to the agent, copies with their sums, the commit. A load brings them to other blocks of the engine.
 """
 
 import sys
@@ -49,7 +49,7 @@ class LanesRounds:
         return took
 
     def close(self) -> None:
-        """Ends the lanes, and hangs up."""
+        """Ends the lanes, and closes the client."""
         self._lanes.close()
         self._client.close()
 
@@ -79,7 +79,7 @@ class LanesRounds:
 
 
 def main() -> None:
-    """Runs it, with an agent of its own."""
+    """Runs the bench with an agent of its own."""
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 51
     copies = PlainCopies(_BLOCKS)
     rates: dict[str, list[float]] = {"save": [], "load": []}

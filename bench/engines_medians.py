@@ -33,7 +33,7 @@ def percentile_of(values: Sequence[float], share: float) -> float:
 
 
 def print_figure(name: str, value: float, unit: str, ratio: float, reference: str) -> None:
-    """Prints the line for programs."""
+    """Prints the median's line for programs."""
     print(f"figure {name} {value:.4g} {unit} {ratio:.4g} {reference}", flush=True)
 
 

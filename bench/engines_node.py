@@ -49,7 +49,7 @@ class Node(AgentProcess):
         self.start()
 
     def await_blocks(self, blocks: int) -> None:
-        """Waits until that many have come to host memory since the start, and all are on the disk as well."""
+        """Waits until that many blocks have come to host memory since the start, and all are on the disk as well."""
         until(lambda: self.tier("host")["inserts"] >= blocks and self.status()["offload_queue_blocks"] == 0,
               f"{blocks} blocks in the memory and on the disk of {self.socket_dir}")
 

@@ -15,7 +15,7 @@ _TIMEOUT_S = 30
 
 
 class Memory:
-    """Mapped memory, of huge pages where there are some, full of bytes that do not compress."""
+    """Returns mapped memory, of huge pages where there are some, full of bytes that do not compress."""
 
     def __init__(self, size: int) -> None:
         self.map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -37,7 +37,7 @@ class PlainCopies:
         self._turn = 0
 
     def load_seconds(self) -> float:
-        """Returns the seconds of one copy. No memory of the one before is in the caches."""
+        """Returns the seconds of one copy. The memory of the copy before is no longer in the processor's caches."""
         return self._seconds(out=False)
 
     def save_seconds(self) -> float:

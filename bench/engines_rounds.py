@@ -8,18 +8,18 @@ from engines_arm import Arm
 from engines_fleet import BLOCKS, PROMPT_BYTES, PROMPT_TOKENS, Fleet
 from engines_plain_client import Memory, PlainClient, PlainCopies
 
-_QUIET_S = 1.5  # An engine's worker polls for a second behind each answer, and takes a core from the next one.
-_VOCABULARY = range(1000, 49000)  # Without special tokens.
+_QUIET_S = 1.5  # An engine's worker polls for a second after each answer, and takes a core from the next one.
+_VOCABULARY = range(1000, 49000)  # Token ids that prompts are drawn from; none is a special token.
 
 
 @dataclass
 class Costs:
     """Seconds of what an arm is compared with, one value a round, or a sample."""
 
-    memcpy: list[float] = field(default_factory=list)  # Copies of a prompt's bytes in the engine's pieces.
-    disk_path: list[float] = field(default_factory=list)  # The plain client's, for as many bytes from the disk.
-    peer_path: list[float] = field(default_factory=list)  # The same from the other node.
-    empty_step: list[float] = field(default_factory=list)  # A step of the engine that computes nothing.
+    memcpy: list[float] = field(default_factory=list)  # Seconds to copy a prompt's bytes in the engine's pieces.
+    disk_path: list[float] = field(default_factory=list)  # Seconds of the plain client for as many bytes from the disk.
+    peer_path: list[float] = field(default_factory=list)  # Seconds of the plain client for those from the peer.
+    empty_step: list[float] = field(default_factory=list)  # Seconds of a step of the engine that computes nothing.
 
 
 class Rounds:
@@ -42,12 +42,13 @@ class Rounds:
 
     @property
     def arms(self) -> list[Arm]:
-        """All arms, in the order of a table."""
+        """Returns all arms, in the order of a table."""
         after_kill = [self._after_kill] if self._after_kill else []
         return [*self._cold[:1], *self._hits, *after_kill, *self._unaligned[1:], *self._cold[1:], *self._unaligned[:1]]
 
     def run(self, counts: bool = True) -> None:
-        """Runs a round, whose values count or not. RuntimeError: an arm never was what it is about; none counts then."""
+        """Runs a round, whose values count or not. Raises RuntimeError if an arm never
+        had an answer from its source; no value of the round counts then."""
         self._begun += 1
         try:
             self._run(self._begun, counts)
@@ -81,7 +82,7 @@ class Rounds:
                 client.close()
 
     def _forget_from(self, round_number: int) -> None:
-        """Drops what was noted in this round and behind it."""
+        """Drops what was noted in this round and after it."""
         for arm in self.arms:
             del arm.seconds[round_number:], arm.texts[round_number:]
         for values in (self.costs.memcpy, self.costs.disk_path, self.costs.peer_path):

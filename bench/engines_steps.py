@@ -2,8 +2,8 @@
 
     VENV/bin/python engines_steps.py FOLDER MODEL [STEPS]
 
-For the interpreter of vLLM's venv, with kvtier on its path. Both connectors get the calls of a step in the engine's order,
-in turns; what crosses from the scheduler to the worker is pickled, as between the engine's processes.
+Run it with the interpreter of vLLM's venv, with kvtier on its path. Both connectors get the calls of a step in the
+engine's order, in turns; what crosses from the scheduler to the worker is pickled, as between the engine's processes.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from vllm.v1.outputs import KVConnectorOutput  # noqa: E402
 from kvtier.vllm import KvtierConnector  # noqa: E402
 
 LAYERS, HEADS, TOKENS, DIM = 30, 3, 32, 64
-BLOCKS = 728  # Blocks of the engine, as with 1 GiB of KV.
+BLOCKS = 728  # Blocks of the engine, as many as 1 GiB of KV has.
 PROMPT_BLOCKS = 31
 _RUNNING = 8  # Requests that decode.
 _SETTLED_S = 30
@@ -63,7 +63,7 @@ class Sides:
 
     scheduler: Any
     worker: Any
-    seconds: dict[str, list[float]] = field(default_factory=dict)  # In the calls of a step, by the kind of the step.
+    seconds: dict[str, list[float]] = field(default_factory=dict)  # Seconds in a step's calls, by the kind of step.
     cpu_seconds: dict[str, list[float]] = field(default_factory=dict)  # Processor seconds of the calling thread.
     counts: dict[str, int] = field(default_factory=dict)  # Worker statistics since they were last taken.
 
@@ -121,7 +121,7 @@ def scheduled(new: list[tuple[Request, list[int]]], decoding: list[Request]) -> 
 
 
 class Engine:
-    """As much of the engine as connectors are made of, with KV tensors that are there."""
+    """The parts of an engine that its connectors are made of, with KV tensors that exist."""
 
     def __init__(self, model: str, socket_dir: str) -> None:
         transfer = KVTransferConfig(kv_connector="KvtierConnector", kv_connector_module_path="kvtier.vllm",
@@ -187,7 +187,7 @@ class Steps:
         counts.clear()
 
     def close(self) -> None:
-        """Ends both."""
+        """Ends both connectors."""
         for sides in (self.kvtier, self.empty):
             sides.worker.shutdown()
             sides.scheduler.shutdown()
@@ -232,7 +232,7 @@ def print_results(steps: Steps) -> None:
 
 
 def main() -> None:
-    """Runs it, with an agent of its own."""
+    """Runs the bench with an agent of its own."""
     folder, model = Path(sys.argv[1]), sys.argv[2]
     count = int(sys.argv[3]) if len(sys.argv) > 3 else 3000
     os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())})

@@ -67,7 +67,7 @@ def draw(night: dict, path: Path) -> None:
 
 
 def main() -> None:
-    """Draws."""
+    """Draws the picture of the night that the arguments name."""
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     night = json.loads(Path(sys.argv[1]).read_text())

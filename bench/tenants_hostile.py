@@ -24,7 +24,7 @@ _KINDS: dict[bytes, Callable[[Worker], None]] = {
     b"keep": Worker.keep}
 _HOST_BYTES = "512MiB"
 _GUARANTEED_BYTES = 256 << 20  # Guarantee of each of two tenants.
-_PAUSE_S = 0.002  # Between two calls that are measured.
+_PAUSE_S = 0.002  # Pause between two calls that are measured.
 _SETTLED_S = 0.5
 _MOST_OF_CONTROL = 2  # Most that the quiet tenant's p50 may be, as a multiple of the control's.
 
@@ -58,7 +58,7 @@ class Hostile:
 
     @property
     def calls(self) -> int:
-        """How many calls it has made."""
+        """Returns how many calls the tenant has made."""
         return sum(self._calls)
 
     def end(self) -> None:

@@ -25,13 +25,13 @@ _TTL_S = 3600
 _SECONDS_OF_TICKET = 60
 _PLANTED_NS = 5000
 _ALPHA = 0.01  # Significance level, for all calls together.
-ENOUGH = 5000  # Samples of each kind from which on the planted leak must be found.
+ENOUGH = 5000  # Least number of samples of each kind with which the planted leak must be found.
 _THEIRS, _NOBODYS, _AGAIN, _PLANTED = range(4)
 _WARM = 200
 _SEED = 18
 
 Answer = object
-Ask = Callable[[int, int], Answer]  # By kind and number of the key.
+Ask = Callable[[int, int], Answer]  # Makes a call for the key of a kind and a number.
 
 
 @dataclass
@@ -82,7 +82,7 @@ class _Owner:
         self._worker.put_run(self.keys[group], _GROUP)
 
     def close(self) -> None:
-        """Hangs up."""
+        """Closes the client."""
         self._worker.client.close()
 
     def here(self) -> dict[str, int]:
@@ -148,7 +148,7 @@ class _Asker:
 
 
 def _grown(before: dict, after: dict) -> str:
-    """Says by how much counters grew, nested ones, too."""
+    """Returns by how much counters grew, nested ones included."""
     return repr({name: (_grown(before[name], value) if isinstance(value, dict) else
                         value - before[name] if isinstance(value, int) else value)
                  for name, value in after.items()})
@@ -164,7 +164,7 @@ def _sample(ask: Ask, count: int, samples: int, draws: random.Random) -> _Seen:
     seen = _Seen()
     kinds = [_THEIRS, _NOBODYS, _AGAIN, _PLANTED]
     numbers = list(range(count))
-    draws.shuffle(numbers)  # None comes twice in a row: what was reserved before is given back in the background.
+    draws.shuffle(numbers)  # No number comes twice in a row: what was reserved before is given back in the background.
     for turn in range(-_WARM, samples):
         number = numbers[turn % count]
         draws.shuffle(kinds)

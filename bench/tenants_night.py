@@ -34,19 +34,19 @@ _BLOCKS_PER_TURN = 25
 _BLOCKS_PER_PUT = 128  # 2,048 tokens: an engine's step of a long prefill.
 _THREAD_TENANT = "thread"
 _OTHERS = ("morning", "noon")
-_SHARE_BLOCKS = _HOST_BYTES // 3 // _SLAB_BYTES * (_SLAB_BYTES // _BLOCK_BYTES)  # That each tenant is guaranteed.
+_SHARE_BLOCKS = _HOST_BYTES // 3 // _SLAB_BYTES * (_SLAB_BYTES // _BLOCK_BYTES)  # Bytes that each tenant is guaranteed.
 _CONVERSATION_BLOCKS = 20
 _ASLEEP = 16  # Conversations of each of the others in the evening.
-_AWAKE = 72  # And in the morning.
+_AWAKE = 72  # Conversations of each of the others in the morning.
 _WAKE_TURN = 90
-_WARM_TURNS = 40  # After which the others have asked for all of their conversations.
+_WARM_TURNS = 40  # Turns after which the others have asked for all of their conversations.
 _TURNS = 310
-_GETS_PER_TURN = 16  # So that the p99 of each of the others is of 2,880.
+_GETS_PER_TURN = 16  # Gets of each turn: so many that the p99 of each of the others is taken from 2,880 times.
 _SEED = 3
 _NIGHTS = ("control", "shares", "busy_control", "no_shares")
 _MOST_POINTS = 1.0  # Percentage points of hits that the others may lose.
 _MOST_RATIO = 1.25  # Largest ratio of their p99.
-_MOST_LATE = 1.05  # Times what a night is to take.
+_MOST_LATE = 1.05  # Times its planned duration that a night may take.
 SCHEMA = 2
 
 
@@ -131,14 +131,14 @@ class _Pace:
 
 @dataclass(frozen=True)
 class _Thread:
-    """How the first tenant lives."""
+    """Parameters of the first tenant, whose conversation grows."""
 
     most_blocks: int
-    processor_s: list[float]  # That its worker uses at least, by turn; empty: none.
+    processor_s: list[float]  # Least processor seconds that its worker uses, by turn; empty: no least.
 
 
 def _live_as_thread(socket_dir: str, tenant: str, thread: _Thread, pace: _Pace, answer) -> None:
-    """The first tenant: each turn it asks for all of its conversation, which has grown."""
+    """Lives as the first tenant, which asks each turn for all of its conversation, which has grown."""
     worker, lived, keys = _Worker(socket_dir, tenant), Tenant(_THREAD_TENANT), _keys_of("thread", thread.most_blocks)
     for turn in range(_TURNS):
         pace.wait(turn)
@@ -155,7 +155,7 @@ def _live_as_thread(socket_dir: str, tenant: str, thread: _Thread, pace: _Pace, 
 
 
 def _live_as_other(socket_dir: str, tenant: str, name: str, pace: _Pace, answer) -> None:
-    """Another tenant: each turn it asks for some of its conversations."""
+    """Lives as another tenant, which asks each turn for some of its conversations."""
     worker, lived, draws = _Worker(socket_dir, tenant), Tenant(name), random.Random(f"{_SEED} {name}")
     keys = [_keys_of(f"{name}/{conversation}", _CONVERSATION_BLOCKS) for conversation in range(_AWAKE)]
     for turn in range(_TURNS):

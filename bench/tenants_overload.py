@@ -36,12 +36,12 @@ _BYTES_PER_REQUEST_BYTE = 4
 _KEY_BYTES = 64  # The longest keys that there are.
 _FIELDS_BYTES = 64  # Bytes of a request besides its keys, about.
 
-_PUTS_PER_CLIENT = 16  # That may wait.
+_PUTS_PER_CLIENT = 16  # Puts that may wait.
 _TIMES = 10
 _PROCESSES = 16
 _RETRY_S = 4.0  # Wait of a client whose put was refused.
 _SETTLED_S = 3.0
-MOST_SECONDS = 20  # While what is reserved lasts.
+MOST_SECONDS = 20  # Longest measurement, in seconds: reservations last as long.
 _SAMPLE_S = 0.02
 _PAUSE_S = 0.002
 _ENOUGH_REFUSED = 100
@@ -117,7 +117,7 @@ class _Crowd:
 
 @contextmanager
 def _promised(socket_dir: str) -> Iterator[Worker]:
-    """A worker whose puts of two full calls wait to be written: all that the disks may be promised."""
+    """Returns a worker whose puts of two full calls wait to be written, which is all that the disks may be promised."""
     worker = Worker(socket_dir, _TENANT, 1)
     worker.put_all()
     puts = [worker.client.reserve(worker.space, keys_of(f"held{i}-", 0, KEYS), timeout_s=TIMEOUT_S) for i in range(2)]
@@ -128,7 +128,7 @@ def _promised(socket_dir: str) -> Iterator[Worker]:
 
 
 class _Memory:
-    """The most that the agent had in memory, looked at all the time."""
+    """The most memory that the agent had, sampled all the time."""
 
     def __init__(self, node: Node) -> None:
         self._node, self._over = node, threading.Event()
@@ -137,7 +137,7 @@ class _Memory:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the looking."""
+        """Ends the sampling."""
         self._over.set()
         self._thread.join()
 

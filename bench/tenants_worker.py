@@ -19,7 +19,7 @@ _WRITTEN_BLOCKS = 64  # Blocks of a put that are written; the others are reserve
 _TTL_S = 3600
 _SLAB_BYTES = "8MiB"
 _TRIES = 30
-_MOVES_S = 0.5  # In which some slabs move to the tenant.
+_MOVES_S = 0.5  # Time in which some slabs move to the tenant.
 
 
 @contextmanager
@@ -48,7 +48,8 @@ class Worker:
         self._puts = itertools.count(1)
 
     def put_all(self) -> None:
-        """Puts all of its blocks; again while memory is on its way to the tenant. RuntimeError: it does not come."""
+        """Puts all of its blocks, and tries again while memory is on its way to the tenant. Raises RuntimeError if
+        the memory does not come."""
         for _ in range(_TRIES):
             for run in self._runs:
                 self.put_run(run, len(run))
@@ -66,12 +67,12 @@ class Worker:
             put.commit()
 
     def match_one(self) -> None:
-        """Asks where the first block is. RuntimeError: not here."""
+        """Asks where the first block is. Raises RuntimeError if it is not on the node."""
         if not self.finds_first():
             raise RuntimeError("the block is missing")
 
     def finds_first(self) -> bool:
-        """Asks the same; False: it is not here, or the call was refused."""
+        """Asks where the first block is. Returns False if it is not on the node or the call was refused."""
         return self.client.match(self.space, self._runs[0][:1], TIMEOUT_S, local_only=True).local_blocks == 1
 
     def blocks_here(self) -> int:

@@ -20,7 +20,7 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-// One question. `method` is a member of the generated stub.
+// Asks one question. `method` is a member of the generated stub.
 template <typename Response, typename Stub, typename Method, typename Request>
 absl::StatusOr<Response> Ask(Stub* stub, Method method, const Request& request,
                              absl::Duration timeout) {

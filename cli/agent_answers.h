@@ -16,14 +16,14 @@ namespace kvtier::cli {
 
 using AgentAnswers = std::vector<Answer<v1::AgentStatusResponse>>;
 
-// The status of every agent that the command line names.
+// Returns the status of every agent that the command line names.
 AgentAnswers AskAgents(const Arguments& arguments);
 
-// AgentsJson() with each agent's node_id; `body` adds its members to the agent's object.
+// Returns AgentsJson() with each agent's node_id; `body` adds its members to the agent's object.
 std::string StatusesJson(const AgentAnswers& answers,
                          absl::FunctionRef<void(const v1::AgentStatusResponse&, JsonWriter*)> body);
 
-// The answers in the asked format, with what they amount to.
+// Returns the answers in the asked format, and the exit code that they amount to.
 Outcome AgentsOutcome(const Arguments& arguments, const AgentAnswers& answers,
                       absl::FunctionRef<std::string(const AgentAnswers&)> table,
                       absl::FunctionRef<std::string(const AgentAnswers&)> json);

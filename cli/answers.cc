@@ -24,7 +24,8 @@ ExitCode Verdict::code() const {
   return ExitCode::kFailed;
 }
 
-// The worker's socket has no such service; the TCP port refuses it by name.
+// Returns whether the error is that of a wrong door: the worker's socket has no such service, and
+// the TCP port refuses it by name.
 bool IsWrongDoor(const absl::Status& status) {
   return absl::IsPermissionDenied(status) || absl::IsUnimplemented(status);
 }

@@ -40,7 +40,7 @@ std::vector<Answer<Response>> AskAll(const std::vector<std::string>& addresses, 
   return answers;
 }
 
-// "cannot reach it within 2s: ..." or the program's own words: one line for a table.
+// Returns one line for a table: "cannot reach it within 2s: ..." or the program's own words.
 std::string FailureText(const absl::Status& status);
 
 // Returns the answers for people: a section for each agent, which has what body(response) says
@@ -61,7 +61,7 @@ std::string AgentSections(const std::vector<Answer<Response>>& answers, Body bod
   return out;
 }
 
-// For machines: an element of `agents` for each answer, with its address and what
+// Returns, for programs, an element of `agents` for each answer, with its address and what
 // body(response, json) adds, or the error.
 template <typename Response, typename Body>
 std::string AgentsJson(const std::vector<Answer<Response>>& answers, Body body) {
@@ -89,7 +89,7 @@ class Verdict {
     Add(answer.response.status());
   }
   void Add(const absl::Status& status);
-  // kOk when all answered; kUnreachable when none could be reached; kWrongDoor when none
+  // Returns kOk when all answered; kUnreachable when none could be reached; kWrongDoor when none
   // answers this where it was asked; kNotFound when all answered and one said so; else kFailed.
   ExitCode code() const;
 
@@ -101,17 +101,17 @@ class Verdict {
   size_t wrong_door_ = 0;
 };
 
-// True when the program is there, and does not answer this question at this address.
+// Returns whether the program is there, but does not answer this question at this address.
 bool IsWrongDoor(const absl::Status& status);
 
-// True when nobody was there to answer in time.
+// Returns whether no program was there to answer in time.
 bool IsUnreachable(const absl::Status& status);
 
-// The outcome of a question that failed as a whole.
+// Returns the outcome of a question that failed as a whole.
 Outcome Failure(const std::string& address, const absl::Status& status);
 
-// The coordinator's address: as named on the command line, else as the first agent
-// knows it. Errors: that agent's, or kFailedPrecondition when it runs alone.
+// Returns the coordinator's address: as named on the command line, else as the first agent knows
+// it. Errors: that agent's, or kFailedPrecondition when it runs alone.
 absl::StatusOr<std::string> CoordinatorAddress(const Arguments& arguments);
 
 }  // namespace kvtier::cli

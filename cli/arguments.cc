@@ -113,7 +113,7 @@ std::optional<std::string> ValueOf(const Pieces& pieces, const char* name) {
   return found->second.front();
 }
 
-// A path means its Unix socket; everything else is gRPC's to understand.
+// Returns the gRPC address: a path means its Unix socket; gRPC interprets everything else.
 std::string Address(const std::string& text) {
   return absl::StartsWith(text, "/") ? absl::StrCat("unix:", text) : text;
 }
@@ -142,7 +142,7 @@ absl::Status ReadCommon(const Pieces& pieces, Arguments* arguments) {
   return absl::OkStatus();
 }
 
-// absl::HexStringToBytes() takes anything; this does not.
+// Returns the bytes of hexadecimal text. Checks it, since absl::HexStringToBytes() takes anything.
 absl::StatusOr<std::string> BytesFromHex(const char* option, const std::string& hex) {
   if (hex.size() % 2 != 0 || hex.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) {
     return Wrong(absl::StrCat(option, " must be pairs of hexadecimal digits, not '", hex, "'"));
@@ -266,7 +266,7 @@ absl::Status ReadTenants(const Pieces& pieces, Arguments* arguments) {
   return absl::OkStatus();
 }
 
-// True when it has the form "GPU-8-4-4-4-12" of hexadecimal digits.
+// Returns whether the text has the form "GPU-8-4-4-4-12" of hexadecimal digits.
 bool IsGpuUuid(const std::string& text) {
   constexpr absl::string_view kForm = "GPU-00000000-0000-0000-0000-000000000000";
   if (text.size() != kForm.size()) return false;

@@ -35,43 +35,44 @@ struct EngineName {
 struct Arguments {
   Verb verb = Verb::kHelp;
   std::vector<std::string> agents;         // gRPC addresses, never empty strings.
-  std::optional<std::string> coordinator;  // The same.
+  std::optional<std::string> coordinator;  // gRPC address.
   Format format = Format::kTable;
   absl::Duration timeout = kDefaultTimeout;  // 1 ms to 60 s, for the whole of one RPC.
 
-  // lookup: exactly one of the two. prefix drop: the second.
+  // The block of `lookup`, which has exactly one of the two, and of `prefix drop`, which has the
+  // second.
   std::optional<BlockKey> block_key;
   std::optional<EngineName> engine_name;
 
-  // evict: always both.
+  // Tier and confirmation of `evict`, which always has both.
   std::optional<Tier> tier;
-  bool yes = false;  // tenant erase, tenants drop and prefix drop, too.
+  bool yes = false;  // Confirmation, also of `tenant erase`, `tenants drop` and `prefix drop`.
 
-  // tenant erase: never empty.
+  // Tenant of `tenant erase`, never empty.
   std::string erased_tenant;
 
-  // pins.
-  std::string pins_tenant;  // Never empty for pins drop; for pins list empty: all.
+  // Arguments of `pins`.
+  std::string pins_tenant;  // Never empty for drop; empty for list: all.
   uint64_t pin = 0;         // Pin that pins drop ends; 0: all of the tenant's.
 
-  // tenants describe, set and drop.
+  // Arguments of `tenants describe`, `tenants set` and `tenants drop`.
   TenantQuestion tenant;
 
-  // gpu resize and host resize.
+  // Arguments of `gpu resize` and `host resize`.
   uint64_t resize_bytes = 0;  // Never 0.
   std::string gpu_device;     // UUID of the GPU; empty: the node's only one.
 
-  // doctor.
+  // Arguments of `doctor`.
   std::string socket_dir = kDefaultSocketDir;  // The agent's --socket_dir.
   std::vector<std::string> disk_dirs;          // Empty: as the agent has them.
   std::optional<uint32_t> uid;                 // User of the worker; nullopt: this process's.
 
-  // disk verify: bytes a second of each disk; 0: as the agent chooses.
+  // Rate of `disk verify`, in bytes a second of each disk; 0: as the agent chooses.
   uint64_t rate = 0;
 
-  // settings: `get [NAME]` or `set NAME=VALUE`.
+  // Arguments of `settings get [NAME]` and `settings set NAME=VALUE`.
   std::string setting_name;
-  std::optional<std::string> setting_value;  // Present: set.
+  std::optional<std::string> setting_value;  // Present for `set` only.
 
   SizeQuestion size;
 
@@ -80,9 +81,9 @@ struct Arguments {
   std::string man_dir;  // Directory that the manual pages are written to.
 };
 
-// `words` are the command line without the program's name. Agents are left empty
-// when only a coordinator was named; with neither there is kDefaultAgent.
-// Errors: kInvalidArgument, one line for a person.
+// Parses `words`, the command line without the program's name. Leaves `agents` empty when only a
+// coordinator was named; with neither, it has kDefaultAgent. Errors: kInvalidArgument, one line for
+// a person.
 absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words);
 
 }  // namespace kvtier::cli

@@ -19,7 +19,7 @@ std::string StateOf(const DiskReport& disk) {
   return disk.serving() ? "serving" : "out";
 }
 
-// Bytes written to the disk for each byte of a block put there.
+// Returns the bytes written to the disk for each byte of a block put there.
 std::string AmplificationOf(const DiskReport& disk) {
   if (disk.write_amplification() == 0) return "-";
   return absl::StrFormat("%.2f", disk.write_amplification());
@@ -30,7 +30,7 @@ std::string BudgetOf(const DiskReport& disk) {
   return BytesText(disk.budget_left_bytes());
 }
 
-// One line a disk: there are few, and a directory is long.
+// Returns one line for each disk: there are few, and a directory is long.
 std::string DisksOf(const v1::AgentStatusResponse& status) {
   if (status.disks().empty()) return "  no disk\n";
   Table table({{"DIRECTORY"},

@@ -12,7 +12,7 @@ namespace kvtier::cli {
 
 Outcome RunDiskInfo(const Arguments& arguments);
 
-// For people: a line for each disk, and one with its id and what is said of its health.
+// Returns, for people, a line for each disk, and one with its id and what is said of its health.
 std::string DiskInfoTable(const AgentAnswers& answers);
 std::string DiskInfoJson(const AgentAnswers& answers);
 

@@ -44,7 +44,7 @@ Findings DoctorFindings(const NodeFacts& facts) {
   return findings;
 }
 
-// The remedy stands on a line of its own: it is a sentence.
+// Returns the table. A remedy stands on a line of its own: it is a sentence.
 std::string DoctorTable(const Findings& findings) {
   Table table({{"RESULT"}, {"CHECK"}, {"WHAT IS SO"}});
   for (const Finding& finding : findings) {

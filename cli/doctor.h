@@ -12,10 +12,10 @@
 
 namespace kvtier::cli {
 
-// kFailed when something fails; what only warns does not count.
+// Returns kFailed when a finding is a failure; warnings do not count.
 Outcome RunDoctor(const Arguments& arguments);
 
-// All that follows from the facts: sockets, machine, sharing, in this order.
+// Returns all findings that follow from the facts: sockets, machine, sharing, in this order.
 Findings DoctorFindings(const NodeFacts& facts);
 
 std::string DoctorTable(const Findings& findings);

@@ -23,7 +23,7 @@ std::vector<std::pair<std::string, std::string>> ManPages();
 // Returns the functions by which bash completes verbs, options, and the names of files.
 std::string BashCompletion();
 
-// `kvtier help`, `kvtier man DIR` and `kvtier completion bash`.
+// Runs `kvtier help`, `kvtier man DIR` and `kvtier completion bash`.
 Outcome RunHelp(const Arguments& arguments);
 Outcome RunMan(const Arguments& arguments);
 Outcome RunCompletion(const Arguments& arguments);

@@ -26,7 +26,7 @@ v1::LookupRequest RequestOf(const Arguments& arguments) {
   return request;
 }
 
-// The coordinator knows no tenant's key: it is asked by the name an agent worked out.
+// Asks the coordinator, which knows no tenant's key, by the block key that an agent worked out.
 Answer<v1::LookupResponse> AskCoordinator(const Arguments& arguments, v1::LookupRequest request,
                                           const LookupAnswers& agents) {
   Answer<v1::LookupResponse> answer{.address = *arguments.coordinator};

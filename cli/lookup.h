@@ -15,7 +15,7 @@ namespace kvtier::cli {
 
 using LookupAnswers = std::vector<Answer<v1::LookupResponse>>;
 
-// kNotFound when all answered and nobody has a copy.
+// Returns kNotFound when all answered and no node has a copy.
 Outcome RunLookup(const Arguments& arguments);
 
 std::string LookupTable(const LookupAnswers& answers);

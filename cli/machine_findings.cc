@@ -17,7 +17,7 @@ constexpr std::pair<int, int> kLeastPeerPidfd = {6, 5};
 
 std::string SystemText(int error) { return std::strerror(error); }
 
-// Capacity of the host tier; nullopt: the agent did not say.
+// Returns the capacity of the host tier; nullopt: the agent did not say.
 std::optional<uint64_t> HostBytes(const NodeFacts& facts) {
   if (!facts.status.ok()) return std::nullopt;
   for (const v1::TierReport& tier : facts.status->tiers()) {
@@ -85,7 +85,7 @@ Finding MemoryFinding(const NodeFacts& facts) {
   return finding;
 }
 
-// Whether every session has memory to write in.
+// Returns whether every session has memory to write in.
 Finding WorkerMemoryFinding(const NodeFacts& facts) {
   Finding finding{.check = "worker memory"};
   if (!facts.status.ok()) {
@@ -159,7 +159,7 @@ Finding IoUringFinding(const NodeFacts& facts) {
   return finding;
 }
 
-// Whether an agent sees a worker's end in another PID namespace.
+// Returns whether an agent sees a worker's end in another PID namespace.
 Finding PidfdFinding(const NodeFacts& facts) {
   Finding finding{.check = "peer pidfd"};
   if (facts.peer_pidfd_error == 0) {

@@ -11,7 +11,7 @@
 
 namespace kvtier::cli {
 
-// Pure.
+// Returns the findings about the machine. Pure.
 Findings MachineFindings(const NodeFacts& facts);
 
 // Returns major and minor of a kernel's release ("6.1.0-18-amd64"); nullopt: it is none.

@@ -20,7 +20,8 @@ inline constexpr size_t kMaxConfigBytes = size_t{4} << 20;
 // Errors: kInvalidArgument, which names the member and its value.
 absl::StatusOr<ModelFacts> FactsFromConfig(absl::string_view json);
 
-// The same of a file, or of the config.json in a folder; the facts have its path as their name.
+// Returns the facts of a file, or of the config.json in a folder; the facts have its path as their
+// name.
 absl::StatusOr<ModelFacts> FactsFromConfigFile(const std::string& path);
 
 }  // namespace kvtier::cli

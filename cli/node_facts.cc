@@ -52,14 +52,14 @@ class Descriptor {
     if (fd_ >= 0) close(fd_);
   }
   int get() const { return fd_; }
-  // errno of the call that made it, right behind that call.
+  // Returns errno of the call that made the object, read right after that call.
   int error() const { return fd_ >= 0 ? 0 : errno; }
 
  private:
   const int fd_;
 };
 
-// Empty: it cannot be read.
+// Returns the text of a file; empty if it cannot be read.
 std::string TextOf(const std::string& path) {
   std::ifstream file(path);
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -119,7 +119,7 @@ std::vector<UidRange> UidMap() {
   return map;
 }
 
-// Whether this process and `agent` are in one namespace of `kind` ("user", "pid", "time").
+// Returns whether this process and `agent` are in one namespace of `kind` ("user", "pid", "time").
 std::optional<bool> SameNamespace(pid_t agent, const char* kind) {
   if (agent <= 0) return std::nullopt;
   const auto inode = [kind](const std::string& process) {
@@ -133,8 +133,9 @@ std::optional<bool> SameNamespace(pid_t agent, const char* kind) {
   return *ours == *theirs;
 }
 
-// The words behind `name` in a file of /proc; empty: it has no such line.
-std::vector<std::string> WordsBehind(const std::string& path, absl::string_view name) {
+// Returns the words after `name` in the line of a file of /proc that begins with `name`; empty if
+// the file has no such line.
+std::vector<std::string> WordsAfterName(const std::string& path, absl::string_view name) {
   for (absl::string_view line : absl::StrSplit(TextOf(path), '\n')) {
     if (!absl::ConsumePrefix(&line, name)) continue;
     return absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
@@ -142,11 +143,11 @@ std::vector<std::string> WordsBehind(const std::string& path, absl::string_view 
   return {};
 }
 
-// Whether RLIMIT_MEMLOCK does not hold `process` ("self", "1234") back.
+// Returns whether RLIMIT_MEMLOCK does not hold `process` ("self", "1234") back.
 bool HasIpcLock(const std::string& process) {
   constexpr int kCapIpcLock = 14;
   const std::vector<std::string> words =
-      WordsBehind(absl::StrCat("/proc/", process, "/status"), "CapEff:");
+      WordsAfterName(absl::StrCat("/proc/", process, "/status"), "CapEff:");
   uint64_t capabilities = 0;
   return !words.empty() && absl::SimpleHexAtoi(words[0], &capabilities) &&
          (capabilities >> kCapIpcLock & 1) != 0;
@@ -155,7 +156,7 @@ bool HasIpcLock(const std::string& process) {
 // Reads the limit of locked memory: the agent's where it can be read, else this process's.
 void ReadMemlock(pid_t agent, NodeFacts* facts) {
   const std::vector<std::string> words =
-      agent > 0 ? WordsBehind(absl::StrCat("/proc/", agent, "/limits"), "Max locked memory")
+      agent > 0 ? WordsAfterName(absl::StrCat("/proc/", agent, "/limits"), "Max locked memory")
                 : std::vector<std::string>();
   facts->memlock_of_agent = !words.empty();
   if (HasIpcLock(facts->memlock_of_agent ? absl::StrCat(agent) : "self")) return;
@@ -195,7 +196,7 @@ void TryMemfd(NodeFacts* facts) {
   munmap(memory, kHugePageBytes);
 }
 
-// "always within_size advise [never] deny force": the word in brackets.
+// Returns the word in brackets of "always within_size advise [never] deny force".
 std::string ShmemEnabled() {
   const std::string text = TextOf("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
   const size_t begin = text.find('[');

@@ -13,7 +13,7 @@
 namespace kvtier::cli {
 namespace {
 
-// "1.50 GiB of 4.00 GiB" in one of a node's tiers; "-" where it has none.
+// Returns "1.50 GiB of 4.00 GiB" for one of a node's tiers; "-" where it has none.
 std::string UseText(const v1::NodeReport& node, v1::Tier wanted) {
   for (const v1::TierUsage& tier : node.tiers()) {
     if (tier.tier() == wanted && tier.capacity_bytes() > 0) {

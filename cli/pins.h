@@ -23,7 +23,7 @@ Outcome RunPinsDrop(const Arguments& arguments);
 // REQUIRES: arguments.engine_name, and the person said --yes.
 Outcome RunPrefixDrop(const Arguments& arguments);
 
-// For people: a section for each agent, a row for each pin, a line for each tenant.
+// Returns, for people, a section for each agent, a row for each pin, a line for each tenant.
 std::string PinsTable(const PinsAnswers& answers);
 std::string PinsJson(const PinsAnswers& answers);
 std::string EndedTable(const EndedAnswers& answers);

@@ -11,7 +11,7 @@
 namespace kvtier::cli {
 namespace {
 
-// Only the setting called `name`; all of them when it is empty.
+// Returns only the setting called `name`; all of them when it is empty.
 v1::GetSettingsResponse Only(const std::string& name, const v1::GetSettingsResponse& all) {
   if (name.empty()) return all;
   v1::GetSettingsResponse only;

@@ -10,7 +10,7 @@
 
 namespace kvtier::cli {
 
-// kNotFound when the one setting that was asked for is not there.
+// Returns kNotFound when the one setting that was asked for is not there.
 Outcome RunSettings(const Arguments& arguments);
 
 std::string SettingsTable(const v1::GetSettingsResponse& response);

@@ -110,7 +110,7 @@ bool Allows(const v1::DescribeSharingResponse& sharing, uint32_t uid) {
   return std::find(allowed.begin(), allowed.end(), uid) != allowed.end();
 }
 
-// Whether the agent serves this user.
+// Returns whether the agent serves this user.
 Finding UidFinding(const NodeFacts& facts) {
   Finding finding{.check = "uid"};
   const SeenUid seen = SeenByAgent(facts);
@@ -133,7 +133,7 @@ Finding UidFinding(const NodeFacts& facts) {
   return finding;
 }
 
-// Result of this process's handshake on the descriptor socket.
+// Returns the result of this process's handshake on the descriptor socket.
 Finding SessionFinding(const NodeFacts& facts) {
   Finding finding{.check = "session"};
   // The tenant that was named does not exist: all before that was well.

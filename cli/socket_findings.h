@@ -11,7 +11,8 @@
 
 namespace kvtier::cli {
 
-// Pure. Of a missing directory or agent only that is said, and not what follows from it.
+// Returns the findings about sockets. Says of a missing directory or agent only that, and not what
+// follows from it. Pure.
 Findings SocketFindings(const NodeFacts& facts);
 
 // Returns the id that `uid` is outside of the user namespace of `map`; nullopt: it is mapped to

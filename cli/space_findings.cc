@@ -43,7 +43,7 @@ std::string NumberField(const v1::SpaceSpec& space) {
   return absl::StrCat((space.*kGetter)());
 }
 
-// Older programs mean "raw" by not sending it.
+// Returns the codec's name. Older programs mean "raw" by not sending it.
 std::string CodecField(const v1::SpaceSpec& space) {
   return Shown(space.codec().empty() ? absl::string_view(kRawCodec) : space.codec());
 }
@@ -116,7 +116,7 @@ std::vector<Family> FamiliesOf(const v1::DescribeSharingResponse& sharing) {
   return families;
 }
 
-// "space 1a2b3c4d of tenant t (2 sessions)".
+// Returns "space 1a2b3c4d of tenant t (2 sessions)".
 std::string NameOf(const Family& family) {
   return absl::StrCat("space ", DigestText(*family.first), " of tenant ", family.first->tenant(),
                       " (", Counted(family.sessions, "session"), ")");
@@ -128,7 +128,7 @@ bool MightShare(const Family& a, const Family& b) {
   return one.model() == other.model() || one.weights_digest() == other.weights_digest();
 }
 
-// In how much two families differ.
+// Returns in how many fields two families differ.
 size_t Distance(const Family& a, const Family& b) {
   return DifferingFields(a.first->space(), b.first->space()).size() +
          (a.first->tenant() != b.first->tenant() ? 1 : 0);

@@ -18,10 +18,10 @@
 namespace kvtier::cli {
 namespace {
 
-// 64 random bits: more than a JSON number holds.
+// Returns the epoch as text: it has 64 random bits, more than a JSON number holds.
 std::string EpochText(uint64_t epoch) { return absl::StrFormat("%016x", epoch); }
 
-// "label  text" lines below a heading.
+// Returns a table of "label  text" lines below a heading.
 Table Facts() { return Table({{""}, {""}}, /*indent=*/2); }
 
 std::string CoordinatorText(const v1::AgentStatusResponse& status) {
@@ -60,7 +60,7 @@ std::string TierLines(const v1::AgentStatusResponse& status) {
   return table.ToString();
 }
 
-// A line for each GPU, by the name and the UUID that `kvtier gpu resize --device` takes.
+// Returns a line for each GPU, by the name and the UUID that `kvtier gpu resize --device` takes.
 std::string GpuLines(const v1::AgentStatusResponse& status) {
   if (status.gpus().empty()) return "";
   Table table({{"GPU"},

@@ -21,8 +21,8 @@ class Table {
   explicit Table(std::vector<Column> columns, int indent = 0);
   // REQUIRES: as many cells as columns.
   void AddRow(std::vector<std::string> cells);
-  // The titles (unless all are empty) and the rows, each ending with a line feed and
-  // none with spaces.
+  // Returns the titles (unless all are empty) and the rows, each ending with a line feed and none
+  // with spaces.
   std::string ToString() const;
 
  private:
@@ -31,7 +31,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// `text` with control characters shown as '?'.
+// Returns `text` with control characters shown as '?'.
 std::string Printable(std::string text);
 
 }  // namespace kvtier::cli

@@ -32,8 +32,8 @@ void WriteMembers(const v1::TenantSettings& settings, JsonWriter* json);
 std::string SettingsText(const v1::TenantSettings& settings);
 // Writes the same as an object, a member for each field.
 void WriteSettings(const v1::TenantSettings& settings, JsonWriter* json);
-// For people: a section for each program that was asked, with the shares in force, and what was
-// said and by whom.
+// Returns, for people, a section for each program that was asked, with the shares in force, and
+// what was said and by whom.
 std::string TenantTable(const TenantAnswer& answers);
 std::string TenantJson(const TenantAnswer& answers);
 std::string DropTenantTable(const DropTenantAnswers& answers);

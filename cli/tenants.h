@@ -17,10 +17,10 @@ using TenantAnswers = std::vector<Answer<v1::ListTenantsResponse>>;
 
 Outcome RunTenants(const Arguments& arguments);
 
-// For people: a section for each agent, a row for each tenant.
+// Return text for people, with a section for each agent and a row for each tenant, and JSON.
 std::string TenantsTable(const TenantAnswers& answers);
 std::string TenantsJson(const TenantAnswers& answers);
-// The same of a coordinator's answer: settings alone.
+// Return the same of a coordinator's answer, which has settings alone.
 std::string ClusterTenantsTable(const v1::ListTenantsResponse& response);
 std::string ClusterTenantsJson(const v1::ListTenantsResponse& response);
 

@@ -14,14 +14,14 @@ namespace kvtier::cli {
 
 Outcome RunTiers(const Arguments& arguments);
 
-// For people: a column for each tier, a row for each figure.
+// Returns, for people, a column for each tier and a row for each figure.
 std::string TiersTable(const AgentAnswers& answers);
 std::string TiersJson(const AgentAnswers& answers);
 
-// "gpu", "host", "disk", or "tier 7" for one that a newer agent has.
+// Returns "gpu", "host", "disk", or "tier 7" for one that a newer agent has.
 std::string WireTierName(v1::Tier tier);
 
-// "tiers" and "gpus", into the innermost object.
+// Writes "tiers" and "gpus" into the innermost object.
 void WriteTiers(const v1::AgentStatusResponse& status, JsonWriter* json);
 
 }  // namespace kvtier::cli

@@ -10,13 +10,13 @@
 namespace kvtier::cli {
 namespace {
 
-// Three digits that count: 1.50, 15.0, 150.
+// Returns three digits that count: 1.50, 15.0, 150.
 std::string ThreeDigits(double value) {
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
   return absl::StrFormat("%.*f", decimals, value);
 }
 
-// "3 d 4 h": the larger unit and what is left in the smaller one.
+// Returns "3 d 4 h": the larger unit and what is left in the smaller one.
 std::string TwoUnits(uint64_t seconds, uint64_t large, const char* large_name, uint64_t small,
                      const char* small_name) {
   return absl::StrCat(seconds / large, " ", large_name, " ", seconds % large / small, " ",

@@ -7,17 +7,17 @@
 
 namespace kvtier::cli {
 
-// "0 B", "4.00 KiB", "1.50 GiB": three digits that count, powers of 1024.
+// Returns "0 B", "4.00 KiB", "1.50 GiB": three digits that count, powers of 1024.
 std::string BytesText(uint64_t bytes);
 
-// "850 us", "1.20 ms", "2.00 s", "5 min 3 s", "3 d 4 h". Zero is "0 s"; what is negative
-// or not a number is "?".
+// Returns "850 us", "1.20 ms", "2.00 s", "5 min 3 s", "3 d 4 h". Zero is "0 s"; what is negative or
+// not a number is "?".
 std::string SecondsText(double seconds);
 
-// "12,345,678".
+// Returns the number as "12,345,678".
 std::string CountText(uint64_t count);
 
-// "75.0 %" of `part` in `whole`; "-" when the whole is 0.
+// Returns "75.0 %", the share of `part` in `whole`; "-" when the whole is 0.
 std::string ShareText(uint64_t part, uint64_t whole);
 
 }  // namespace kvtier::cli

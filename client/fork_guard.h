@@ -19,8 +19,8 @@
 
 namespace kvtier {
 
-// True in a process that was forked while its parent had a ClientUse, and in all its children.
-// One load.
+// Returns true in a process that was forked while its parent had a ClientUse, and in all its
+// children. One load.
 bool InForkedChild();
 // Error text of a client in a forked child.
 inline constexpr char kForkedText[] =

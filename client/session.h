@@ -55,9 +55,9 @@ class Session {
                                                              absl::Time deadline);
 
   const std::string& token() const { return token_; }  // 16 bytes.
-  // Key that names the blocks of the share group; nullopt: they are the tenant's own.
+  // Returns the key that names the blocks of the share group; nullopt: they are the tenant's own.
   const std::optional<TenantKey>& group_key() const { return group_key_; }
-  // False: the tenant may only read the blocks of the share group.
+  // Returns false if the tenant may only read the blocks of the share group.
   bool may_write() const { return may_write_; }
   // Returns ", to read share group prompts", for the log; empty: it works in none.
   std::string GroupText() const;

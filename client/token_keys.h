@@ -83,7 +83,7 @@ class TokenHash {
 
   enum class Form { kPlain, kVllm };
   Form form() const { return form_; }
-  // The parent of the first block.
+  // Returns the parent of the first block.
   const Sha256Digest& root() const { return root_; }
   // Values that are hashed after a block's tokens.
   const std::string& after() const { return after_; }

@@ -18,17 +18,17 @@ import subprocess
 import sys
 
 DOCS = pathlib.Path("/usr/share/doc")
-CUDA = "cuda"  # In place of a package: a toolkit that no Debian package installed.
+CUDA = "cuda"  # Word in place of a package's name for a toolkit that no Debian package installed.
 # Libraries that every machine has, as manylinux has it.
 MACHINE = re.compile(r"(ld-linux.*|lib(c|dl|gcc_s|m|pthread|rt|stdc\+\+|z))\.so\.\d+")
 
 
 class NoLicence(Exception):
-    """Something is linked whose licence cannot be found."""
+    """Raised when the licence of something that is linked cannot be found."""
 
 
 def libraries(file):
-    """The shared libraries that come with a file, by their paths."""
+    """Returns the paths of the shared libraries that come with a file."""
     said = subprocess.run(["ldd", file], check=True, capture_output=True, text=True).stdout
     found = re.findall(r"^\s*(\S+) => (.+?)(?: \(0x[0-9a-f]+\))?$", said, re.M)
     absent = [name for name, path in found if path == "not found"]
@@ -38,13 +38,13 @@ def libraries(file):
 
 
 def archives(text):
-    """The archives of others that a map file names; those of the build have relative paths."""
+    """Returns the archives of other projects that a map file names; those of the build have relative paths."""
     return [pathlib.Path(path)
             for path in sorted(set(re.findall(r"(?<![\w./+-])(/[^\s:()]+\.a)(?=[(:\s])", text)))]
 
 
 def owner(path):
-    """The Debian package that a library belongs to; CUDA for NVIDIA's runtime from elsewhere."""
+    """Returns the Debian package that a library belongs to; CUDA for NVIDIA's runtime from elsewhere."""
     real = path.resolve()
     package = _debian_package(real)
     if package is None and real.name == "libcudart_static.a" and toolkit_texts(real):
@@ -55,7 +55,7 @@ def owner(path):
 
 
 def _debian_package(path):
-    # dpkg may know a file below /usr by its path without that.
+    # dpkg may know a file below /usr by its path without /usr.
     for name in (str(path), str(path).removeprefix("/usr")):
         found = subprocess.run(["dpkg-query", "--search", name], capture_output=True, text=True)
         if found.returncode == 0:
@@ -64,13 +64,13 @@ def _debian_package(path):
 
 
 def toolkit_texts(archive):
-    """NVIDIA's licence, in the folders above an archive of a CUDA toolkit."""
+    """Returns NVIDIA's licence, which lies in a folder above an archive of a CUDA toolkit."""
     names = ("EULA.txt", "dist-info/nvidia_cuda_runtime*/licenses/License.txt")
     return [text for folder in archive.parents for name in names for text in folder.glob(name)]
 
 
 def text_of(package, library, docs=DOCS):
-    """The licence of the package that a library belongs to."""
+    """Returns the licence of the package that a library belongs to."""
     path = docs / package / "copyright"
     if package == CUDA:
         path = toolkit_texts(library.resolve())[0]
@@ -80,7 +80,7 @@ def text_of(package, library, docs=DOCS):
 
 
 def pybind11_text():
-    """The licence of the pybind11 that the extension is compiled with."""
+    """Returns the licence of the pybind11 that the extension is compiled with."""
     for file in importlib.metadata.files("pybind11") or ():
         if re.search(r"licenses?/LICENSE", str(file), re.IGNORECASE):
             return file.read_text()
@@ -104,9 +104,9 @@ def collect(out, linked, docs=DOCS):
 
 
 def parts_of(file, link_map):
-    """The shared libraries and the archives of one file."""
+    """Returns the shared libraries and the archives of one file."""
     found = archives(link_map.read_text(encoding="utf-8", errors="replace"))
-    if not found:  # Each has a few objects of the compiler's.
+    if not found:  # Each file has a few objects of the compiler's.
         raise NoLicence(f"{link_map}: it names no archive: the linker wrote another format")
     return libraries(file) + found
 

@@ -15,8 +15,8 @@ struct HostPort {
   uint16_t port = 0;  // 0: any free one, where something is to listen.
 
   std::string ToString() const;
-  // True when nothing beyond this machine can reach it: 127.0.0.0/8, [::1] and
-  // "localhost". A name is not resolved.
+  // Returns whether nothing beyond this machine can reach it: 127.0.0.0/8, [::1] and "localhost". A
+  // name is not resolved.
   bool IsLoopback() const;
 };
 

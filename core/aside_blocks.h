@@ -45,7 +45,7 @@ class AsideBlocks {
     }
     return std::nullopt;
   }
-  // The same of all groups.
+  // Returns the first of all groups that may leave.
   template <typename MayLeave>
   std::optional<uint32_t> First(MayLeave may_leave) const {
     std::optional<uint32_t> first;

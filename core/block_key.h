@@ -63,8 +63,8 @@ struct SpaceDigest {
 // A tenant's 256-bit key of names. Never logged; sent to members of its share group alone.
 struct TenantKey {
   std::array<uint8_t, 32> bytes{};
-  // SHA-256 over a domain tag and `secret`; an empty secret is the key of the
-  // open "default" tenant, equal on every node.
+  // Returns SHA-256 over a domain tag and `secret`; an empty secret is the key of the open
+  // "default" tenant, equal on every node.
   static TenantKey FromSecret(absl::string_view secret);
   friend bool operator==(const TenantKey&, const TenantKey&) = default;
 };
@@ -98,7 +98,7 @@ class BlockNamer {
   BlockNamer(BlockNamer&&) noexcept;
   BlockNamer& operator=(BlockNamer&&) noexcept;
   BlockKey Name(const EngineKey& engine_key) const;
-  // Names many at once. REQUIRES: `names` has a place for each key.
+  // Names many blocks at once. REQUIRES: `names` has a place for each key.
   void NameAll(std::span<const EngineKey> engine_keys, std::span<BlockKey> names) const;
 
  private:

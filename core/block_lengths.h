@@ -31,7 +31,7 @@ struct BlockLengths {
   static BlockLengths Of(const SpaceSpec& spec) {
     return {.longest = spec.block_bytes, .any = spec.any_length};
   }
-  // True: a block of the space may have this length.
+  // Returns whether a block of the space may have this length.
   constexpr bool Allow(uint64_t length) const {
     return any ? length > 0 && length <= longest : length == longest;
   }

@@ -29,7 +29,7 @@ struct BlockProof {
   std::optional<BlockKey> parent;
 };
 
-// The proof that travels with `meta`'s bytes.
+// Returns the proof that travels with `meta`'s bytes.
 inline BlockProof ProofOf(const BlockMeta& meta) {
   const BlockIdentity identity{.key = meta.key, .space = meta.space, .length = meta.length};
   return {.space = meta.space,

@@ -9,7 +9,7 @@
 
 namespace kvtier {
 
-// "64", "64KiB", "64MiB", "64GiB", "64TiB". Errors: kInvalidArgument.
+// Parses "64", "64KiB", "64MiB", "64GiB", "64TiB". Errors: kInvalidArgument.
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
 
 }  // namespace kvtier

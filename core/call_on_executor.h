@@ -51,7 +51,7 @@ T AwaitOn(Executor* executor, TaskScope* scope, Task<T> task) {
   return *std::move(result);
 }
 
-// The same in a scope of its own, which is gone when it returns.
+// Awaits the task in a scope of its own, which is gone when it returns.
 template <typename T>
 T AwaitOn(Executor* executor, Task<T> task) {
   std::optional<TaskScope> scope;

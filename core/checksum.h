@@ -36,7 +36,7 @@ struct BlockIdentity {
 
 PayloadSum SumPayload(std::span<const std::byte> payload);
 
-// XXH3-64 over identity and sum, field by field in little-endian order.
+// Returns XXH3-64 over identity and sum, field by field in little-endian order.
 uint64_t Seal(const BlockIdentity& identity, const PayloadSum& sum);
 
 // Proves that `payload` is the block `identity`, given the sum and the seal that

@@ -6,9 +6,9 @@
 
 namespace kvtier {
 
-// Thread-safe. Now() never goes back; its origin is CLOCK_MONOTONIC's on a real
-// node, so that agent and workers of one node agree, and is unrelated to the
-// date. Times never travel between nodes; durations do.
+// Clock tells the time since an origin that is unrelated to the date: CLOCK_MONOTONIC's on a real
+// node, so that agent and workers of one node agree. Now() never goes back. Times never travel
+// between nodes; durations do. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;

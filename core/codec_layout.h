@@ -83,7 +83,7 @@ constexpr uint64_t RawPlaneBytes(const KvShape& shape) {
 }
 constexpr uint64_t RawBytes(const KvShape& shape) { return Planes(shape) * RawPlaneBytes(shape); }
 
-// True when every field is in its range and the raw block has at most kMaxRawBytes.
+// Returns whether every field is in its range and the raw block has at most kMaxRawBytes.
 constexpr bool IsEncodable(const KvShape& shape) {
   const bool in_range = shape.layers >= 1 && shape.layers <= 4096 &&              //
                         shape.axes >= 1 && shape.axes <= 2 &&                     //
@@ -128,21 +128,21 @@ constexpr PackedPlane PackedPlaneOf(const KvShape& shape) {
   return plane;
 }
 
-// Bytes of one encoded plane.
+// Returns the bytes of one encoded plane.
 constexpr uint64_t PlaneBytes(Codec codec, const KvShape& shape, uint32_t axis) {
   if (codec == Codec::kRaw) return RawPlaneBytes(shape);
   if (codec == Codec::kPackedExponents) return PackedPlaneOf(shape).bytes;
   return ScaleBytes(codec, shape, axis) + PlaneElements(shape);
 }
 
-// Bytes of every encoding with this codec and shape. REQUIRES: IsEncodable(shape).
+// Returns the bytes of every encoding with this codec and shape. REQUIRES: IsEncodable(shape).
 constexpr uint64_t EncodedBytes(Codec codec, const KvShape& shape) {
   uint64_t layer = 0;
   for (uint32_t axis = 0; axis < shape.axes; ++axis) layer += PlaneBytes(codec, shape, axis);
   return kEncodedHeaderBytes + shape.layers * layer;
 }
 
-// Room for whatever Encode makes of a block: any of them may have to stay raw.
+// Returns the room for whatever Encode makes of a block, which may have to stay raw.
 constexpr uint64_t MaxEncodedBytes(const KvShape& shape) {
   return EncodedBytes(Codec::kRaw, shape);
 }

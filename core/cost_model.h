@@ -17,7 +17,7 @@ class TransferEstimate {
  public:
   TransferEstimate(absl::Duration latency, double bytes_per_second)
       : latency_(latency), bytes_per_second_(bytes_per_second) {}
-  // One finished transfer. Small ones (under 64 KiB) teach latency, others bandwidth,
+  // Learns from one finished transfer. Small ones (under 64 KiB) teach latency, others bandwidth,
   // and those that beat the latency teach that too.
   void Observe(uint64_t bytes, absl::Duration took);
   absl::Duration Predict(uint64_t bytes) const;
@@ -28,8 +28,8 @@ class TransferEstimate {
   double bytes_per_second_;
 };
 
-// True when fetching `bytes` is predicted to end inside `budget`, which is the
-// time the caller says recomputing would take.
+// Returns whether fetching `bytes` is predicted to end inside `budget`, which is the time the
+// caller says recomputing would take.
 bool WorthFetching(const TransferEstimate& source, uint64_t bytes, absl::Duration budget);
 
 }  // namespace kvtier

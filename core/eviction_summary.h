@@ -1,5 +1,5 @@
-// EvictionSummary says, for operators, what the orders of eviction of one tier do, which have one
-// policy: each domain of host memory, each GPU pool and each disk has an order.
+// EvictionSummary says, for operators, what the orders of eviction of one tier do. Each domain of
+// host memory, each GPU pool and each disk has an order; those of one tier have the same policy.
 #ifndef KVTIER_CORE_EVICTION_SUMMARY_H_
 #define KVTIER_CORE_EVICTION_SUMMARY_H_
 
@@ -16,7 +16,7 @@ struct EvictionSummary {
   uint64_t following_lru = 0;  // Orders that are to learn and follow LRU now.
   uint64_t refused = 0;        // Blocks that were worth less than all that were there.
   ReuseSample::Score score;    // Sum over the orders.
-  // Adds those of another order with the same policy.
+  // Adds the figures of another summary of the same policy.
   void Add(const EvictionSummary& other);
 };
 

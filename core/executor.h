@@ -34,7 +34,7 @@ class Executor : public Clock {
   virtual TimerId PostAt(absl::Time when, Closure fn) = 0;
   // Forgets the timer; a timer that has run is ignored. Executor thread only.
   virtual void Cancel(TimerId id) = 0;
-  // True on the thread that has the turn: flows CHECK it where they touch tables.
+  // Returns true on the thread that has the turn: flows CHECK it where they touch tables.
   virtual bool OnExecutor() const = 0;
 };
 

@@ -14,9 +14,9 @@ namespace kvtier {
 
 inline constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
 
-// mmap() of the first `bytes` of a file, shared, so that multiples of 2 MiB in the file
-// are multiples of 2 MiB in memory: only so can a huge page be mapped whole. Unmapped by
-// munmap(). MAP_FAILED and errno: as mmap().
+// Maps the first `bytes` of a file with mmap(), shared, so that multiples of 2 MiB in the file are
+// multiples of 2 MiB in memory: only so can a huge page be mapped whole. Unmapped by munmap().
+// MAP_FAILED and errno: as mmap().
 void* MapShared(int fd, uint64_t bytes, int protection);
 
 // Fills every whole 2 MiB of a mapping with one huge page, as far as the kernel has

@@ -103,7 +103,7 @@ constexpr bool IsResidencyKillPoint(std::string_view name) {
   return name.starts_with("residency.");
 }
 
-// Where a name stands in the list; its size(), if it does not.
+// Returns the place of a name in the list, or the list's size() if it is not there.
 constexpr size_t KillPointNumber(std::string_view name) {
   return static_cast<size_t>(std::find(kKillPoints.begin(), kKillPoints.end(), name) -
                              kKillPoints.begin());
@@ -112,10 +112,10 @@ constexpr size_t KillPointNumber(std::string_view name) {
 // From here to the end: only in builds with KVTIER_KILL_POINTS.
 // Counts a hit; does not return from the one that was armed.
 void HitKillPoint(size_t number);
-// The process is killed at the `nth` hit of the place from now on (1: the next). One
-// place at a time. REQUIRES: the name is in the list, and nth > 0.
+// Has the process killed at the `nth` hit of the place from now on (1: the next). One place at a
+// time. REQUIRES: the name is in the list, and nth > 0.
 void ArmKillPoint(std::string_view name, uint64_t nth);
-// How often the place was reached. REQUIRES: number < kKillPoints.size().
+// Returns how often the place was reached. REQUIRES: number < kKillPoints.size().
 uint64_t KillPointHits(size_t number);
 
 }  // namespace kvtier

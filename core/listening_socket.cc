@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<TcpAddress>> Resolve(const HostPort& address) {
 
 enum class Families { kOne, kBoth };  // kBoth: a wildcard of IPv6 takes IPv4, too.
 
-// -1: errno says why.
+// Returns a socket that listens; -1: errno says why.
 int ListenAt(const TcpAddress& address, Families families) {
   const int fd = socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;

@@ -7,7 +7,7 @@
 
 namespace kvtier {
 
-// For the whole process. Call it before threads start.
+// Turns the checks off for the whole process. Call it before threads start.
 inline void TurnOffLockChecks() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 }

@@ -11,14 +11,14 @@ enum class LogLevel { kInfo, kWarning, kError };
 
 // Thread-safe: a line is one write(2). Newlines in `text` become spaces.
 void Log(LogLevel level, const std::string& text);
-// Below this level lines are dropped; kInfo at start. The simulator raises it.
+// Sets the level below which lines are dropped; it is kInfo at start. The simulator raises it.
 void SetLogLevel(LogLevel level);
 
 // Takes a line in place of stderr, control bytes made spaces; false: it goes to stderr all the
 // same. Any thread, whatever locks the one that logs holds: it must not wait, log, or call its
 // callers.
 using LogSink = bool (*)(LogLevel level, const std::string& text);
-// Null, as at start: all goes to stderr.
+// Sets where lines go; null, as at start: to stderr.
 void SetLogSink(LogSink sink);
 
 }  // namespace kvtier

@@ -12,7 +12,7 @@
 
 namespace kvtier {
 
-// Resident bytes of the process that are its own alone; 0: the system does not say.
+// Returns the resident bytes of the process that are its own alone; 0: the system does not say.
 uint64_t PrivateBytes();
 
 // Bytes of freed memory that KeepFreedMemory() has each of the allocator's arenas keep.

@@ -19,7 +19,8 @@ enum class MissReason : uint8_t {
 };
 inline constexpr size_t kMissReasonCount = 8;
 
-// "none", "absent", "evicted", "deadline", "no_room", "damaged", "unreachable" or "space_refused".
+// Returns "none", "absent", "evicted", "deadline", "no_room", "damaged", "unreachable" or
+// "space_refused".
 constexpr const char* MissReasonName(MissReason reason) {
   constexpr const char* kNames[kMissReasonCount] = {"none",        "absent",       "evicted",
                                                     "deadline",    "no_room",      "damaged",

@@ -56,7 +56,7 @@ bool Take(SummedReader* from, Values* values) {
     const std::optional<uint32_t> bits = from->Take<uint32_t>();
     if (!bits.has_value()) return false;
     const float value = std::bit_cast<float>(*bits);
-    // Also false for what is no number.
+    // This is false for a NaN, too.
     if (!(value > 0 && value <= kMostOfAValue)) return false;
     (*values)[i] = value;
   }

@@ -20,9 +20,9 @@ class ScrubPacer {
  public:
   // REQUIRES: the rate is not 0. From now on; debts of before are forgotten.
   void SetRate(uint64_t bytes_per_second, absl::Time now);
-  // The next read may begin then, or any time later.
+  // Returns the time from which on the next read may begin.
   absl::Time ready() const { return ready_; }
-  // A read of `bytes` begins now.
+  // Notes that a read of `bytes` begins now.
   void Spend(uint64_t bytes, absl::Time now);
   void NotBefore(absl::Time when);
 

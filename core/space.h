@@ -46,13 +46,13 @@ struct SpaceSpec {
 
   // Errors: kInvalidArgument, naming the field and the value.
   absl::Status Validate() const;
-  // SHA-256 over the domain tag, kSpaceFormatVersion and every field, each
-  // length-prefixed, in the order above. A codec of "raw" and any_length are left out where
-  // blocks are of one length: the spaces that were there before them keep their digest.
+  // Returns SHA-256 over the domain tag, kSpaceFormatVersion and every field, each length-prefixed,
+  // in the order above. A codec of "raw" and any_length are left out where blocks are of one
+  // length: the spaces that were there before them keep their digest.
   SpaceDigest Digest() const;
 };
 
-// Bytes that one block of `block_bytes` takes in a tier: rounded up to 4 KiB.
+// Returns the bytes that one block of `block_bytes` takes in a tier: rounded up to 4 KiB.
 constexpr uint64_t SlotBytes(uint64_t block_bytes) {
   return (block_bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
 }

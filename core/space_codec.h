@@ -13,7 +13,7 @@
 
 namespace kvtier {
 
-// The name as SpaceSpec::codec has it.
+// Returns the name as SpaceSpec::codec has it.
 absl::string_view CodecName(Codec codec);
 
 // Immutable.
@@ -31,7 +31,7 @@ class SpaceCodec {
   Codec codec() const { return codec_; }
   const KvShape& shape() const { return shape_; }
 
-  // Bytes of a block as the worker has it, in bf16.
+  // Returns the bytes of a block as the worker has it, in bf16.
   uint64_t raw_bytes() const { return RawBytes(shape_); }
   // The two sizes that a stored block may have. encoded_bytes() holds what the codec
   // makes smaller, and a block that it does not (NaN, infinity, exponents that do not

@@ -58,7 +58,7 @@ struct TenantSettings {
   const std::optional<uint64_t>& Of(Tier tier, ShareField field) const {
     return values[TierIndex(tier)][static_cast<size_t>(field)];
   }
-  // Whether all is left to the defaults.
+  // Returns whether all is left to the defaults.
   bool IsDefault() const { return values == Values() && members.empty(); }
   // Errors: kInvalidArgument, naming field and value: the name, a weight beyond 1 to
   // kMaxShareWeight, a guarantee above the maximum, a member whose name is none or the tenant's
@@ -66,7 +66,7 @@ struct TenantSettings {
   absl::Status Validate() const;
   friend bool operator==(const TenantSettings&, const TenantSettings&) = default;
 };
-// By name.
+// Settings by the tenant's name.
 using TenantSettingsMap = std::map<std::string, TenantSettings>;
 
 // Change to the settings of a tenant; a setting that it does not name stays.

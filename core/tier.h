@@ -16,7 +16,7 @@ inline constexpr std::array<Tier, kTierCount> kAllTiers = {Tier::kGpu, Tier::kHo
 
 constexpr size_t TierIndex(Tier tier) { return static_cast<size_t>(tier); }
 
-// "gpu", "host" or "disk": the label in metrics, tables and JSON.
+// Returns "gpu", "host" or "disk": the label in metrics, tables and JSON.
 constexpr const char* TierName(Tier tier) {
   switch (tier) {
     case Tier::kGpu:

@@ -19,7 +19,7 @@ class LatencyHistogram {
   // Adds all that `other` recorded.
   void Add(const LatencyHistogram& other);
   uint64_t count() const { return count_; }
-  // The upper bound of the bucket that holds quantile `q` in [0, 1]; zero when empty.
+  // Returns the upper bound of the bucket that holds quantile `q` in [0, 1]; zero when empty.
   absl::Duration Quantile(double q) const;
 
  private:

@@ -18,7 +18,7 @@ class Waits {
  public:
   explicit Waits(Executor* executor) : ended_(executor) {}
 
-  // All waits end soon, and none begins any more.
+  // Ends all waits soon, and lets none begin any more.
   void End() { ended_.Set(); }
   bool ended() const { return ended_.is_set(); }
 

@@ -22,14 +22,14 @@ class Model:
     """Facts that an engine knows of the model that it runs, and of its own shard of it."""
 
     name: str = "connector-example"
-    weights_digest: bytes = bytes(32)  # Digest of the weights' files; here there are none.
+    weights_digest: bytes = bytes(32)  # Digest of the weights' files; this example has none.
     layers: int = 4
     kv_heads: int = 2
     head_dim: int = 64
     block_tokens: int = 16
     rank: int = 0
     ranks: int = 1
-    prefill_tokens_per_s: float = 2000.0  # Measured by the engine at its start.
+    prefill_tokens_per_s: float = 2000.0  # The engine measures this at its start.
 
 
 class PagedMemory:
@@ -40,14 +40,14 @@ class PagedMemory:
         self.tensors = [numpy.zeros(shape, numpy.float16) for _ in range(model.layers)]
 
     def pieces(self, slot):
-        """The memory of one block, in the order of the space's layout: views, no copies."""
+        """Returns the memory of one block as views, in the order of the space's layout."""
         return [tensor[axis, slot] for tensor in self.tensors for axis in (0, 1)]
 
     def block_bytes(self):
         return sum(piece.nbytes for piece in self.pieces(0))
 
     def kv_memory(self):
-        """The tensors as kvtier.Lanes take them: in each the keys of all slots, then the values."""
+        """Returns the tensors as kvtier.Lanes take them: each has the keys of all slots, then the values."""
         slots = self.tensors[0].shape[1]
         run_bytes = self.pieces(0)[0].nbytes
         return kvtier.KvMemory(
@@ -74,11 +74,11 @@ class SchedulerSide:
         self._space = space
 
     def keys(self, tokens):
-        """A key for each full block of a prompt."""
+        """Returns a key for each full block of a prompt."""
         return kvtier.token_keys(tokens, self._space.spec.tokens_per_block)
 
     def reusable_blocks(self, tokens):
-        """How many leading blocks are likely to load. No call: cheap enough for every step."""
+        """Returns how many leading blocks are likely to load. Makes no call, so that every step may ask."""
         # The last token is always computed, for its logits.
         blocks = (len(tokens) - 1) // self._space.spec.tokens_per_block
         return self._client.resident_run(self._space, self.keys(tokens)[:blocks])
@@ -88,7 +88,7 @@ class SchedulerSide:
         try:
             self._client.submit_prefetch([kvtier.Sequence(self._space, self.keys(tokens))])
         except BlockingIOError:
-            pass  # 256 calls are under way. This one is optional.
+            pass  # 256 calls are under way already, and this one is optional.
 
 
 class WorkerSide:
@@ -108,7 +108,7 @@ class WorkerSide:
         return next((i for i in range(len(keys)) if i not in loaded), len(keys))
 
     def load_set(self, keys, slots):
-        """Loads whatever there is, as a sliding window needs it. Returns which keys' blocks."""
+        """Loads every block that is there, as a sliding window needs it. Returns the keys of those blocks."""
         wanted = kvtier.Sequence(self._space, keys, is_set=True)
         [hit] = self._client.onboard_sequences([wanted], timeout_s=len(keys) * self._block_s)
         with hit:
@@ -123,7 +123,7 @@ class WorkerSide:
             if hit.copy_out(i, self._memory.pieces(slots[hit.index(i)])):
                 loaded.add(hit.index(i))
             elif hit.valid():
-                self.missed["damaged"] += 1  # This block; kvtier looks at it and drops it.
+                self.missed["damaged"] += 1  # This block's bytes are wrong; kvtier checks it and drops it.
             else:
                 self.missed["ended"] += 1  # The lease is over, or the agent is gone.
                 break
@@ -156,7 +156,7 @@ class BackgroundWorker:
         return self.lanes.onboard(keys, slots, timeout_s=len(keys) * self._block_s)
 
     def loaded_blocks(self, job):
-        """How many leading blocks a load that is done has brought."""
+        """Returns how many leading blocks a finished load has brought."""
         return (job.results + [False]).index(False)
 
     def start_store(self, keys, slots, parent):
@@ -164,8 +164,8 @@ class BackgroundWorker:
         return self.lanes.offload(keys, slots, parent)
 
     def take_back(self, slots):
-        """Has slots free at once, as for a request that preempts another."""
-        self.lanes.await_copied(slots, timeout_s=0.05)  # Blocks that are late are given up, and not stored.
+        """Frees slots at once, as for a request that preempts another."""
+        self.lanes.await_copied(slots, timeout_s=0.05)  # Blocks not copied in time are given up.
 
 
 class Engine:
@@ -185,12 +185,12 @@ class Engine:
         loaded = self.worker.load_run(keys[:likely], slots) if likely else 0
         for key, slot in zip(keys[loaded:], slots[loaded:]):
             self.compute(key, slot)
-        # Also what the table said was there and did not load: it is put again.
+        # Blocks that the table listed but that did not load are put again, too.
         parent = keys[loaded - 1] if loaded else None
         return loaded, self.worker.store(keys[loaded:], slots[loaded:], parent)
 
     def compute(self, key, slot):
-        """The model: values that depend on the block and all before it, as its key does."""
+        """Computes in place of a model: the values depend on the block and all before it, as its key does."""
         random = numpy.random.default_rng(list(key))
         for piece in self.memory.pieces(slot):
             piece[...] = random.standard_normal(piece.shape)

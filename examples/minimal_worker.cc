@@ -51,7 +51,7 @@ std::vector<std::vector<std::byte>> Fetch(kvtier::Client* client, kvtier::SpaceH
   for (size_t i = 0; i < hit->size(); ++i) {
     std::vector<std::byte> block(hit->bytes(i).size());  // An engine's is many pieces.
     const kvtier::Piece piece{block.data(), block.size()};
-    if (!hit->CopyOut(i, {&piece, 1}).ok()) break;  // A miss, as all behind it.
+    if (!hit->CopyOut(i, {&piece, 1}).ok()) break;  // The block is a miss, and so are all after it.
     blocks.push_back(std::move(block));
   }
   return blocks;

@@ -84,7 +84,7 @@ def connect(options):
 
 
 def open_pool(options, weights, client):
-    """KV memory in the agent's pool, or None for the worker's own. Raises ValueError."""
+    """Returns KV memory in the agent's pool, or None for the worker's own. Raises ValueError."""
     if not options.gpu_pool:
         return None
     import kvtier
@@ -94,7 +94,7 @@ def open_pool(options, weights, client):
 
 
 def open_store(options, weights, kv, client):
-    """The PrefixStore, or None without a client."""
+    """Returns the PrefixStore, or None without a client."""
     if not client:
         return None
     import kvtier
@@ -107,7 +107,7 @@ def open_store(options, weights, kv, client):
 
 
 def known_digests(options):
-    """The digests to verify against, or None when nothing is to be verified."""
+    """Returns the digests to verify against, or None when nothing is to be verified."""
     if not verifies(options):
         return None
     digests = BlockDigests()

@@ -50,8 +50,9 @@ inline constexpr size_t kSessionTokenBytes = 16;
 
 // `build` is for people, for example "kvtier-agent 0.1.0".
 v1::ProtocolVersion OurVersion(const std::string& build);
-// Errors: kFailedPrecondition when the ranges do not overlap, or the version that both speak is
-// laid out otherwise; with both ranges, or both layouts, in the text.
+// Checks the other side's version. Errors: kFailedPrecondition when the ranges do not overlap, or
+// the version that both speak is laid out otherwise; with both ranges, or both layouts, in the
+// text.
 absl::Status CheckVersion(const v1::ProtocolVersion& theirs);
 
 // Errors of all below: kInvalidArgument, naming `field` and the value.
@@ -70,7 +71,7 @@ absl::StatusOr<SpaceSpec> SpaceFrom(const v1::SpaceSpec& space);
 absl::StatusOr<SpaceDigest> SpaceDigestFrom(const std::string& bytes, const char* field);
 absl::StatusOr<Tier> TierFrom(v1::Tier tier, const char* field);
 absl::StatusOr<NodeId> NodeIdFrom(const std::string& text, const char* field);
-// "host:port", 255 bytes at most; an IPv6 host stands in brackets.
+// Returns the address, which is "host:port" of 255 bytes at most; an IPv6 host stands in brackets.
 absl::StatusOr<std::string> AddressFrom(const std::string& address, const char* field);
 // Milliseconds above kMaxTimeout are refused, not cut.
 absl::StatusOr<absl::Duration> TimeoutFrom(uint32_t timeout_ms, const char* field);
@@ -97,7 +98,7 @@ v1::BlockDelta ToWire(const Delta& delta);
 v1::TierUsage ToWire(const TierUsage& usage);
 std::string ToWire(const BlockKey& key);        // 16 bytes.
 std::string ToWire(const SpaceDigest& digest);  // 32 bytes.
-// Rounded up, so that a positive duration never becomes 0; cut at kMaxTimeout.
+// Rounds up, so that a positive duration never becomes 0, and cuts at kMaxTimeout.
 uint32_t ToMilliseconds(absl::Duration duration);
 
 // Proof of a payload, as a peer states it.
@@ -105,7 +106,7 @@ using WireProof = BlockProof;
 absl::StatusOr<WireProof> ProofFrom(const v1::BlockProof& proof);
 v1::BlockProof ToWire(const WireProof& proof);
 
-// The codes are the same numbers; texts pass through.
+// Returns the gRPC status with the same code, which is the same number, and the same text.
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 

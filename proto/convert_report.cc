@@ -1,4 +1,4 @@
-// The agent's conversation with the coordinator: deltas, reports, Locate.
+// Converts the messages between agent and coordinator: deltas, reports, Locate.
 #include <array>
 #include <limits>
 #include <utility>
@@ -18,7 +18,7 @@ absl::Status TooMany(const char* field, size_t count, size_t limit) {
       absl::StrCat(field, " has ", count, " entries; must be at most ", limit));
 }
 
-// Host or disk: what may be told of another node.
+// Returns the tier, host or disk: another node may be told only of blocks in these.
 absl::StatusOr<Tier> SharedTierFrom(v1::Tier tier, const std::string& field) {
   if (tier == v1::TIER_HOST || tier == v1::TIER_DISK) return TierFrom(tier, field.c_str());
   return absl::InvalidArgumentError(
@@ -74,7 +74,7 @@ absl::StatusOr<std::vector<TierUsage>> TierUsagesFrom(
   return parsed;
 }
 
-// The holders of blocks[index]; `nodes` are the reply's, already parsed.
+// Returns the holders of blocks[index]; `nodes` are the reply's, already parsed.
 absl::StatusOr<std::vector<Holder>> HoldersFrom(const v1::LocateResponse::Holders& wire,
                                                 size_t index, const std::vector<Holder>& nodes) {
   const std::string field = absl::StrCat("blocks[", index, "].holders");

@@ -13,7 +13,7 @@ namespace kvtier::wire {
 // .proto files, of session_packets.h and of residency_words.h without comments and spaces, which
 // proto/CMakeLists.txt takes. 0: this program does not know the version.
 uint64_t LayoutDigest(uint32_t version);
-// For people: 16 hexadecimal digits.
+// Returns 16 hexadecimal digits, for people.
 std::string LayoutText(uint64_t digest);
 
 }  // namespace kvtier::wire

@@ -41,7 +41,7 @@ constexpr uint64_t EntryTag(uint64_t block_key_low) { return block_key_low & ~kT
 constexpr size_t BucketOf(uint64_t tag, uint32_t log2_buckets) {
   return static_cast<size_t>(tag >> (64 - log2_buckets));
 }
-// The number of the bucket's first word, counted from the beginning of the table.
+// Returns the number of the bucket's first word, counted from the beginning of the table.
 constexpr size_t FirstWordOf(size_t bucket) {
   return kResidencyHeaderBytes / sizeof(uint64_t) + bucket * kBucketWords;
 }

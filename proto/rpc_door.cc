@@ -230,7 +230,7 @@ void RpcDoor::ForgetHungUp() {
   }
 }
 
-// Whoever tries again and again does not fill the log.
+// Logs a complaint, but not so often that a caller that tries again and again fills the log.
 void RpcDoor::Complain(const std::string& what) {
   if (absl::Now() - complained_ < absl::Seconds(1)) return;
   complained_ = absl::Now();

@@ -34,8 +34,8 @@ inline constexpr size_t kMaxConnectionsPerCaller = 64;
 inline constexpr int kMaxRequestBytes = 1 << 20;
 inline constexpr absl::Duration kMemoryInterval = absl::Milliseconds(20);
 
-// Error that answers an RPC of operators at a door that is not theirs: it names the socket
-// that is.
+// Returns the error that answers an RPC of operators at a door that is not theirs: it names the
+// socket that is.
 absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path);
 
 // Thread-safe. One thread of its own, which accepts connections.
@@ -94,10 +94,10 @@ class RpcDoor {
   absl::Status Serve(std::span<grpc::Service* const> services);
   void Run();
   void Accept(int listener);
-  // Whether this connection may come in; says so in the log when it may not.
+  // Returns whether this connection may come in; says so in the log when it may not.
   bool MayEnter(int fd);
-  // Whether the user may have one more: of its own part, or of what all others' parts leave.
-  // REQUIRES: it is one of options_.uids.
+  // Returns whether the user may have one more: of its own part, or of what all others' parts
+  // leave. REQUIRES: it is one of options_.uids.
   bool LeavesOthersTheirs(uint32_t uid) const;
   // Marks the connection as hung up. REQUIRES: it is not.
   void HearEndOf(int fd);

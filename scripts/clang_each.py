@@ -4,9 +4,9 @@
     clang_each.py DATABASE [--jobs N] --flags-last -- clang-tidy-19 ... < names of files
     clang_each.py DATABASE        lists the source files that the database compiles
 
-With --mentioning, only files that mention PATTERN, themselves or in a header of ours that they
+With --mentioning, runs only on files that mention PATTERN themselves or in a header of ours that they
 include by name. Keeps include paths, macros and the language standard of each file's own command;
-drops the rest, which is another compiler's. Prints what clang says; the exit status is 0 when it
+drops the other flags, which are another compiler's. Prints clang's output; the exit status is 0 when it
 says nothing.
 """
 
@@ -24,7 +24,7 @@ WITH_VALUE = ("-I", "-isystem", "-D", "-U", "-include")
 
 
 def kept_flags(command):
-    """The flags of a compile command that say what the source means.
+    """Returns the flags of a compile command that say what the source means.
 
     >>> kept_flags("ccache c++ -DX=1 -I/a -isystem /b -O2 -std=c++20 -fsanitize=address -o x -c y")
     ['-DX=1', '-I/a', '-isystem', '/b', '-std=c++20']
@@ -39,8 +39,8 @@ def kept_flags(command):
 
 
 def sources_of(entry):
-    """The files that an entry of the database compiles: its own, or those that it was joined
-    of (kvtier_join(), tests/one_unit), by the lines that say so."""
+    """Returns the files that an entry of the database compiles: its own file, or the files that it
+    joins (kvtier_join(), tests/one_unit), which its #line or #include lines name."""
     path = os.path.realpath(entry["file"])
     if os.path.exists(path):
         joined = re.findall(r'^#(?:line 1|include) "([^"]+\.cc)"$', text_of(path), re.M)
@@ -55,7 +55,7 @@ def text_of(path):
 
 
 def mentions(path, pattern):
-    """Whether a file, or one that it includes by its path from the root, matches `pattern`."""
+    """Returns whether a file, or one that it includes by its path from the root, matches `pattern`."""
     text = text_of(path)
     included = re.findall(r'^#include "([^"]+)"', text, re.M)
     return any(re.search(pattern, one) for one in
@@ -82,7 +82,7 @@ def main():
         command = [*clang, path, "--", *flags] if arguments.flags_last else [*clang, *flags, path]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               stdin=subprocess.DEVNULL, text=True, timeout=TIMEOUT_S, check=False)
-        # How many warnings there are in headers that are not ours says nothing.
+        # Drops clang's count of the warnings in headers that are not ours.
         of_headers = r"^\d+ warnings? (generated|treated as error).*\n"
         output = re.sub(of_headers, "", done.stdout, flags=re.M)
         return path, done.returncode, output

@@ -32,13 +32,13 @@ SOURCE = re.compile(r"\.(cc|h|cu|cuh|py|c|proto|txt|cmake)$")
 # Paths of the GPU tier, its tests and benches included. What moved or was renamed stays in the
 # list by both names, so that a difference shows what was deleted and not what went elsewhere.
 GPU = re.compile(
-    # Folders that know nothing else.
+    # Folders that hold nothing else.
     r"^(kernels|tier_gpu|client/lanes|client/device_lanes|tests/gpu|tests/tier_gpu)/"
     r"|^tests/testing/faulty_device"
     r"|^tests/client/worker_pool"
     r"|^(agent|bench)/gpu"
     r"|^tests/testing/(host_cuda/|fake_cuda)"
-    # Files whose name says so, in folders that know more.
+    # Files whose name says so, in folders that hold other code, too.
     r"|^(agent|client|core|cli|bench|tests|examples)/(.*/)?[^/]*"
     r"(gpu|cuda|lanes|calibration|kernel|pool_ledger|take_back|earlier_workers|reclaim_pool"
     r"|pool_socket|pool_offer|lost_pool|paged_kv|granted_slots|take_slots|block_table|slot_|device_"
@@ -49,7 +49,7 @@ GPU = re.compile(
     r"|plain_ways|rig_cell|bench_plan)\."
     # Files that told processes apart, for the pool that outlived its agent.
     r"|^(tests/)?core/process_id"
-    # Once kernels/codec_layout.h; where host memory lies for the GPUs beside it.
+    # It was kernels/codec_layout.h once; the file beside it says where host memory lies for the GPUs.
     r"|^core/codec_layout\.h"
     r"|^(tests/)?tier_host/memory_binder"
 )
@@ -66,7 +66,7 @@ def kinds(path: str, text: str) -> Counter[str]:
     counts: Counter[str] = Counter()
     python = path.endswith(".py")
     marks = ("#",) if path.endswith((".py", ".txt", ".cmake")) else ("//",)
-    inside = ""  # "comments" or "code" until a comment or a string of several lines ends.
+    inside = ""  # Kind of the lines, "comments" or "code", until a comment or a string of several lines ends.
     for line in map(str.strip, text.splitlines()):
         ends = line.count('"""') % 2 == 1 if python else "*/" in line
         if inside:
@@ -108,7 +108,7 @@ def count(revision: str) -> dict[str, dict[str, Counter[str]]]:
 
 
 def row(name: str, revisions: list[Counter[str]]) -> str:
-    """Returns a row: of code, comments and all lines each revision's figure and the difference."""
+    """Returns a row: for code, comments and all lines, each revision's figure and the difference."""
     cells = [name]
     for figure in ("code", "comments", "lines"):
         values = [c.total() if figure == "lines" else c[figure] for c in revisions]

@@ -2,9 +2,9 @@
 
     hide_symbols.py OUT WHEEL...    writes each wheel to the folder OUT
 
-The loader looks for a symbol in all that a process shares, and one that a compiler calls unique
-(a static variable of a template) it finds in every library of the process: so gRPC in this wheel
-and gRPC in another one could meet. Under names of their own they cannot. Symbols that the C and C++
+The loader looks for a symbol in all libraries that a process shares, and it finds a symbol that the compiler
+marked unique (a static variable of a template) in every library of the process. So gRPC in this wheel and gRPC
+in another one could share a variable. With names of their own they cannot. Symbols that the C and C++
 libraries define, too, keep their names, since both must mean the same thing by them.
 """
 
@@ -22,7 +22,7 @@ MACHINE = ("libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linu
 
 
 def symbols(path: pathlib.Path, which: str) -> set[str]:
-    """Dynamic symbols of a file without their versions: nm's "--defined-only" or "--undefined-only"."""
+    """Returns a file's dynamic symbols without versions; `which` is nm's "--defined-only" or "--undefined-only"."""
     said = subprocess.run(["nm", "--dynamic", "--no-demangle", "--without-symbol-versions", which, path],
                           check=True, capture_output=True, text=True).stdout
     return {line.split()[-1] for line in said.splitlines() if line}

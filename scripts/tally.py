@@ -41,7 +41,7 @@ import sys
 
 GTEST = re.compile(r"^\[  (PASSED|FAILED|SKIPPED) ? ?\] (\d+) tests?[.,]", re.M)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.M)
-# The second where an entry passes by what it says, and not by its exit status.
+# The second form ends an entry that passes by its output and not by its exit status.
 WELL = re.compile(r"^(Test Passed\.|Test Pass Reason:)$", re.M)
 CTEST_ENTRY = re.compile(r"^\d+/\d+ Testing: ", re.M)
 
@@ -62,7 +62,7 @@ def told(text):
 
 
 def judged(text, well):
-    """The same, made to agree with the verdict on the whole: at least one test passed or was
+    """Returns the results in `text`, made to agree with the verdict on the whole: at least one test passed or was
     skipped if it went well, at least one failed if not, and none failed if it went well."""
     passed, failed, skipped = told(text)
     if not well:

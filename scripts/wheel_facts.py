@@ -19,20 +19,20 @@ class Elf:
     """One program or library, as its dynamic section describes it."""
 
     name: str
-    needed: list[str]  # Libraries that the loader brings.
-    searched: list[str]  # Folders where it looks for them first.
-    exported: list[str]  # Symbols that others in the process can find.
-    offered: list[str]  # Versions of these, which are exported, too: "OPENSSL_3.0.0".
-    versions: list[str]  # Versions that these must have: "GLIBC_2.34".
+    needed: list[str]  # Libraries that it needs from the loader.
+    searched: list[str]  # Folders where the loader looks for them first.
+    exported: list[str]  # Symbols that other libraries in the process can find.
+    offered: list[str]  # Versions of the exported symbols, which are exported, too: "OPENSSL_3.0.0".
+    versions: list[str]  # Versions that the needed libraries must have: "GLIBC_2.34".
 
     def highest(self, prefix: str) -> str:
-        """The highest version with this prefix, as "2.34"; "-": there is none."""
+        """Returns the highest version with this prefix, as "2.34", or "-" if there is none."""
         found = [v.removeprefix(prefix) for v in self.versions if re.match(rf"{prefix}\d", v)]
         return max(found, key=numbers, default="-")
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """A version to compare by: (2, 34) of "2.34", () of "-"."""
+    """Returns a version in a form that compares: (2, 34) of "2.34", () of "-"."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
@@ -54,14 +54,14 @@ def _said(*command: str | pathlib.Path) -> str:
 
 @contextlib.contextmanager
 def unpacked(wheel: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The files of a wheel, in a folder that goes again."""
+    """Unpacks the files of a wheel into a temporary folder. A context manager."""
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
         yield pathlib.Path(folder)
 
 
 def elf_paths(folder: pathlib.Path) -> list[pathlib.Path]:
-    """The ELF files below a folder."""
+    """Returns the ELF files below a folder."""
     found = []
     for path in sorted(folder.rglob("*")):
         if path.is_file():
@@ -72,7 +72,7 @@ def elf_paths(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def elves(folder: pathlib.Path) -> list[Elf]:
-    """The same, read."""
+    """Reads the ELF files below a folder."""
     return [of_elf(path) for path in elf_paths(folder)]
 
 

@@ -40,17 +40,17 @@ struct FsckReport {
   uint32_t segments = 0;  // Number in the superblock; without one, up to the last file.
   uint64_t segment_bytes = 0;
   uint32_t segments_missing = 0;
-  uint32_t segments_short = 0;  // Number of files that end before segment_bytes.
+  uint32_t segments_short = 0;  // Number of files shorter than segment_bytes.
 
   uint64_t rows_good = 0;
   uint64_t rows_damaged = 0;
-  // Number of rows of an older generation, which a crash leaves; no damage.
+  // Number of rows of an older generation, which a crash leaves; that is no damage.
   uint64_t rows_stale = 0;
   uint64_t rows_misfit = 0;   // Number of rows outside the segments, or over another record.
-  uint64_t rows_keyless = 0;  // Number of rows sealed under a key that no longer exists; no damage.
+  uint64_t rows_keyless = 0;  // Number of rows under a destroyed key; that is no damage.
 
   uint64_t records = 0;  // Number of live records that were read and verified, whatever the result.
-  uint64_t bytes = 0;    // Bytes of those, headers included.
+  uint64_t bytes = 0;    // Bytes of the records, headers included.
   uint64_t records_damaged = 0;
   uint64_t payloads_unchecked = 0;  // Number of sealed payloads for which no secret was given.
   // Number of records that the device could not read; their rows are never erased.

@@ -43,7 +43,7 @@ class Arena {
   uint64_t held_bytes() const { return memory_->held_bytes(); }
 
   std::span<std::byte> bytes() const { return memory_->bytes(); }
-  // False: some of it lies in small pages, and disks move it slower (core/huge_pages.h).
+  // Returns false if some of it lies in small pages, and disks move it slower (core/huge_pages.h).
   bool huge_pages() const { return huge_pages_.load(std::memory_order_relaxed); }
   // Return the descriptors of the SealedMemory.
   int read_write_fd() const { return memory_->read_write_fd(); }

@@ -47,9 +47,10 @@ class HostSlot {
   SlotOffset offset() const { return offset_; }
   uint32_t slab() const { return slab_; }      // That it lies in.
   uint32_t number() const { return number_; }  // Index in that slab, from 0.
-  // SlotBytes(length of the block) bytes of the arena, 4 KiB aligned.
+  // Returns SlotBytes(length of the block) bytes of the arena, 4 KiB aligned.
   std::span<std::byte> bytes() const { return bytes_; }
-  // Size of the slots of its slab: bytes().size(), or more where blocks have lengths of their own.
+  // Returns the size of the slots of its slab: bytes().size(), or more where blocks have lengths of
+  // their own.
   uint64_t slot_bytes() const { return slot_bytes_; }
   void Release();
 
@@ -128,7 +129,7 @@ class HostTier {
     uint64_t split_bytes = 0;
     std::map<uint64_t, SlotPool::SizeUse> sizes;  // By the size of the slots.
   };
-  // O(slabs).
+  // Returns how host memory is cut into slots. O(slabs).
   Cut cut() const;
   void Audit() const;
 

@@ -45,17 +45,17 @@ class SealedMemory {
   uint64_t held_bytes() const;
 
   std::span<std::byte> bytes() const { return bytes_; }
-  // For workers trusted to write.
+  // Returns the descriptor for workers that are trusted to write.
   int read_write_fd() const { return read_write_fd_; }
-  // Reopened read-only: can be mapped for reading, never for writing. The file's
-  // mode is 0, so a process of another user cannot reopen it for writing through
-  // /proc either; one of the agent's own user, or root, can.
+  // Returns a read-only descriptor of the file: it can be mapped for reading, never for writing.
+  // The file's mode is 0, so a process of another user cannot reopen it for writing through /proc
+  // either; one of the agent's own user, or root, can.
   int read_only_fd() const { return read_only_fd_; }
 
  private:
   SealedMemory(std::string name, int read_write_fd)
       : name_(std::move(name)), read_write_fd_(read_write_fd) {}
-  // Everything after memfd_create; the destructor undoes what was done.
+  // Does everything after memfd_create; the destructor undoes what was done.
   absl::Status Map(uint64_t bytes, Writers writers);
   absl::Status Failed(const char* call, uint64_t bytes) const;
 

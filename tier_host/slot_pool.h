@@ -46,7 +46,7 @@ class SlotPool {
   void Remove(uint32_t slab);
   bool IsPresent(uint32_t slab) const { return slabs_[slab].state != Slab::State::kAbsent; }
   bool IsClosed(uint32_t slab) const { return slabs_[slab].state == Slab::State::kClosed; }
-  // The absent slabs, lowest first.
+  // Returns the absent slabs, lowest first.
   const std::set<uint32_t>& absent_slabs() const { return absent_slabs_; }
   // Returns the highest free slab, which is the last one to be used; nullopt: none is free.
   std::optional<uint32_t> LastFree() const;
@@ -57,11 +57,11 @@ class SlotPool {
   absl::StatusOr<SlotOffset> Allocate(uint64_t slot_bytes);
   // REQUIRES: `offset` came from Allocate() and was not freed since.
   void Free(SlotOffset offset);
-  // Size of the slabs that are present.
+  // Returns the size of the slabs that are present.
   uint64_t capacity_bytes() const { return present_slabs() * slab_bytes_; }
   uint64_t used_bytes() const { return used_bytes_; }
   uint64_t slab_bytes() const { return slab_bytes_; }
-  // Size of the slabs without a slot: room for slots of any size.
+  // Returns the size of the slabs without a slot, which have room for slots of any size.
   uint64_t free_slab_bytes() const { return free_slabs_.size() * slab_bytes_; }
   uint32_t present_slabs() const {
     return static_cast<uint32_t>(slabs_.size() - absent_slabs_.size());
@@ -84,7 +84,7 @@ class SlotPool {
   };
   // Adds those of this pool, by the size of the slots. O(slabs).
   void AddUseTo(std::map<uint64_t, SizeUse>* sizes) const;
-  // Number of slabs, absent ones included.
+  // Returns the number of slabs, absent ones included.
   uint32_t slab_count() const { return static_cast<uint32_t>(slabs_.size()); }
   uint32_t SlabOf(SlotOffset offset) const {
     return static_cast<uint32_t>(offset.value / slab_bytes_);

@@ -48,10 +48,10 @@ class DiskAdmission {
   // Does not own `disks`. REQUIRES: drive_writes_per_day is in its range.
   DiskAdmission(const DiskWriteOptions& options, const DiskSet* disks);
 
-  // The block came into host memory: committed, or onboarded from a disk or a peer. Call
+  // Notes that the block came into host memory: committed, or onboarded from a disk or a peer. Call
   // it before a Decide() at commit.
   void Entered(const BlockKey& key);
-  // False: no disk serves, or Decide() would refuse the block now.
+  // Returns false if no disk serves, or Decide() would refuse the block now.
   bool MayWrite(const WriteCandidate& candidate, absl::Time now) const;
   // nullopt: no disk serves. kWrite: that disk's budget is charged; put it.
   std::optional<Verdict> Decide(const WriteCandidate& candidate, absl::Time now);

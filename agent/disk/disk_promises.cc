@@ -8,40 +8,41 @@
 
 namespace kvtier {
 
-PromisedRoom::PromisedRoom(PromisedRoom&& other) noexcept
-    : of_(other.of_),
+DiskQueueRoom::DiskQueueRoom(DiskQueueRoom&& other) noexcept
+    : promises_(other.promises_),
       domain_(other.domain_),
       bytes_(std::exchange(other.bytes_, 0)),
       blocks_(std::exchange(other.blocks_, 0)) {}
 
-PromisedRoom& PromisedRoom::operator=(PromisedRoom&& other) noexcept {
+DiskQueueRoom& DiskQueueRoom::operator=(DiskQueueRoom&& other) noexcept {
   if (this == &other) return *this;
   Release();
-  of_ = other.of_;
+  promises_ = other.promises_;
   domain_ = other.domain_;
   bytes_ = std::exchange(other.bytes_, 0);
   blocks_ = std::exchange(other.blocks_, 0);
   return *this;
 }
 
-PromisedRoom PromisedRoom::TakeOne(uint64_t slot_bytes) {
+DiskQueueRoom DiskQueueRoom::SplitOne(uint64_t slot_bytes) {
   if (blocks_ == 0 || bytes_ < slot_bytes) return {};
   --blocks_;
   bytes_ -= slot_bytes;
-  PromisedRoom one(of_, domain_, slot_bytes, 1);
-  // Bytes that shorter blocks left over are for no block of this room.
+  DiskQueueRoom one(promises_, domain_, slot_bytes, 1);
+  // The last block gives back the bytes that shorter blocks left over.
   const uint64_t rest = blocks_ == 0 ? std::exchange(bytes_, 0) : 0;
-  if (rest > 0) of_->GiveBack(domain_, rest, 0);
+  if (rest > 0) promises_->GiveBack(domain_, rest, 0);
   return one;
 }
 
-void PromisedRoom::Release() {
+void DiskQueueRoom::Release() {
   const size_t blocks = std::exchange(blocks_, 0);
   const uint64_t bytes = std::exchange(bytes_, 0);
-  if (blocks > 0) of_->GiveBack(domain_, bytes, blocks);
+  if (blocks > 0) promises_->GiveBack(domain_, bytes, blocks);
 }
 
-// A put in line, in the frame of its task; leaves the line with it.
+// Waiter is a put in line. It lives in the frame of the put's task, and leaves the line when it is
+// destroyed.
 struct DiskPromises::Waiter {
   Waiter(DiskPromises* of, const Put& put) : of(of), put(put), ended(of->executor_) {
     Domain& domain = of->DomainOf(put.domain);
@@ -68,7 +69,7 @@ struct DiskPromises::Waiter {
     if (--count->second == 0) of->waiting_by_session_.erase(count);
     ended.Set();
   }
-  // The next one's turn may have come with that.
+  // Leaves the line, which may make it the next one's turn.
   void Leave() {
     if (!in_line) return;
     Unlink();
@@ -79,7 +80,7 @@ struct DiskPromises::Waiter {
   const Put put;
   Event ended;
   Turn turn;
-  PromisedRoom room;
+  DiskQueueRoom room;
   bool in_line = true;
 };
 
@@ -131,7 +132,7 @@ size_t DiskPromises::Most(const Domain& domain, uint64_t slot_bytes) {
   return std::max<size_t>(1, std::min<size_t>(domain.max_bytes / slot_bytes, domain.max_blocks));
 }
 
-PromisedRoom DiskPromises::Grant(DomainId id, uint64_t slot_bytes, size_t blocks) {
+DiskQueueRoom DiskPromises::Grant(DomainId id, uint64_t slot_bytes, size_t blocks) {
   Domain& domain = DomainOf(id);
   domain.bytes += blocks * slot_bytes;
   domain.blocks += blocks;
@@ -164,13 +165,13 @@ void DiskPromises::Serve(DomainId id) {
   }
 }
 
-PromisedRoom DiskPromises::Take(DomainId id, uint64_t slot_bytes, size_t blocks) {
+DiskQueueRoom DiskPromises::Take(DomainId id, uint64_t slot_bytes, size_t blocks) {
   const Domain& domain = DomainOf(id);
   if (!domain.line.empty()) return {};
   return Grant(id, slot_bytes, std::min(blocks, Fitting(domain, slot_bytes)));
 }
 
-Task<PromisedRoom> DiskPromises::Await(Put put, absl::Time deadline) {
+Task<DiskQueueRoom> DiskPromises::Await(Put put, absl::Time deadline) {
   Domain& domain = DomainOf(put.domain);
   const size_t wanted = std::min(put.blocks, Most(domain, put.slot_bytes));
   const bool fits = domain.line.empty() && Fitting(domain, put.slot_bytes) >= wanted;

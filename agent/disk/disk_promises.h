@@ -37,24 +37,27 @@ namespace kvtier {
 
 class DiskPromises;
 
-// Room for some blocks in one domain. Move-only; the destructor gives it back.
-class PromisedRoom {
+// DiskQueueRoom holds room in the queue of the disks for some blocks of one domain, counted in
+// blocks and in bytes of host memory. Move-only; the destructor gives the room back.
+class DiskQueueRoom {
  public:
-  PromisedRoom() = default;
-  PromisedRoom(PromisedRoom&& other) noexcept;
-  PromisedRoom& operator=(PromisedRoom&& other) noexcept;
-  ~PromisedRoom() { Release(); }
+  DiskQueueRoom() = default;
+  DiskQueueRoom(DiskQueueRoom&& other) noexcept;
+  DiskQueueRoom& operator=(DiskQueueRoom&& other) noexcept;
+  ~DiskQueueRoom() { Release(); }
   explicit operator bool() const { return blocks_ > 0; }
   size_t blocks() const { return blocks_; }
-  // Takes the room of one block that needs `slot_bytes`. None: there is less, or for no block.
-  PromisedRoom TakeOne(uint64_t slot_bytes);
+  // Moves the room of one block, `slot_bytes`, out of this object and returns it. Returns empty
+  // room if this object has fewer bytes or has room for no block.
+  DiskQueueRoom SplitOne(uint64_t slot_bytes);
+  // Gives all of the room back.
   void Release();
 
  private:
   friend class DiskPromises;
-  PromisedRoom(DiskPromises* of, DomainId domain, uint64_t bytes, size_t blocks)
-      : of_(of), domain_(domain), bytes_(bytes), blocks_(blocks) {}
-  DiskPromises* of_ = nullptr;
+  DiskQueueRoom(DiskPromises* promises, DomainId domain, uint64_t bytes, size_t blocks)
+      : promises_(promises), domain_(domain), bytes_(bytes), blocks_(blocks) {}
+  DiskPromises* promises_ = nullptr;  // Not owned; null in empty room.
   DomainId domain_{};
   uint64_t bytes_ = 0;  // Bytes of all its blocks.
   size_t blocks_ = 0;
@@ -72,34 +75,36 @@ class DiskPromises {
   // Does not own.
   DiskPromises(Executor* executor, Waits* waits, const HostTier& host, OffloadStats* stats);
 
-  // Adds a domain with so much host memory.
+  // Adds a domain with `bytes` of host memory.
   void AddDomain(uint64_t bytes);
-  // Gives the domain's part to the others. Its tenant is gone; what it has it gives back.
+  // Gives the domain's part to the others. The domain's tenant is gone; room that its blocks still
+  // have comes back as they release it.
   void DropDomain(DomainId domain);
   // Takes room for `blocks` or for as many as fit now; for none while a put of the domain
   // waits.
-  PromisedRoom Take(DomainId domain, uint64_t slot_bytes, size_t blocks);
-  // The same, but waits for its turn until `deadline`: what fits then is taken by the first
-  // in line only. Does not wait beyond kMaxPutsWaitingPerSession. REQUIRES: `blocks` is not 0.
-  Task<PromisedRoom> Await(Put put, absl::Time deadline);
-  // The session is over: its puts wait no longer.
+  DiskQueueRoom Take(DomainId domain, uint64_t slot_bytes, size_t blocks);
+  // Does what Take() does, but waits for its turn until `deadline`: what fits then is taken by the
+  // first in line only. Does not wait beyond kMaxPutsWaitingPerSession. REQUIRES: `blocks` is not
+  // 0.
+  Task<DiskQueueRoom> Await(Put put, absl::Time deadline);
+  // Ends the waits of the session's puts: the session is over.
   void EndSession(SessionId session);
-  // Nobody waits any longer: no disk is in service.
+  // Ends all waits: no disk is in service.
   void EndWaits();
 
-  // Notes that a domain has as much host memory now. Of what is promised beyond its new part
-  // nothing is taken back.
+  // Notes that a domain has `bytes` of host memory now. Takes back nothing of what is promised
+  // beyond its new part.
   void SetCapacity(DomainId domain, uint64_t bytes);
   // Counts blocks that were refused room.
   void Refused(size_t blocks);
-  // Puts wait for room now, or blocks were refused it within kBehindShown.
+  // Returns whether puts wait for room now, or blocks were refused it within kBehindShown.
   bool behind() const;
   size_t waiting() const { return waiting_.size(); }
   uint64_t bytes() const;
   void Audit() const;
 
  private:
-  friend class PromisedRoom;
+  friend class DiskQueueRoom;
   struct Waiter;
   // Round and ticket: a session has one put in a round.
   using Turn = std::pair<uint64_t, uint64_t>;
@@ -114,10 +119,11 @@ class DiskPromises {
     std::map<Turn, Waiter*> line;
   };
   Domain& DomainOf(DomainId domain) { return domains_.at(static_cast<size_t>(domain)); }
-  // Blocks of a size that fit now, and that fit into an empty domain.
+  // Return how many blocks of a size fit now (Fitting), and how many fit into an empty domain
+  // (Most).
   size_t Fitting(const Domain& domain, uint64_t slot_bytes) const;
   static size_t Most(const Domain& domain, uint64_t slot_bytes);
-  PromisedRoom Grant(DomainId id, uint64_t slot_bytes, size_t blocks);
+  DiskQueueRoom Grant(DomainId id, uint64_t slot_bytes, size_t blocks);
   void GiveBack(DomainId id, uint64_t bytes, size_t blocks);
   // Gives room to the first in line, and to the next, as far as they fit.
   void Serve(DomainId id);
@@ -129,11 +135,11 @@ class DiskPromises {
   Executor* const executor_;     // Not owned.
   Waits* const waits_;           // Not owned.
   OffloadStats* const stats_;    // Not owned.
-  std::deque<Domain> domains_;   // By id; a deque, so that one stays where it is.
+  std::deque<Domain> domains_;   // Indexed by id. References to a domain stay valid.
   size_t blocks_ = 0;            // Blocks of all domains.
   bool some_have_more_ = false;  // A domain may have more blocks than its part.
   uint64_t next_ticket_ = 1;
-  std::map<uint64_t, Waiter*> waiting_;  // By ticket.
+  std::map<uint64_t, Waiter*> waiting_;  // Puts in line, by ticket.
   absl::flat_hash_map<SessionId, size_t> waiting_by_session_;
   absl::Time last_refused_ = absl::InfinitePast();
 };

@@ -32,7 +32,7 @@ std::string Hex(absl::Span<const uint8_t> bytes) {
   return absl::BytesToHexString({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-// The numbers, by the names that JSON gives them.
+// Returns the numbers, by the names that JSON gives them.
 std::vector<std::pair<const char*, uint64_t>> Counts(const FsckReport& report) {
   return {{"segments", report.segments},
           {"segment_bytes", report.segment_bytes},

@@ -8,9 +8,9 @@
 
 namespace kvtier {
 
-// A table, and a line for each finding.
+// Returns a table, and a line for each finding.
 std::string FsckTable(const std::string& directory, const FsckReport& report);
-// One object; "schema_version" as in `kvtier -o json`.
+// Returns one JSON object; "schema_version" as in `kvtier -o json`.
 std::string FsckJson(const std::string& directory, const FsckReport& report);
 
 }  // namespace kvtier

@@ -44,7 +44,7 @@ class LoadQueue {
   }
   // REQUIRES: no load of the key is in the queue.
   void Push(QueuedLoad load);
-  // Puts a waiting prefetch of the key behind the foreground loads. False: none waits.
+  // Puts a waiting prefetch of the key behind the foreground loads. Returns false if none waits.
   bool MoveToForeground(const BlockKey& key);
   // REQUIRES: not empty.
   QueuedLoad Pop();

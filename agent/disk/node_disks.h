@@ -77,7 +77,7 @@ class NodeDisks {
   DiskSet* set() const { return set_.get(); }
   DiskAdmission* admission() const { return admission_.get(); }
   DiskPromises* promises() const { return promises_.get(); }
-  // Whether payloads are sealed under keys of their tenants: on all disks, or on none.
+  // Returns whether payloads are sealed under keys of their tenants: on all disks, or on none.
   bool sealed() const { return sealed_; }
   // Returns what the orders of all disks do.
   EvictionSummary Eviction() const;

@@ -21,7 +21,7 @@ bool Offloader::WouldPromise(const BlockKey& key, uint64_t block_bytes) const {
          parts_.admission->MayWrite(CandidateFor(key, block_bytes, 0), parts_.executor->Now());
 }
 
-void Offloader::Committed(const BlockKey& key, PromisedRoom room) {
+void Offloader::Committed(const BlockKey& key, DiskQueueRoom room) {
   if (at_commit()) Offer(key, std::move(room));
 }
 
@@ -48,14 +48,14 @@ void Offloader::OnChange(const BlockChange& change) {
   parts_.scope->Spawn(PumpSoon());
 }
 
-// Not inside the change that made room scarce: the index is in the midst of it.
+// Runs later, and not inside the change that made room scarce, which the index has not finished.
 Task<void> Offloader::PumpSoon() {
   co_await SleepUntil(parts_.executor, parts_.executor->Now());
   pumping_soon_ = false;
   Pump();
 }
 
-void Offloader::Offer(const BlockKey& key, PromisedRoom room) {
+void Offloader::Offer(const BlockKey& key, DiskQueueRoom room) {
   const HostBlock& block = *parts_.index->Find(key);
   if (pending_.contains(key) || parts_.index->In(Tier::kDisk, key)) return;
   // A block that is refused anyway needs no room.

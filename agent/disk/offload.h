@@ -60,10 +60,11 @@ class Offloader final : public BlockFollower {
   // Does not own.
   explicit Offloader(const Parts& parts);
 
-  // A put of the block is to take room in DiskPromises, for the disks may be promised it.
+  // Returns whether a put of the block is to take room in DiskPromises: the disks may be promised
+  // it.
   bool WouldPromise(const BlockKey& key, uint64_t block_bytes) const;
-  // A block of a put is in host memory; `room` is what its put took, if any.
-  void Committed(const BlockKey& key, PromisedRoom room);
+  // Notes that a block of a put is in host memory; `room` is what its put took, if any.
+  void Committed(const BlockKey& key, DiskQueueRoom room);
   // Notes that a worker was just given these blocks of host memory: what BlockIndex::Touch() of the
   // run has returned.
   void Used(std::span<const HostBlock* const> run);
@@ -83,7 +84,7 @@ class Offloader final : public BlockFollower {
   // Starts writes while there is room. To be called also when a disk went out of service:
   // the puts that it holds up count no longer, and its promises end.
   void Pump();
-  // Waiting for their turn or being written.
+  // Returns the number of blocks that wait for their turn or are being written.
   size_t pending() const { return pending_.size(); }
   void Audit() const;
 
@@ -95,7 +96,7 @@ class Offloader final : public BlockFollower {
     DiskAdmission::Verdict verdict;
     Pin pin;
     DomainId domain{};
-    PromisedRoom room{};  // None at eviction.
+    DiskQueueRoom room{};  // None at eviction.
   };
   // One AwaitDurable().
   struct Durable {
@@ -104,7 +105,7 @@ class Offloader final : public BlockFollower {
     Event ended;
   };
   bool at_commit() const { return parts_.admission->options().moment == WriteMoment::kAtCommit; }
-  void Offer(const BlockKey& key, PromisedRoom room);
+  void Offer(const BlockKey& key, DiskQueueRoom room);
   WriteCandidate CandidateFor(const BlockKey& key, uint64_t length, uint32_t host_hits) const;
   // Asks DiskAdmission, and counts what it refuses.
   std::optional<DiskAdmission::Verdict> Decide(const WriteCandidate& candidate);
@@ -118,7 +119,7 @@ class Offloader final : public BlockFollower {
   Task<void> PumpSoon();
   Task<void> Run(Promise promise);
   Task<void> Write(const Promise& promise);
-  // Nothing of the promise is left to do.
+  // Ends a promise of which nothing is left to do.
   void End(const Promise& promise);
 
   const Parts parts_;

@@ -63,8 +63,9 @@ class TenantEraser {
   // payloads are not sealed, and where there is no disk. Errors: DiskSet::EraseTenant()'s and
   // Erase()'s; what could be done is done.
   Task<absl::StatusOr<Erased>> EraseAll(const Tenant* tenant);
-  // The same as Erase(), which goes on when this ends before it. Errors also: kDeadlineExceeded, it
-  // has not ended by `deadline`; kUnavailable, nor before the agent stops. Call again then.
+  // Erases as Erase() does, until `deadline` at most; the erasure goes on when this call ends
+  // before it. Errors also: kDeadlineExceeded, the erasure has not ended by `deadline`;
+  // kUnavailable, it has not ended before the agent stops. Call again then.
   Task<absl::StatusOr<Erased>> EraseBy(std::string tenant, absl::Time deadline);
 
  private:

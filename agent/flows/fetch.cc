@@ -55,7 +55,7 @@ class Fetcher::Arrivals final : public FetchSink {
     any_wrong_ = any_wrong_ || !ok;
     if (--verifying_ == 0 && settled_ != nullptr) settled_->Set();
   }
-  // After the fetch: ends when every block that arrived is verified.
+  // Ends when every block that arrived is verified. Called after the fetch.
   Task<void> Settle() {
     ended_ = fetcher_->parts_.executor->Now();
     slot_.Release();

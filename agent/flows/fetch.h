@@ -53,8 +53,8 @@ class Fetcher {
         standings_(parts.executor, parts.tenants),
         patience_(parts.locate_grace) {}
 
-  // Which of the leading `keys`, or of each of them, other nodes are believed to hold. Empty when
-  // nothing is known in time, and at once while the coordinator is silent.
+  // Returns which of the leading `keys`, or of all of them, other nodes are believed to hold. Empty
+  // when nothing is known in time, and at once while the coordinator is silent.
   Task<LocateReply> Locate(std::vector<BlockKey> keys, LocateScope scope, absl::Time deadline);
 
   // Starts fetching run.keys[first..]: one load for each block that a peer is asked for, which of
@@ -83,7 +83,7 @@ class Fetcher {
   class Arrivals;  // The FetchSink of one fetch.
 
   std::vector<PeerRun> Plan(const Sought& sought);
-  // Nobody brings the block to host memory, and it is not there.
+  // Returns whether the block is not in host memory and nobody brings it there.
   bool IsFresh(const BlockKey& key) const;
   // Starts one fetch for each of `runs`.
   void StartFetches(const Sought& sought, const std::vector<PeerRun>& runs);

@@ -102,23 +102,25 @@ class MemoryMover {
   // Returns the room that the block has in the slab; nullopt: it is not there, or is read.
   std::optional<BlockRoom> RoomToMove(const BlockKey& key, Slab slab) const;
   Task<void> MoveOne(BlockKey key, HostSlot slot);
-  // Whether the system has memory for a slab: a tenant gave it back, or it is asked first.
+  // Says whether the system has memory for a slab: it has where a tenant gave the slab back;
+  // otherwise the system is asked first.
   enum class Room : uint8_t { kIsThere, kIsUnknown };
   Task<void> GiveTo(DomainId domain, Room room);
   // Fills an absent slab. Errors: kResourceExhausted, the system has no memory for it.
   Task<absl::Status> Fill(Slab slab, Room room);
-  // Tells who goes by how much memory the domain has.
+  // Tells the parts that depend on it how much memory the domain has.
   void TellCapacity(DomainId domain);
-  // Gives memory back that workers took beyond what their domains have.
+  // Gives back to the system the pages of absent slabs, which a worker's stray read or write may
+  // have filled.
   Task<void> ReturnStrays();
   std::optional<uint32_t> AbsentSlabOf(DomainId domain) const;
 
   const Parts parts_;
   Figures figures_;
-  size_t running_ = 0;  // Moves.
+  size_t running_ = 0;  // Number of moves under way.
   // Absent slabs whose memory is being filled or emptied.
   std::set<Slab> between_;
-  absl::Time next_look_ = absl::InfinitePast();  // For strays.
+  absl::Time next_look_ = absl::InfinitePast();  // Time of the next ReturnStrays().
   absl::Time no_memory_until_ = absl::InfinitePast();
   bool fills_all_ = false;
   std::string failure_;

@@ -203,7 +203,7 @@ Task<absl::Status> NodeTenants::SetInTurn(TenantChange change, std::optional<std
     KVT_CO_RETURN_IF_ERROR(CheckFits(changed->second));
   }
   if (secret.has_value()) KVT_CO_RETURN_IF_ERROR(CheckSecret(change, *secret));
-  // First: a tenant that is there has its shares.
+  // The settings come first, so that a tenant has its shares as soon as it is there.
   if (kept.node != book_.kept().node) KVT_CO_RETURN_IF_ERROR(co_await Keep(std::move(kept)));
   ApplyShares();
   if (!secret.has_value()) co_return absl::OkStatus();
@@ -272,7 +272,7 @@ Task<absl::StatusOr<NodeTenants::Dropped>> NodeTenants::DropInTurn(std::string n
         absl::StrCat("tenant: '", name, "' is not known to this node; nothing was dropped"));
   }
   KVT_CO_RETURN_IF_ERROR(CheckMayDrop(tenant));
-  // First: a tenant whose secret stays would be back at the next look.
+  // The secret goes first: a tenant whose secret stays would be back at the next look.
   if (tenant != nullptr && parts_.store != nullptr) {
     KVT_CO_RETURN_IF_ERROR(co_await parts_.store->RemoveSecret(name));
   }

@@ -111,7 +111,7 @@ class NodeTenants {
   // Returns the tenants with a domain, in the order of these, and then those that are only known by
   // their settings.
   std::vector<View> All() const;
-  // Why kept settings were not read when the agent started; empty: they were.
+  // Returns why kept settings were not read when the agent started; empty: they were.
   const std::string& settings_failure() const { return settings_failure_; }
   // Returns the bytes of the tier that tenants divide; 0: the node has no such tier.
   uint64_t CapacityOf(Tier tier) const { return division_.CapacityOf(tier); }

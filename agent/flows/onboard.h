@@ -104,8 +104,8 @@ class Onboarder {
   // the session ended meanwhile; kInvalidArgument, a GPU target without a pool for
   // this domain and space.
   Task<absl::StatusOr<Onboarded>> Onboard(OnboardRequest request);
-  // The same of several at once: the leases of all begin when the last of them is ready, or its
-  // deadline has come.
+  // Onboards several sequences at once: the leases of all begin when the last of them is ready, or
+  // its deadline has come.
   Task<absl::StatusOr<std::vector<Onboarded>>> OnboardAll(std::vector<OnboardRequest> requests);
   // The two halves of it, for who pins what was brought meanwhile: brings what each request wants,
   // which is pinned by what it returns; and grants leases of that. REQUIRES: `requests` outlive the
@@ -116,7 +116,7 @@ class Onboarder {
   // Onboards to host memory with no waiter and no lease; returns how many leading
   // blocks are there or on their way.
   Task<size_t> Prefetch(BlockRun run, bool local_only);
-  // The session is over: its requests that are handed over in parts end at once.
+  // Ends at once the requests that are handed over in parts of a session that is over.
   void SessionEnded(SessionId session);
 
  private:
@@ -136,17 +136,18 @@ class Onboarder {
   void EndGather(const OnboardRequest& request, Brought* brought);
   std::optional<Wanted> WantLocal(const BlockKey& key, const OnboardRequest& request,
                                   Urgency urgency);
-  // Why a block is missing that no tier has: kAbsent or kEvicted.
+  // Returns why a block is missing that no tier has: kAbsent or kEvicted.
   MissReason WhyAbsent(const BlockKey& key) const;
   // Waits for what is on its way, in order, and drops what does not come.
   Task<void> AwaitReady(Brought* brought, const OnboardRequest& request);
-  // True: the block is pinned. False: says why not.
+  // Waits until a block's load ends. Returns whether the block is pinned; if not, sets `missed`.
   Task<bool> AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* missed);
-  // The same of a load that is done.
+  // Does the same for a load that is done.
   bool Settle(Wanted* wanted, MissReason* missed);
-  // Block `index` does not come: drops it, and of a run all behind it.
+  // Drops block `index`, which does not come, and in a run all after it.
   void Drop(const OnboardRequest& request, size_t index, MissReason missed, Brought* brought);
-  // False: it has no lease, and nothing behind it gets one.
+  // Grants a lease of the block. Returns false if the block gets none; then no later block gets one
+  // either.
   bool GrantOne(const OnboardRequest& request, size_t index, Wanted wanted, Onboarded* onboarded);
   // Grants leases of `brought` as GrantLeases() does, and gives way to other tenants meanwhile.
   // REQUIRES: `request` outlives the task.

@@ -53,12 +53,12 @@ class Onboarder::Parts {
   // belong to the session. Errors: kFailedPrecondition, the session is over; kCancelled, Cancel()
   // was called. REQUIRES: the last part has not been returned; one call at a time.
   Task<absl::StatusOr<OnboardPart>> Next();
-  // Next() returns soon, with an error. Idempotent.
+  // Makes Next() return soon, with an error. Idempotent.
   void Cancel();
-  // The caller never got the part: its leases end.
+  // Ends the leases of a part that the caller never got.
   void TakeBack(const OnboardPart& part);
 
-  // Session that asked.
+  // Returns the session that asked.
   SessionId session() const { return sequences_[0].request.run.session; }
 
  private:
@@ -81,7 +81,7 @@ class Onboarder::Parts {
   void Look(Sequence* sequence);
   void LookAt(Sequence* sequence, size_t index);
   Task<void> Watch(Sequence* sequence, size_t index);
-  // The load of a block is done.
+  // Notes that the load of a block is done.
   void Arrive(Sequence* sequence, size_t index);
   // Drops what has not come by the deadline.
   void DropLate(Sequence* sequence);

@@ -49,7 +49,7 @@ Task<DiskPromises::Put> Putter::PromisedOf(const BlockRun& run, Tier target) con
 
 Task<absl::StatusOr<Reserved>> Putter::ReserveBy(BlockRun run, Tier target, absl::Time deadline) {
   KVT_CO_RETURN_IF_ERROR(CheckTarget(run, target));
-  PromisedRoom room;
+  DiskQueueRoom room;
   if (parts_.offloader != nullptr) {
     const DiskPromises::Put promised = co_await PromisedOf(run, target);
     if (promised.blocks > 0) room = co_await parts_.promises->Await(promised, deadline);
@@ -68,7 +68,7 @@ Task<absl::StatusOr<Reserved>> Putter::ReserveBy(BlockRun run, Tier target, absl
   co_return std::move(reserving.reserved);
 }
 
-absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target, PromisedRoom room) {
+absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target, DiskQueueRoom room) {
   KVT_RETURN_IF_ERROR(CheckTarget(run, target));
   Reserving reserving = BeginReserving(target, std::move(room));
   KVT_RETURN_IF_ERROR(ReserveSome(run, 0, run.keys.size(), &reserving));
@@ -76,7 +76,7 @@ absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target, Promi
   return std::move(reserving.reserved);
 }
 
-Putter::Reserving Putter::BeginReserving(Tier target, PromisedRoom room) const {
+Putter::Reserving Putter::BeginReserving(Tier target, DiskQueueRoom room) const {
   return {.target = target,
           .room = std::move(room),
           .reserved = {.deadline = parts_.executor->Now() + kReservationDuration}};
@@ -126,9 +126,9 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
       .domain = run.domain,
       .member = run.member,
       .hint = run.hint};
-  // First: what is refused evicts nothing.
+  // The promise comes first, so that a block that is refused evicts nothing.
   if (parts_.offloader != nullptr && parts_.offloader->WouldPromise(key, room.length)) {
-    block.room = reserving->room.TakeOne(room.slot_bytes);
+    block.room = reserving->room.SplitOne(room.slot_bytes);
     if (!block.room) block.room = parts_.promises->Take(run.domain, room.slot_bytes, 1);
     if (!block.room) {
       parts_.promises->Refused(1);
@@ -181,7 +181,7 @@ absl::StatusOr<HostSlot> Putter::TakeHostSlot(const Wanted& wanted, const Pendin
 
 absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, const Wanted& wanted,
                                                Reserving* reserving, PendingBlock* block) {
-  // First: what finds no room to be written in evicts nothing.
+  // The staging region comes first, so that a block without room to be written in evicts nothing.
   if (parts_.staging->enabled()) {
     block->staged = parts_.staging->Take(session, SlotBytes(wanted.room.length));
   }

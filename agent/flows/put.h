@@ -73,12 +73,12 @@ class Putter {
   // kInvalidArgument, a target that is neither kHost nor a fitting kGpu, or a block larger than a
   // slab.
   // A block that the disks would be promised takes of `room`, or what room there is.
-  absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target, PromisedRoom room = {});
-  // The same, after a wait until `deadline` for the room that the disks' promises leave
-  // (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.
+  absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target, DiskQueueRoom room = {});
+  // Reserves as Reserve() does, after a wait until `deadline` for the room that the disks' promises
+  // leave (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.
   Task<absl::StatusOr<Reserved>> ReserveBy(BlockRun run, Tier target, absl::Time deadline);
-  // Whether bytes that are complete at the end of `step` can be committed: it has begun,
-  // or is 0. Errors: kInvalidArgument, naming the step.
+  // Returns whether bytes that are complete at the end of `step` can be committed: it has begun, or
+  // is 0. Errors: kInvalidArgument, naming the step.
   absl::Status CheckStep(SessionId session, uint64_t step) const;
   // Publishes, after it took the sums of the blocks that have none yet
   // (ReservationTable::NoteSum()); returns how many of `ids` were committed. The bytes are
@@ -92,7 +92,7 @@ class Putter {
   struct Committing;  // One Commit() call: what is left and what succeeded.
   struct Reserving {  // One put: what is reserved for it so far.
     Tier target = Tier::kHost;
-    PromisedRoom room;
+    DiskQueueRoom room;
     Reserved reserved{};
     bool refused = false;  // A block of it was worth no room.
     bool is_over = false;  // A block of the run found no room, so that no other gets any.
@@ -105,7 +105,7 @@ class Putter {
   };
   absl::Status CheckTarget(const BlockRun& run, Tier target) const;
   absl::Status CheckSession(SessionId session) const;
-  Reserving BeginReserving(Tier target, PromisedRoom room) const;
+  Reserving BeginReserving(Tier target, DiskQueueRoom room) const;
   // Reserves for the blocks of the run from `first` on, for `count` of them at most.
   absl::Status ReserveSome(const BlockRun& run, size_t first, size_t count, Reserving* reserving);
   // Returns whether the run ends at a block that got no room.
@@ -143,7 +143,7 @@ class Putter {
   // Makes the block found, as one that came at `now`. REQUIRES: the bytes are in host memory, and
   // their sum is known.
   void Publish(PendingBlock* block, absl::Time now);
-  // One block of the call is done with.
+  // Notes that the call is done with one block.
   void Finish(const BlockKey& key, Committing* committing);
 
   const Parts parts_;

@@ -44,7 +44,7 @@ class TenantFiles final : public TenantStore {
   Task<absl::Status> RemoveSecret(std::string name) override;
 
  private:
-  // Do it at once, on the thread that calls.
+  // Read, write and remove at once, on the thread that calls.
   absl::StatusOr<KeptTenantSettings> Read() const;
   absl::Status Write(const std::string& name, const std::string& secret) const;
   absl::Status Remove(const std::string& name) const;

@@ -20,7 +20,7 @@ TicketId DrawId() {
   return id;
 }
 
-// The same for whatever is wrong: a stranger learns nothing.
+// Returns the same error whatever is wrong, so that a stranger learns nothing.
 absl::Status NoSuchTicket() {
   return absl::NotFoundError("ticket: unknown, over, or redeemed by this rank already");
 }

@@ -76,8 +76,9 @@ class Tickets {
   };
   explicit Tickets(const Parts& parts) : parts_(parts) {}
 
-  // Ends by the sequences' deadline, but for microseconds of work. Errors: kInvalidArgument, naming
-  // the field: redemptions or lifetime; kResourceExhausted, naming the limit.
+  // Takes a ticket for the blocks of the sequences that are there by the deadline. Ends by that
+  // deadline, but for microseconds of work. Errors: kInvalidArgument, naming the field: redemptions
+  // or lifetime; kResourceExhausted, naming the limit.
   Task<absl::StatusOr<TakenTicket>> Take(TicketRequest request);
   // Grants `session` leases of the ticket's blocks, sequence by sequence. `spaces` are those that
   // the session means, one for each sequence. Errors: kNotFound, there is no such ticket of the
@@ -86,13 +87,13 @@ class Tickets {
   absl::StatusOr<std::vector<Onboarded>> Redeem(SessionId session, const TicketHolder& holder,
                                                 const TicketId& id, uint32_t rank,
                                                 const std::vector<SpaceDigest>& spaces);
-  // Unknown tickets and those of other holders are ignored.
+  // Ends the ticket. Ignores unknown tickets and those of other holders.
   void Release(const TicketHolder& holder, const TicketId& id);
   // Ends the tickets whose deadline has come.
   void Sweep();
 
   size_t size() const { return tickets_.size(); }
-  size_t blocks() const;  // Pinned by all tickets.
+  size_t blocks() const;  // Returns how many blocks all tickets pin.
   void Audit() const;
 
  private:

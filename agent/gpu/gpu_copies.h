@@ -55,7 +55,7 @@ class GpuCopies {
   // Offload() of whole blocks, each of which is then proved by its sum, or is not. On an
   // error none is.
   Task<absl::Status> CopyOut(std::span<CopiedBlock> blocks, CopyUrgency urgency);
-  // Memory that nobody uses again while this agent runs. A device's lanes bound it.
+  // Returns the memory that nobody uses again while this agent runs. A device's lanes bound it.
   const std::vector<CopiedBlock>& abandoned() const { return abandoned_; }
 
  private:

@@ -63,7 +63,7 @@ class GpuOffloader {
   // After slots were taken, and now and then: leases end, and a copy that failed or found no
   // room is tried again. A lost device copies nothing any more.
   void Pump();
-  // No further copies begin.
+  // Lets no further copies begin.
   void Stop() { stopping_ = true; }
 
  private:
@@ -74,7 +74,7 @@ class GpuOffloader {
   size_t spare() const {
     return parts_.pool->table().free_slots() + parts_.pool->table().draining_slots();
   }
-  // Slots to spare, of a watermark.
+  // Returns the slots to spare under a watermark.
   size_t SpareOf(size_t watermark) const;
   // Starts copies until what they copy is enough.
   void StartCopies();

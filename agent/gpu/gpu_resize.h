@@ -63,7 +63,7 @@ class GpuResizer {
 
  private:
   Task<void> Run();
-  // One step toward a smaller pool. True: there is more to do at once.
+  // Makes one step toward a smaller pool. Returns whether there is more to do at once.
   Task<bool> Shrink();
   std::string HeldUpText() const;
 

@@ -90,12 +90,12 @@ class GpuTier {
   GpuTier(const GpuTier&) = delete;
   GpuTier& operator=(const GpuTier&) = delete;
 
-  // Whether the pool is this domain's, and each block of such lengths fills a slot of it.
+  // Returns whether the pool is this domain's, and each block of such lengths fills a slot of it.
   bool Serves(DomainId domain, const BlockLengths& lengths) const;
 
   // Takes a slot for the session to write; evicts for it. Errors: kResourceExhausted.
   absl::StatusOr<Reserved> Reserve(SessionId session);
-  // Whether bytes that are complete at the end of `step` can be waited for. Errors:
+  // Returns whether bytes that are complete at the end of `step` can be waited for. Errors:
   // kInvalidArgument, naming the step: it has not begun. REQUIRES of both: the session has a page
   // of steps here.
   absl::Status CheckStep(SessionId session, uint64_t step);
@@ -137,14 +137,15 @@ class GpuTier {
 
   // Returns the session's page of steps. Errors: GpuWorkers::Attach()'s.
   absl::StatusOr<const SignalPage*> Attach(SessionId session) { return workers_.Attach(session); }
-  // The session hung up. Returns how many slots were granted to it, which it may still write.
+  // Closes a session that hung up. Returns how many slots were granted to it, which it may still
+  // write.
   size_t Close(SessionId session);
-  // Nothing of the session writes slots any more, but steps that have not ended.
+  // Notes that nothing of the session writes slots any more, but steps that have not ended.
   void WritesOver(SessionId session);
-  // The process of the session is gone.
+  // Notes that the process of the session is gone.
   void ProcessGone(SessionId session) { workers_.ProcessGone(session); }
 
-  // Whoever waits for a step goes on soon, and no resize begins.
+  // Ends all waits for steps soon, and lets no resize begin.
   void EndWaits();
   // Ends the copies that make room ahead of need.
   void Stop() { offloader_.Stop(); }

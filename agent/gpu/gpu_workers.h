@@ -30,7 +30,7 @@ class GpuWorkers {
   // None is owned.
   GpuWorkers(Device* device, GpuPool* pool, Executor* executor, TaskScope* scope)
       : table_(&pool->table()), words_(device, &pool->table(), executor, scope) {}
-  // Nobody works on the pool any more. REQUIRES: no hold is left.
+  // Ends every worker's place: no worker is on the pool any more. REQUIRES: no hold is left.
   ~GpuWorkers();
   GpuWorkers(const GpuWorkers&) = delete;
   GpuWorkers& operator=(const GpuWorkers&) = delete;
@@ -45,9 +45,10 @@ class GpuWorkers {
   // Returns the steps that the session's worker has begun, as its words say now.
   BegunSteps StepsOf(SessionId session);
 
-  // The session hung up: what is left of its work counts until it has ended.
+  // Closes a session that hung up: the rest of its work counts until it has ended.
   void Close(SessionId session);
-  // The process of a session that hung up is gone, and its context on the device with it.
+  // Notes that the process of a session that hung up is gone, and its context on the device with
+  // it.
   void ProcessGone(SessionId session);
   // Takes over what the words say; ends the places of those who hung up and are done.
   void Sweep();

@@ -40,14 +40,15 @@ class SlotGrants {
                                                  std::span<const uint32_t> slots) const;
   // Errors: kResourceExhausted, the session would hold more than kMaxSlotsPerSession.
   absl::Status CheckRoom(SessionId session, size_t count) const;
-  // Slots that the session does not hold are ignored.
+  // Releases slots of the session. Ignores those that it does not hold.
   void Release(SessionId session, std::span<const uint32_t> slots);
-  // The session is over, its worker perhaps not: its slots stay taken. Returns how many.
+  // Ends a session whose worker perhaps still runs: its slots stay taken. Returns how many.
   size_t EndSession(SessionId session);
-  // Nobody of this session writes any more, but steps of it that have not ended.
+  // Releases the slots of a session of which nothing writes any more, but steps that have not
+  // ended.
   void ReleaseAll(SessionId session) { held_.erase(session); }
   size_t size() const;  // Slots, of all sessions.
-  // The bytes of these that hold no token, as far as workers whose sessions stand tell.
+  // Returns the bytes of granted slots that hold no token, as far as workers of open sessions tell.
   uint64_t UnusedBytes() const;
 
  private:
@@ -59,7 +60,7 @@ class SlotGrants {
   GpuEvictor* const evictor_;
   GpuPool* const pool_;
   GpuWorkers* const workers_;
-  absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Granted>> held_;  // By number.
+  absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Granted>> held_;  // By slot number.
 };
 
 }  // namespace kvtier

@@ -71,13 +71,14 @@ class BlockIndex final : public PinHome {
   // for many blocks in a row: the memory is waited for once.
   void WarmFor(DomainId domain, const BlockKey& key) const;
   // Takes the block out of host memory; the caller frees what it held by letting the returned slot
-  // go. REQUIRES: it is there and not pinned. That it is kept ends, and is told (BlockChange).
+  // go. If the block was kept, that ends, and the followers are told (BlockChange). REQUIRES: it is
+  // there and not pinned.
   HostSlot UnpublishHost(const BlockKey& key);
 
   // Returns the block in host memory; nullptr: it is not there. Valid until the next change.
   const HostBlock* Find(const BlockKey& key) const { return blocks_.Find(key); }
   bool In(Tier tier, const BlockKey& key) const;
-  // Whether host memory or a disk has the block, from which a GPU pool can be filled again.
+  // Returns whether host memory or a disk has the block, from which a GPU pool can be filled again.
   bool InLowerTier(const BlockKey& key) const {
     return In(Tier::kHost, key) || In(Tier::kDisk, key);
   }

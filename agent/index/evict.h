@@ -35,13 +35,13 @@ class Evictor {
   // kFailedPrecondition, too, in the learnt order: the block is worth less than all that are here.
   absl::StatusOr<HostSlot> ReserveHostFor(DomainId domain, const BlockRoom& room,
                                           const HostOrder::Newcomer& newcomer);
-  // The same of a space whose blocks are all of one length.
+  // Reserves a slot for a block of a space whose blocks are all of one length.
   absl::StatusOr<HostSlot> ReserveHost(DomainId domain, uint64_t block_bytes) {
     return ReserveHost(domain, ExactRoom(block_bytes));
   }
   // Drops every block of host memory that nobody holds; returns how many.
   uint64_t EvictAll();
-  // The same with the blocks of one domain.
+  // Does the same with the blocks of one domain.
   uint64_t EvictDomain(DomainId domain);
   // Drops the block in slots of that size that leaves first, because `cause` is to have memory of
   // the domain. False: none may leave.
@@ -52,7 +52,8 @@ class Evictor {
   void DropFromHost(const BlockKey& key);
   // Returns which domain's blocks made room for which domain.
   const EvictionLedger& ledger() const { return ledger_; }
-  // The block left host memory to make room, lately, and no tier of this node had it then.
+  // Returns whether the block left host memory lately to make room, and no tier of this node had it
+  // then.
   bool WasEvicted(const BlockKey& key) const { return evicted_.Contains(key); }
 
  private:

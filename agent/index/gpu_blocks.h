@@ -47,8 +47,8 @@ class GpuBlocks final : public PinHome {
     parts_.index->Join(this);
   }
 
-  // Nothing writes the slot any more, and it is found from here on. REQUIRES: the block is not in
-  // the pool; `slot` holds exactly the bytes of the meta's sum.
+  // Publishes the block of a slot that nothing writes any more. REQUIRES: the block is not in the
+  // pool; `slot` holds exactly the bytes of the meta's sum.
   void Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival, const ReuseHint& hint);
   // Takes the block out of the pool; the caller frees what it held by letting the returned slot go.
   // REQUIRES: it is there and not pinned.
@@ -68,17 +68,19 @@ class GpuBlocks final : public PinHome {
 
   // Returns the unpinned block with no child in the pool whose slot is worth the least.
   std::optional<BlockKey> Cheapest() { return order_.Victim(); }
-  // Returns the same of those that host memory or a disk has, too; looks at the cheapest few only.
+  // Returns the same block among those that host memory or a disk has, too; looks at the cheapest
+  // few only.
   std::optional<BlockKey> CheapestCopy();
   // Returns the unpinned blocks that no lower tier has, in the order in which they would leave,
   // `limit` at most; looks at the cheapest few only.
   std::vector<BlockKey> CheapestOnlyHere(size_t limit);
   // Returns the blocks in slots from `first` on that nobody has pinned, by slot; `limit` at most.
   std::vector<BlockKey> UnheldFrom(uint32_t first, size_t limit) const;
-  // Whether nobody has pinned the block, and no child of it is in the pool. REQUIRES of these two:
-  // it is in the pool.
+  // Returns whether nobody has pinned the block, and no child of it is in the pool. REQUIRES: it is
+  // in the pool.
   bool MayLeave(const BlockKey& key) const { return order_.IsCandidate(*order_.Find(key)); }
-  // Returns another number than before when it was used meanwhile.
+  // Returns the number of the block's last use: a number that has not changed says that the block
+  // was not used meanwhile. REQUIRES: it is in the pool.
   uint64_t LastUseOf(const BlockKey& key) const { return order_.LastUseOf(*order_.Find(key)); }
 
   const EvictionOrder& order() const { return order_; }
@@ -86,7 +88,7 @@ class GpuBlocks final : public PinHome {
   size_t size() const { return blocks_.size(); }
   // Counts the blocks that host memory does not have. O(blocks).
   size_t blocks_not_in_host() const;
-  // Bytes of the slots with blocks that no payload uses. O(blocks).
+  // Returns the bytes, in slots with blocks, that no payload uses. O(blocks).
   uint64_t padding_bytes() const;
   DomainId domain() const { return parts_.domain; }
   // Calls `visit` with each block, in no order.

@@ -76,7 +76,7 @@ class HostOrder {
   bool Erase(Place place, const HostSlot& slot);
   // Notes that the block lies in another slot of the same size now. REQUIRES: it is not held.
   void Move(Place place, const HostSlot& from, const HostSlot& to);
-  // Held blocks never leave. Holds do not nest.
+  // Holds the block, which then never leaves. Holds do not nest.
   void Hold(Place place, const HostSlot& slot);
   void Unhold(Place place, const HostSlot& slot);
 

@@ -43,16 +43,16 @@ class HostProver {
   };
   explicit HostProver(const Parts& parts) : parts_(parts) {}
 
-  // Proves the block now. False: it is in host memory and is not what its sum says; it is
-  // condemned.
+  // Proves the block now. Returns false if the block is in host memory and is not what its sum
+  // says; it is condemned then.
   Task<bool> Prove(BlockKey key);
-  // The same of several at once.
+  // Proves several blocks at once.
   Task<Proven> ProveAll(std::vector<BlockKey> keys);
   // Proves the block soon, behind those that were suspected before it. Ignores it where it waits
   // already, or kMaxSuspects do.
   void Suspect(const BlockKey& key);
-  // Counts the block as altered, and drops it when nobody holds it any more. False: it is condemned
-  // already.
+  // Counts the block as altered, and drops it when nobody holds it any more. Returns false if it is
+  // condemned already.
   bool Condemn(const BlockKey& key);
   // Drops the condemned blocks that nobody holds any more.
   void Sweep();

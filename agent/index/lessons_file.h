@@ -29,7 +29,7 @@ class LessonsFile final : public LessonsStore {
   Task<absl::Status> Save(LessonsByOrder lessons) override;
 
  private:
-  // Do it at once, on the thread that calls.
+  // Read and write at once, on the thread that calls.
   absl::StatusOr<LessonsByOrder> Read() const;
   absl::Status Write(const LessonsByOrder& lessons) const;
   std::string path() const { return directory_ + "/" + kLessonsFileName; }

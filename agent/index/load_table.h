@@ -37,7 +37,7 @@ class LoadTable {
   // `home`: the memory that the loaded blocks go to. Owns neither.
   LoadTable(Executor* executor, PinHome* home) : executor_(executor), home_(home) {}
 
-  // nullptr: no load of this block is in flight.
+  // Returns the load of this block; nullptr: none is in flight.
   SharedLoad Find(const BlockKey& key) const {
     const auto found = in_flight_.find(key);
     return found == in_flight_.end() ? nullptr : found->second;

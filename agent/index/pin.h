@@ -57,7 +57,7 @@ class PinHome {
   // Returns a pin of the block; nullopt: it is not here.
   virtual std::optional<Pin> PinOf(const BlockKey& key) = 0;
   Tier tier() const { return tier_; }
-  // Payload bytes of the blocks that are pinned.
+  // Returns the payload bytes of the blocks that are pinned.
   uint64_t pinned_bytes() const { return pinned_bytes_; }
 
  protected:
@@ -71,7 +71,7 @@ class PinHome {
   void Unpin(ResidentBlock* block);
   // Takes the block out of the order in which blocks leave: it got its first pin.
   virtual void Hold(ResidentBlock* block) = 0;
-  // Puts it back: its last pin has ended.
+  // Puts a block back whose last pin has ended.
   virtual void Unhold(ResidentBlock* block) = 0;
 
   const Tier tier_;

@@ -20,7 +20,7 @@ bool IsFull(uint64_t blocks, uint32_t log2_buckets) {
   return blocks > (uint64_t{kResidencyLoad} << log2_buckets);
 }
 
-// An empty table whose memory is taken.
+// Returns an empty table whose memory is taken.
 absl::StatusOr<std::unique_ptr<ResidencyTable>> MakeTable(const std::string& name,
                                                           uint32_t log2_buckets) {
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<ResidencyTable> table,

@@ -68,11 +68,11 @@ class Residency final : public BlockFollower {
   // and nobody has been handed its memory.
   void Expect(DomainId domain, uint64_t blocks);
 
-  // The domain's table as it is now; nullptr: it has none. Valid until the next turn.
+  // Returns the domain's current table; nullptr: it has none. Valid until the next turn.
   const ResidencyTable* table(DomainId domain) const {
     return At(domain).dropped ? nullptr : At(domain).table.get();
   }
-  // Bytes of all tables, those that are being filled included.
+  // Returns the bytes of all tables, those that are being filled included.
   uint64_t memory_bytes() const;
   // Ends all growth: gives up the tables that are being filled, within a turn, and begins none.
   void Stop() { stopped_ = true; }

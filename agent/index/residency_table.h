@@ -35,8 +35,8 @@ class ResidencyTable {
   // kResourceExhausted, with errno's text.
   absl::Status Populate(size_t first, size_t count);
 
-  // The tier has the block, or has it no more. What is so already changes nothing. REQUIRES: the
-  // memory of the block's bucket was taken.
+  // Note that the tier has the block (Add), or no longer has it (Remove). A change that is made
+  // already has no effect. REQUIRES: the memory of the block's bucket was taken.
   void Add(const BlockKey& key, Tier tier);
   void Remove(const BlockKey& key, Tier tier);
   // Loads what Add() of the block looks at into the processor's caches.
@@ -74,12 +74,13 @@ class ResidencyTable {
   uint64_t Load(size_t word) const;
   // Everything that a reader sees after it has seen this word is as new as this write, or newer.
   void Store(size_t word, uint64_t value);
-  // The word of the block's entry, or of the first free one; 0: neither is there.
+  // Returns the word of the block's entry, or of the first free one; 0: neither is there.
   size_t FindEntry(size_t bucket, uint64_t tag) const;
   size_t FindFree(size_t bucket) const;
-  // A block that is not here yet. `entry`: its tag and tiers.
+  // Inserts a block that is not here yet. `entry`: its tag and tiers.
   void Insert(uint64_t entry);
-  // The entry in `word` has no tier any more: an overflowed block of the bucket gets the word.
+  // Frees the entry in `word`, which has no tier any more: an overflowed block of the bucket gets
+  // the word.
   void Free(size_t bucket, size_t word);
 
   const std::unique_ptr<SealedMemory> memory_;

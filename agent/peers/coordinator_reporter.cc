@@ -61,7 +61,7 @@ void CoordinatorReporter::Note(const absl::Status& reported) {
   }
 }
 
-// Until there is something to say, or it is time for a heartbeat.
+// Waits until there is something to say, or it is time for a heartbeat.
 Task<void> CoordinatorReporter::Rest(bool answered) {
   const std::shared_ptr<Event> wake = std::make_shared<Event>(executor_);
   wake_ = wake;

@@ -48,16 +48,16 @@ class CoordinatorReporter final : public BlockFollower {
   void Stop();
 
   bool connected() const { return connected_; }
-  // Link to the coordinator, for questions of others.
+  // Returns the link to the coordinator, for questions of others.
   CoordinatorLink* link() const { return link_; }
-  // Time of the last answer, while the coordinator answers; nullopt: not connected.
+  // Returns the time of the last answer, while the coordinator answers; nullopt: not connected.
   std::optional<absl::Time> heard() const {
     return connected_ ? last_answer_ : std::optional<absl::Time>();
   }
-  // Why the coordinator takes no reports of this node, in its words: another agent has its name,
-  // or its version is another one. Empty: it takes them, or was not heard since it did.
+  // Returns why the coordinator takes no reports of this node, in its words: another agent has its
+  // name, or its version is another one. Empty: it takes them, or was not heard since it did.
   const std::string& refusal() const { return refusal_; }
-  // Since the last answer; nullopt: there was none.
+  // Returns the time since the last answer; nullopt: there was none.
   std::optional<absl::Duration> silence() const;
 
  private:

@@ -34,13 +34,13 @@ class DirectorySync {
         address_(std::move(address)),
         snapshot_of_(std::move(snapshot_of)) {}
 
-  // One change of the node. Beyond kMaxPendingDeltas, not counting what is left of a
-  // snapshot, a new snapshot replaces them all.
+  // Adds one change of the node. Beyond kMaxPendingDeltas, not counting what is left of a snapshot,
+  // a new snapshot replaces them all.
   void Add(const Delta& delta);
-  // True: there is more to say than a heartbeat.
+  // Returns whether there is more to say than a heartbeat.
   bool HasNews() const { return !synced() || !outbox_.empty(); }
-  // The next report; at most kMaxDeltasPerMessage deltas. Changes nothing that a
-  // lost report would need again.
+  // Returns the next report; at most kMaxDeltasPerMessage deltas. Changes nothing that a lost
+  // report would need again.
   Report Next();
   // Takes the coordinator's answer to the last report of Next(): forgets the changes that it
   // acknowledged, or begins a snapshot where it lacks some or is another incarnation.

@@ -20,11 +20,10 @@ namespace kvtier {
 class FetchSink {
  public:
   virtual ~FetchSink() = default;
-  // The peer starts sending block `index`: room for proof.length bytes, or an empty
-  // span to let the bytes go by. The room must last until Arrived() or the end of
-  // the fetch.
+  // Called when the peer starts to send block `index`. Returns room for proof.length bytes, or an
+  // empty span to let the bytes go by. The room must last until Arrived() or the end of the fetch.
   virtual std::span<std::byte> Begin(size_t index, const BlockProof& proof) = 0;
-  // Every byte of block `index` is in the room that Begin() gave.
+  // Called when every byte of block `index` is in the room that Begin() gave.
   virtual void Arrived(size_t index) = 0;
 };
 

@@ -20,7 +20,7 @@ class Plan {
   Plan(const LocateReply& located, const FetchBounds& bounds, const StandingOf& standing_of)
       : located_(located), bounds_(bounds), standing_of_(standing_of) {}
 
-  // False: no holder brings block `i` in time.
+  // Plans block `i`. Returns false if no holder brings it in time.
   bool Take(size_t i) {
     for (const bool avoided : {false, true}) {
       if (Stays(i, avoided)) {
@@ -65,7 +65,7 @@ class Plan {
   bool MayBegin(const Peer& peer) const {
     return peer.standing.free_fetches > 0 && runs_.size() < bounds_.free_fetches;
   }
-  // One more block comes inside the budget.
+  // Returns whether one more block comes inside the budget.
   bool InTime(const Peer& peer) const {
     return WorthFetching(peer.standing.estimate, peer.bytes + bounds_.block_bytes, bounds_.budget);
   }

@@ -84,7 +84,7 @@ Task<std::optional<ServedBlock>> PeerServer::Serve(BlockKey key, absl::Time dead
                         .buffer = read->buffer};
 }
 
-// One block always fits, whatever its size.
+// Returns whether `bytes` more fit. One block always fits, whatever its size.
 bool PeerServer::HasRoomFor(uint64_t bytes) const {
   const size_t taken = buffer_bytes_->load(std::memory_order_relaxed);
   return taken == 0 || taken + bytes <= max_buffer_bytes_;

@@ -60,7 +60,7 @@ class CallBudget {
   // kResourceExhausted, it is beyond what there is for it; those that lasted too long are cut for
   // the next one.
   absl::Status Begin(Share* share, absl::string_view session_token = {}) ABSL_LOCKS_EXCLUDED(mu_);
-  // Also where Begin() failed.
+  // Ends the call. The caller must do so also where Begin() failed.
   void End(Share* share) ABSL_LOCKS_EXCLUDED(mu_);
   // Returns what the calls under way that are no tenant's take together.
   size_t bytes() const ABSL_LOCKS_EXCLUDED(mu_);

@@ -34,7 +34,7 @@ class Doors {
 
  private:
   Doors(const AgentConfig& config, Agent* agent, AdminService::About about);
-  // The agent has grown by more than it may beside its index. Any thread.
+  // Returns whether the agent has grown by more than it may beside its index. Any thread.
   bool MemoryIsShort();
 
   const std::string admin_socket_;

@@ -12,7 +12,7 @@
 namespace kvtier {
 namespace {
 
-// False: the stream is broken.
+// Sends the block. Returns false if the stream is broken.
 bool SendBlock(const ServedBlock& block, uint32_t index,
                grpc::ServerWriter<v1::FetchChunk>* writer) {
   for (size_t offset = 0; offset < block.payload.size(); offset += convert::kMaxChunkBytes) {
@@ -37,7 +37,7 @@ class StreamDeadline {
         })) {}
   StreamDeadline(const StreamDeadline&) = delete;
   StreamDeadline& operator=(const StreamDeadline&) = delete;
-  // The context is not touched after this.
+  // Returns when the context is not touched any more.
   ~StreamDeadline() {
     CallOn(executor_, [this] {
       executor_->Cancel(timer_);

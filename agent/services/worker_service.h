@@ -115,7 +115,7 @@ class WorkerService final : public v1::Worker::CallbackService {
   // Errors: kInvalidArgument, not two numbers for each.
   absl::Status NoteSums(SessionId session, const v1::CommitRequest& request,
                         std::vector<ReservationId>* ids);
-  // The end of `timeout_ms` from now, or the caller's own deadline before that.
+  // Returns the end of `timeout_ms` from now, or the caller's own deadline before that.
   absl::StatusOr<absl::Time> DeadlineOf(const Context& context, uint32_t timeout_ms) const;
   // Ends the leases, and gives way to other tenants meanwhile.
   Task<void> ReleaseLeases(SessionId session, std::vector<LeaseId> ids);

@@ -179,7 +179,7 @@ bool DescriptorSocket::OnReadable(int fd, Connection* connection) {
   std::array<std::byte, kPacketBytes> packet;
   const ssize_t bytes = recv(fd, packet.data(), packet.size(), MSG_DONTWAIT);
   if (bytes < 0) return errno == EAGAIN || errno == EINTR;
-  if (bytes == 0) return false;  // Hangup.
+  if (bytes == 0) return false;  // The worker hung up.
   const std::span<const std::byte> received(packet.data(), static_cast<size_t>(bytes));
   return connection->open ? OnDescriptorRequest(fd, connection, received)
                           : OnHello(fd, connection, received);
@@ -257,10 +257,11 @@ absl::StatusOr<DescriptorSocket::Shared> DescriptorSocket::MakeLifeline(Connecti
 void DescriptorSocket::Close(int fd) {
   const auto found = connections_.find(fd);
   const Connection& connection = found->second;
-  // First: a worker must not believe in what is free.
+  // This comes first: after it the worker no longer trusts slots that are freed below.
   shutdown(fd, SHUT_RDWR);
   const bool may_write = connection.open && calls_.close(connection.session);
-  // Steps that a worker began end with its process, and not with its session.
+  // The steps that a worker began end with its process, not with its session, so `leaving_` watches
+  // the process.
   if (may_write || connection.has_page) {
     leaving_.Add({.session = connection.session,
                   .process = connection.process,

@@ -30,7 +30,7 @@
 
 namespace kvtier {
 
-// A connection that has not said Hello by then is closed.
+// Time within which a connection must say Hello; the socket closes it otherwise.
 inline constexpr absl::Duration kHelloTimeout = absl::Seconds(2);
 
 class DescriptorSocket {
@@ -43,8 +43,8 @@ class DescriptorSocket {
     uint64_t version = 0;  // wire::DescriptorReply's, like `since`.
     uint64_t since = 0;
     uint32_t moves = 0;
-    DeviceUuid device;        // GPU that it is memory of; none: it is host memory.
-    bool duplicated = false;  // For this answer: to be closed after it.
+    DeviceUuid device;        // GPU whose memory this is; none: host memory.
+    bool duplicated = false;  // The socket closes `fd` after it answered.
   };
   // Wish is a session's request for a descriptor.
   struct Wish {
@@ -55,17 +55,18 @@ class DescriptorSocket {
   };
   // Called on the socket's thread; each may block for microseconds.
   struct Calls {
-    // Errors: kNotFound, one of the tenants is let in no more; kResourceExhausted.
+    // Opens a session. Errors: kNotFound, one of the tenants is let in no more; kResourceExhausted.
     absl::AnyInvocable<absl::StatusOr<SessionId>(const SessionTenants&, const SessionToken&)> open;
-    // True: the worker may still write what the session had reserved.
+    // Closes the session. Returns whether the worker may still write what the session had reserved.
     absl::AnyInvocable<bool(SessionId)> close;
-    // After close(): it writes nothing of that any more.
+    // Called after close(), when the worker surely writes nothing more of what the session had
+    // reserved.
     absl::AnyInvocable<void(SessionId)> over;
-    // After close(), of a session that may still write or was given a signal page, unless
-    // it is over and has no such page: its process is gone.
+    // Called after close(), when the worker's process is gone: for each session that may still
+    // write or was given a signal page, but not for one that is over and has no such page.
     absl::AnyInvocable<void(SessionId)> gone;
-    // Errors: kNotFound, this node has no such memory for the session, or it is closed;
-    // kResourceExhausted.
+    // Returns the memory that the wish asks for. Errors: kNotFound, this node has no such memory
+    // for the session, or it is closed; kResourceExhausted.
     absl::AnyInvocable<absl::StatusOr<Shared>(const Wish&)> share;
   };
   struct Options {
@@ -94,11 +95,11 @@ class DescriptorSocket {
   DescriptorSocket(Options options, Calls calls, int listen_fd, int epoll_fd, int stop_fd);
   void Run();
   void Accept();
-  // False: close the connection.
+  // Return false if the connection is to be closed.
   bool OnReadable(int fd, Connection* connection);
   bool OnHello(int fd, Connection* connection, std::span<const std::byte> packet);
   bool OnDescriptorRequest(int fd, Connection* connection, std::span<const std::byte> packet);
-  // A new lifeline; the worker's end of it, for the caller to close after the answer.
+  // Makes a new lifeline. Returns the worker's end of it, which the caller closes after the answer.
   absl::StatusOr<Shared> MakeLifeline(Connection* connection);
   void Close(int fd);
   void CloseLateConnections();

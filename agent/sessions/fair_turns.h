@@ -70,7 +70,7 @@ class FairTurns {
   Queue& QueueOf(DomainId domain) { return queues_.at(static_cast<size_t>(domain)); }
   // Returns whether a call of another tenant waits, or may be about to.
   bool OthersWait(DomainId domain);
-  // The call is on the executor.
+  // Notes that the call is on the executor.
   void Arrive(size_t cost, WhoseCall* whose, Executor::Closure begin);
   void BeginNext();
   void PostNext();

@@ -84,7 +84,7 @@ class KeptPrefixes final : public BlockFollower {
   KeepLimit Add(Handle handle, const BlockKey& key);
   // Lets go of `limit` blocks of the prefix at most; returns whether it has more.
   bool Shrink(Handle handle, size_t limit);
-  // The prefix is what it is to be. It ends where it has no block.
+  // Notes that the prefix is complete. Ends it if it has no block.
   void Filled(Handle handle);
   // Ends the prefix. REQUIRES: it has no blocks.
   void Erase(Handle handle);

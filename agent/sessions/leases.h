@@ -39,8 +39,8 @@ class LeaseTable {
   // kMaxLeasesPerSession, and at the tenant's share of kMaxLeases.
   absl::StatusOr<LeaseId> Grant(SessionId session, DomainId payer, Pin pin, absl::Time deadline,
                                 GpuHold hold = {});
-  // The block in host memory of the session's lease; nullopt: unknown, another session's, or it is
-  // in the GPU pool.
+  // Returns the block in host memory of the session's lease; nullopt: unknown, another session's,
+  // or it is in the GPU pool.
   std::optional<BlockKey> HostBlockOf(SessionId session, LeaseId id) const;
   // Returns the pin of the lease. REQUIRES: it has not ended.
   const Pin& PinOf(LeaseId id) const { return leases_.Find(id)->pin; }

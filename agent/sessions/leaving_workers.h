@@ -55,7 +55,7 @@ class LeavingWorkers {
 
   // Takes over the worker's descriptors. Calls come from OnReadable() and Sweep() only.
   void Add(const Worker& worker, absl::Time now);
-  // False: the descriptor is none of these.
+  // Returns false if the descriptor is none of these.
   bool OnReadable(int fd, absl::Time now);
   // Looks whose grace is over.
   void Sweep(absl::Time now);

@@ -28,11 +28,11 @@ class RegisteredSpaces {
     uint64_t last_used = 0;  // Number of the last Add() or Remove(): the larger, the later.
   };
 
-  // One session more uses `spec`, whose digest is `digest`. Beyond kMaxSpacesDescribed the space
-  // that nobody uses any more for the longest time is forgotten; if all are in use, this one is
-  // not remembered.
+  // Notes that one session more uses `spec`, whose digest is `digest`. Beyond kMaxSpacesDescribed
+  // the space that nobody uses any more for the longest time is forgotten; if all are in use, this
+  // one is not remembered.
   void Add(DomainId domain, const SpaceSpec& spec, const SpaceDigest& digest);
-  // One session less. Spaces that are not remembered are ignored.
+  // Notes that one session less uses the space. Ignores spaces that are not remembered.
   void Remove(DomainId domain, const SpaceDigest& digest);
 
   // Returns all, by domain and then by digest.

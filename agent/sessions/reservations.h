@@ -62,7 +62,7 @@ struct PendingBlock {
   GpuSlot gpu;
   GpuHold writer;  // The worker's own, on `gpu`: until it is done writing there.
   // In host memory, if the disks would be promised the block; none when it is late.
-  PromisedRoom room;
+  DiskQueueRoom room;
 
   DomainId payer() const { return member.value_or(domain); }
 };
@@ -80,7 +80,7 @@ class ReservationTable {
   }
   // TenantShares::DropDomain().
   void DropDomain(DomainId domain) { shares_.DropDomain(domain); }
-  // True: some session is putting this block now.
+  // Returns whether some session is putting this block now.
   bool IsPending(const BlockKey& key) const { return pending_keys_.contains(key); }
   // Notes what an engine says of those of `keys` that are pending, for their commits.
   void Advise(std::span<const BlockKey> keys, const ReuseHint& hint);
@@ -95,10 +95,11 @@ class ReservationTable {
   void Finish(const BlockKey& key);
   // Returns the block where it is; nullptr as nullopt of Take(). Valid until the next change.
   PendingBlock* Find(SessionId session, ReservationId id);
-  // Take() and Finish() of a block that Find() returns and that was committed from where it was.
+  // Does what Take() and Finish() do for a block that Find() returns and that was committed from
+  // where it was.
   void End(ReservationId id);
-  // The worker says what the sum of the slot's bytes is. Ignores what Take() does, and slots of the
-  // GPU pool, whose bytes are summed where they arrive.
+  // Notes what the worker says of the sum of the slot's bytes. Ignores what Take() does, and slots
+  // of the GPU pool, whose bytes are summed where they arrive.
   void NoteSum(SessionId session, ReservationId id, const PayloadSum& sum);
   // A commit awaits the step that writes the block: nothing but TakeAwaited() or
   // GiveUpAwaited(), which the commit owes within a deadline of its own, ends the
@@ -106,15 +107,16 @@ class ReservationTable {
   bool Await(SessionId session, ReservationId id);
   // Takes a block as Take() does, when the step has ended. REQUIRES of both: it awaits a step.
   PendingBlock TakeAwaited(ReservationId id);
-  // The step did not end in time, or its worker died in it.
+  // Gives up a reservation whose step did not end in time, or whose worker died in it.
   void GiveUpAwaited(ReservationId id);
-  // The blocks of those of `ids` that the session may commit.
+  // Returns the blocks of those of `ids` that the session may commit.
   std::vector<BlockKey> KeysOf(SessionId session, std::span<const ReservationId> ids);
-  // Gives slots back. Ids that are unknown, another session's or awaiting a step are ignored.
+  // Gives slots back. Ignores ids that are unknown, another session's or awaiting a step.
   void Release(SessionId session, std::span<const ReservationId> ids);
-  // The same of slots that a commit names as never written; counts them, and returns how many.
+  // Gives back slots that a commit names as never written; counts them, and returns how many.
   size_t GiveBackUnwritten(SessionId session, std::span<const ReservationId> ids);
-  // Nobody of this session writes any more, but steps of it that have not ended.
+  // Gives back all slots of the session, but those of steps that have not ended: its worker writes
+  // no others any more.
   void ReleaseAll(SessionId session);
   // The session is over, its worker perhaps not: all that it had reserved is late, but what
   // awaits a step, and what it staged, which is over with it. Returns how much it still has.
@@ -156,7 +158,7 @@ class ReservationTable {
   void GiveBack(ReservationId id, Reserved* reserved, const BegunSteps& steps);
   // REQUIRES: it is not late.
   void MakeLate(ReservationId id, Reserved* reserved);
-  // Where its bytes are counted while it is late.
+  // Returns the counter of the block's bytes while it is late.
   uint64_t& LateBytesOf(const PendingBlock& block);
 
   NodeGpus* const gpus_;

@@ -30,7 +30,7 @@ class SessionTable {
  public:
   // Errors: kResourceExhausted at kMaxSessions.
   absl::StatusOr<SessionId> Open(const SessionTenants& of, const SessionToken& token);
-  // Unknown ids are ignored.
+  // Closes the session. Ignores unknown ids.
   void Close(SessionId id);
   bool IsOpen(SessionId id) const { return sessions_.contains(id); }
   // REQUIRES of these four: it is open.
@@ -55,7 +55,7 @@ class SessionTable {
   // with the same `registration`, the worker's number, gets the same id. REQUIRES: `spec` is valid.
   // Errors: kResourceExhausted at kMaxSpacesPerSession.
   absl::StatusOr<uint32_t> AddSpace(SessionId id, const SpaceSpec& spec, uint64_t registration = 0);
-  // The session names the space no more. Unknown ids are ignored.
+  // Removes a space that the session no longer names. Ignores unknown ids.
   void RemoveSpace(SessionId id, uint32_t space_id);
   // Errors: kInvalidArgument, `space_id` is not the session's.
   absl::StatusOr<BlockRun> NameRun(SessionId id, uint32_t space_id,

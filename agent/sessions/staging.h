@@ -71,7 +71,7 @@ class Staging {
   };
   explicit Staging(const Options& options) : options_(options) {}
 
-  // True: a worker writes to its region alone.
+  // Returns whether a worker writes to its region alone.
   bool enabled() const { return options_.session_bytes > 0; }
   // Returns the session's region, which the first call makes; logs once for a session that none can
   // be made. REQUIRES: the session is open.
@@ -84,7 +84,7 @@ class Staging {
   StagedSlot Take(SessionId session, uint64_t bytes);
   // Unmaps the session's region as soon as no slot of it is in use. Unknown ids are ignored.
   void Close(SessionId session);
-  // How many slots of `slot_bytes` a whole region has.
+  // Returns how many slots of `slot_bytes` a whole region has.
   uint64_t SlotsOf(uint64_t slot_bytes) const { return options_.session_bytes / slot_bytes; }
   Report report() const;
   void Audit() const;

@@ -74,10 +74,10 @@ class SwappedSequences {
   // Books room for the sequence, until GiveUp() or as long as it is out. Errors:
   // kResourceExhausted, naming the limit; `quota_bytes` is the domain's.
   absl::StatusOr<SwapId> Begin(const LeavingSequence& leaving, uint64_t quota_bytes);
-  // The sequence does not go out.
+  // Gives up a sequence that does not go out.
   void GiveUp(SwapId id);
-  // The sequence is out. False: its session ended meanwhile, so it is gone. REQUIRES: one block for
-  // each that was booked.
+  // Notes that the sequence is out. Returns false if its session ended meanwhile, so that it is
+  // gone. REQUIRES: one block for each that was booked.
   bool Complete(SwapId id, std::vector<SwappedBlock> blocks);
   // Counts a sequence of the domain that found no room.
   void CountRefused(DomainId domain) { ++domains_[domain].counts.refused; }
@@ -85,11 +85,12 @@ class SwappedSequences {
   // Hands over the blocks of a sequence that is to come back; it ends by one of the next three.
   // Errors: kNotFound, the session has no such sequence, or it is on its way.
   absl::StatusOr<ReturningSequence> BeginReturn(SessionId session, SwapId id);
-  // It did not come back, and is out as before; or it is gone, where nobody wants it any more.
+  // Notes that the sequence did not come back and is out as before; or it is gone, where no session
+  // wants it any more.
   void StayOut(SwapId id, std::vector<SwappedBlock> blocks);
-  // It is back. False: nobody wants it any more.
+  // Notes that the sequence is back. Returns false if no session wants it any more.
   bool EndReturn(SwapId id);
-  // It is lost.
+  // Drops a sequence that is lost.
   void Lose(SwapId id);
 
   // Drops sequences of the session; unknown ids are ignored.

@@ -49,7 +49,7 @@ class WorkerSessions {
   // After Close(): nothing of its process writes what it had reserved or was granted, but steps
   // that have not ended. Unknown ids are ignored.
   void WritesOver(SessionId id);
-  // After Close(): its process is gone. Unknown ids are ignored.
+  // Notes, after Close(), that the session's process is gone. Ignores unknown ids.
   void ProcessGone(SessionId id);
   // Ends what is past its deadline, and frees what waited for steps that have ended; counts it.
   void Sweep(absl::Time now, AgentStats* stats);

@@ -66,7 +66,7 @@ class DeviceLanes {
                                                            const KvTensors& tensors,
                                                            std::shared_ptr<LaneDevice> device);
   ~DeviceLanes() { Close(); }
-  // In a forked child the object is left as it is.
+  // Leaves the object as it is in a forked child.
   static void operator delete(DeviceLanes* lanes, std::destroying_delete_t) {
     DestroyUnlessForked(lanes);
   }

@@ -52,13 +52,14 @@ struct HostLanesOptions {
 class HostLanes {
  public:
   // Opens lanes. REQUIRES: `client` and the tensors outlive the lanes. Errors: kInvalidArgument,
-  // naming the field and the value: as Client::SpecOf() and HostTensors::Of(), also if the space's
-  // codec does not fit its dtype, its shape or these tensors; options.threads.
+  // naming the field and the value, where Client::SpecOf() or HostTensors::Of() returns it, where
+  // the space's codec does not fit its dtype, its shape or these tensors, or where options.threads
+  // is out of range.
   static absl::StatusOr<std::unique_ptr<HostLanes>> Open(Client* client, SpaceHandle space,
                                                          const KvTensors& tensors,
                                                          const HostLanesOptions& options = {});
   ~HostLanes() { Close(); }
-  // In a forked child the object is left as it is.
+  // Leaves the object as it is in a forked child.
   static void operator delete(HostLanes* lanes, std::destroying_delete_t) {
     DestroyUnlessForked(lanes);
   }
@@ -68,12 +69,13 @@ class HostLanes {
   // threads are in calls of theirs. Idempotent. REQUIRES: one thread at a time.
   void Close();
 
-  // Both start a job and return. keys[i], of a run in prefix order, names the block that slots[i]
-  // holds, or is to hold. Errors, in which case nothing was started: kInvalidArgument, naming what:
-  // keys and slots of different numbers, more than Client::kMaxKeys, a slot that does not exist or,
-  // in an onboard, is named twice, a negative timeout; kResourceExhausted, kMaxHostJobs of the
-  // direction are running, or Client::kMaxSubmitted calls of the client (retry when one is done);
-  // kFailedPrecondition, the lanes are closed.
+  // Offload() and Onboard() start a job and return. keys[i], of a run in prefix order, names the
+  // block that slots[i] holds, or is to hold. Errors, in which case nothing was started:
+  // kInvalidArgument, naming what is wrong: keys and slots of different numbers, more than
+  // Client::kMaxKeys, a slot that does not exist or, in an onboard, is named twice, a negative
+  // timeout; kResourceExhausted, kMaxHostJobs of the direction are running, or
+  // Client::kMaxSubmitted calls of the client (retry when one is done); kFailedPrecondition, the
+  // lanes are closed.
 
   // Stores copies of the blocks. `parent` is the key before keys[0]; absent: keys[0] is a root.
   // Blocks that are stored already are not copied. The slots may be overwritten when the job is

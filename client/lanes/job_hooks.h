@@ -15,7 +15,8 @@ namespace kvtier {
 
 struct JobEnd {
   absl::Status status{};  // LaneJob::status(), or kUnavailable: no agent answered.
-  // By key. Offload: the block is in host memory. Onboard: the block is in its slot.
+  // Outcomes by key: of an offload, whether the block is in host memory; of an onboard, whether the
+  // block is in its slot.
   std::vector<bool> results{};
   size_t copied = 0;         // Number of blocks whose bytes were copied, whatever the outcome.
   size_t failed = 0;         // Number of these that were copied in vain.

@@ -59,7 +59,7 @@ class WorkerLanes {
   static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device);
   // REQUIRES: every pool of it is destroyed.
   ~WorkerLanes();
-  // In a forked child, where its thread does not run, the object is left as it is.
+  // Leaves the object as it is in a forked child, where its thread does not run.
   static void operator delete(WorkerLanes* lanes, std::destroying_delete_t) {
     DestroyUnlessForked(lanes);
   }

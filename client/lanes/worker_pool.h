@@ -71,7 +71,7 @@ class WorkerPool {
   // Waits for every job. A copy cannot be cancelled: if the device never ends one, the destructor
   // waits until the device is lost.
   ~WorkerPool();
-  // In a forked child the object is left as it is.
+  // Leaves the object as it is in a forked child.
   static void operator delete(WorkerPool* pool, std::destroying_delete_t) {
     DestroyUnlessForked(pool);
   }

@@ -1,4 +1,4 @@
-// Hits and puts for Python: their blocks as buffers over the mapped memory.
+// Binds hits and puts for Python, with their blocks as buffers over the mapped memory.
 #ifndef KVTIER_CLIENT_PYTHON_BLOCKS_BINDING_H_
 #define KVTIER_CLIENT_PYTHON_BLOCKS_BINDING_H_
 

@@ -18,16 +18,16 @@ namespace py = pybind11;
 namespace kvtier::python {
 namespace {
 
-// Id, places of the keys whose blocks are kept of each sequence, the limit and the seconds left.
-// None: no agent answered.
+// PyKept has the id, the places of the keys whose blocks are kept of each sequence, the limit and
+// the seconds left. None: no agent answered.
 using PyKept = std::optional<std::tuple<std::optional<uint64_t>, std::vector<std::vector<size_t>>,
                                         std::optional<std::string>, double>>;
-// Id, blocks, bytes and the seconds left of each prefix; prefixes, blocks and bytes used, and of
-// the quota. None: no agent answered.
+// PyList has the id, blocks, bytes and the seconds left of each prefix; and the prefixes, blocks
+// and bytes that are used, and those of the quota. None: no agent answered.
 using PyUse = std::tuple<uint64_t, uint64_t, uint64_t>;
 using PyList = std::optional<
     std::tuple<std::vector<std::tuple<uint64_t, uint64_t, uint64_t, double>>, PyUse, PyUse>>;
-// Deleted and held blocks, and whether there are more.
+// PyDropped has the numbers of deleted and of held blocks, and whether there are more.
 using PyDropped = std::optional<std::tuple<size_t, size_t, bool>>;
 
 PyKept Keep(const KeptCalls& calls, const std::vector<PySequence>& asked, double ttl_s,

@@ -15,12 +15,12 @@
 
 namespace kvtier::python {
 
-// Returns blocks, local blocks and the tiers of each kvtier.Match.
+// Returns the numbers of blocks and of local blocks, and the tiers, of each kvtier.Match.
 std::vector<pybind11::tuple> MatchesFrom(const std::vector<MatchedSequence>& all);
 std::vector<std::unique_ptr<Hit>> HitsFrom(std::vector<OnboardedBlocks> all);
 // Returns the place of the sequence, and the Hit.
 pybind11::tuple PartFrom(OnboardedPart part);
-// Returns blocks and the reason of the miss, or None, of each kvtier.Arrived.
+// Returns the number of blocks and the reason of the miss, or None, of each kvtier.Arrived.
 std::vector<pybind11::tuple> PartsEndsFrom(const std::vector<OnboardedInParts>& ends);
 // Returns "absent", "gpu", "host", "disk" or "perhaps".
 const char* ResidenceName(Residence residence);

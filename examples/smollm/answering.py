@@ -44,11 +44,11 @@ class Answer:
     onboard_s: float
     prefill_s: float
     put_s: float
-    total_s: float  # Without verification.
+    total_s: float  # None without verification.
     blocks_verified: int = 0
     wrong_blocks: int = 0
     blocks_unknown: int = 0
-    tokens_forked: int = 0  # Shared with the prompt before this one, in the pool.
+    tokens_forked: int = 0  # Tokens that this prompt shares with the one before it, in the pool.
     match: dict = field(default_factory=dict)
 
     def fields(self):

@@ -82,7 +82,7 @@ class Attention:
         self._lanes.run(merge)
 
     def _query_rows(self, query, position, first, out):
-        """Rows from `first` on, the heads that share a kv head side by side in one matrix."""
+        """Returns the rows from `first` on; the heads that share a kv head are side by side in one matrix."""
         part = query[first:first + _MAX_QUERY_ROWS]
         grouped = part.reshape(len(part), self._kv_heads, self._group, self._head_dim)
         columns = np.ascontiguousarray(grouped.transpose(1, 3, 2, 0))
@@ -90,7 +90,7 @@ class Attention:
                           position + first, len(part), out[first:first + _MAX_QUERY_ROWS])
 
     def _scores(self, lane, query, k, tile_start):
-        """k q of one tile, [kv_heads, tile tokens, group * rows]; _HIDDEN where the key is later.
+        """Returns k q of one tile, [kv_heads, tile tokens, group * rows]; _HIDDEN where the key is later.
 
         The result lies in the lane's scratch memory.
         """
@@ -121,7 +121,7 @@ class Attention:
 
 
 def _partial(scores, v):
-    """Softmax over the keys of one tile; `scores` is overwritten. v: [tokens, kv_heads, dim]."""
+    """Returns the softmax over the keys of one tile; overwrites `scores`. v: [tokens, kv_heads, dim]."""
     top = scores.max(axis=1, keepdims=True)
     np.subtract(scores, top, out=scores)
     np.exp2(scores, out=scores)

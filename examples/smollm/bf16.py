@@ -4,7 +4,7 @@ import numpy as np
 
 
 def from_float32(values):
-    """The nearest bf16 of each value, ties to even; a NaN stays one. Returns uint16."""
+    """Returns the nearest bf16 of each value as uint16, ties to even; a NaN stays one."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
     nan = np.isnan(values)
@@ -14,5 +14,5 @@ def from_float32(values):
 
 
 def to_float32(bits):
-    """The values of `bits`, exactly."""
+    """Returns the values of `bits`, exactly."""
     return (bits.astype(np.uint32) << 16).view(np.float32)

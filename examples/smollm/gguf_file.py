@@ -68,7 +68,7 @@ class GgufFile:
         return np.array(values, dtype=np.float32).reshape(entry.shape)
 
     def sha256(self):
-        """The SHA-256 of the whole file, 32 bytes."""
+        """Returns the SHA-256 of the whole file, 32 bytes."""
         return hashlib.sha256(self._map).digest()
 
     def _need(self, size):

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-_MAX_LANES = 4  # The products here are too small to feed more.
+_MAX_LANES = 4  # The products here are too small to keep more lanes busy.
 _COLUMN_QUANTUM = 64  # Cuts fall on whole vector registers and cache lines.
 
 
@@ -32,7 +32,7 @@ class Lanes:
             other.result()
 
     def columns(self, width, lane):
-        """The slice of `width` columns that is `lane`'s: disjoint, together all of them."""
+        """Returns the slice of `width` columns that `lane` computes; the lanes' slices are disjoint and cover all."""
         def edge(i):
             if i == self.count:
                 return width
@@ -41,7 +41,7 @@ class Lanes:
         return slice(edge(lane), edge(lane + 1))
 
     def product(self, rows, matrix, out):
-        """out = rows @ matrix, each lane making its own columns of `out`."""
+        """Sets out = rows @ matrix; each lane computes its own columns of `out`."""
         def share(lane):
             own = self.columns(matrix.shape[1], lane)
             np.matmul(rows, matrix[:, own], out=out[:, own])

@@ -53,8 +53,8 @@ class Decoder:
         return self._logits(rows[-1])
 
     def choices(self, table, tokens, first):
-        """The likeliest token after each of tokens[first:]: greedy decoding's own choices, as far
-        as they are these tokens. REQUIRES: as prefill, and table.tokens <= first < len(tokens).
+        """Returns the likeliest token after each of tokens[first:]: greedy decoding's own choices, as
+        far as they are these tokens. REQUIRES: as prefill, and table.tokens <= first < len(tokens).
         """
         chosen = []
         for start, rows in self._computed(table, tokens):
@@ -111,7 +111,7 @@ class Decoder:
         return stream
 
     def _normed(self, stream):
-        """stream / rms(stream), row by row; the gain is inside the next projection."""
+        """Returns stream / rms(stream), row by row; the gain is inside the next projection."""
         square = np.einsum("rw,rw->r", stream, stream)
         square /= np.float32(self.shape.width)
         square += np.float32(self.shape.norm_epsilon)
@@ -120,7 +120,7 @@ class Decoder:
                            out=self._buffer("normed", *stream.shape))
 
     def _gated(self, normed, weights):
-        """silu(normed @ gate) * (normed @ up): [rows, width] -> [rows, hidden]."""
+        """Returns silu(normed @ gate) * (normed @ up): [rows, width] -> [rows, hidden]."""
         gate, up, gated = (self._buffer(name, len(normed), self.shape.hidden)
                            for name in ("gate", "up", "gated"))
 
@@ -139,7 +139,7 @@ class Decoder:
         return gated
 
     def _logits(self, row):
-        """The output projection of one row of the residual stream: [width] -> [vocabulary]."""
+        """Returns the output projection of one row of the residual stream: [width] -> [vocabulary]."""
         normed = self._normed(row[None])[0] * self.weights.output_norm
         logits = np.empty(self.shape.vocabulary, np.float32)
 
@@ -172,10 +172,10 @@ def greedy(decoder, table, logits, max_tokens, end_token):
 
 
 def rows_are_stable(weights, lanes):
-    """Whether this BLAS computes a row alike in every product of a multiple of 16 rows.
+    """Returns whether this BLAS computes a row alike in every product of a multiple of 16 rows.
 
     Multiplies the real matrices of layer 0 at each row count a prefill uses and compares bits.
-    About 0.1 s; see prefill_plan for what hangs on it.
+    This takes about 0.1 s; prefill_plan says what depends on it.
     """
     random = np.random.default_rng(0)
     layer = weights.layers[0]
@@ -193,7 +193,7 @@ def rows_are_stable(weights, lanes):
 
 
 def _rotation(shape, tokens):
-    """Cosines and sines of the rotary angles, each [tokens, head_dim / 2] float32."""
+    """Returns cosines and sines of the rotary angles, each [tokens, head_dim / 2] float32."""
     exponents = np.arange(0, shape.head_dim, 2) / shape.head_dim
     angles = np.outer(np.arange(tokens), shape.rope_base ** -exponents)
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)

@@ -17,12 +17,12 @@ KEYS, VALUES = 0, 1
 
 
 def block_shape(shape):
-    """The axes of one block of this model."""
+    """Returns the axes of one block of this model."""
     return (shape.layers, 2, TOKENS_PER_BLOCK, shape.kv_heads, shape.head_dim)
 
 
 class PoolFull(RuntimeError):
-    """The pool has fewer free slots than asked for; free a table, or open a larger pool."""
+    """The pool has fewer free slots than the caller asked for; free a table, or open a larger pool."""
 
 
 @dataclass
@@ -71,9 +71,10 @@ class PagedKv:
         self._pool[layer][:, slots, positions % TOKENS_PER_BLOCK] = kv
 
     def tile(self, layer, which, table, first_block, blocks):
-        """KEYS or VALUES of a run of blocks as [blocks * 16, kv_heads, head_dim].
+        """Returns KEYS or VALUES of a run of blocks as [blocks * 16, kv_heads, head_dim].
 
-        A view where the slots are consecutive, otherwise a gathered copy; do not write to it.
+        The result is a view where the slots are consecutive, otherwise a gathered copy; do not
+        write to it.
         """
         plane = self._pool[layer, which]
         if table.consecutive:

@@ -1,6 +1,6 @@
 """PoolKv: the worker's KV memory in slots of the node's GPU pool, through kvtier's block tables.
 
-The same calls as PagedKv, and the same bytes. A sequence takes slots as its tokens come; forks
+PoolKv has the same calls and the same bytes as PagedKv. A sequence takes slots as its tokens come; forks
 share blocks until one of them writes; when the pool is full, whole sequences are swapped out and
 come back when they are next used. kvtier's tables say which: sequences stand in one line, the one
 in use is first, and the last goes. A slot is one block, [layer][K|V][token][kv_head][head_dim]
@@ -26,10 +26,10 @@ class PoolTable:
     """One sequence. Token t is at [slots[t // 16], t % 16]; slots grow with the tokens."""
 
     sequence: int  # Id of the sequence in kvtier.PagedKv.
-    blocks: int  # It may grow to.
+    blocks: int  # Blocks to which it may grow.
     slots: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     tokens: int = 0  # How many tokens, from 0, have their KV in place.
-    priority: int = WAITING  # While another sequence is in use.
+    priority: int = WAITING  # Priority while another sequence is in use.
 
 
 class PoolLost(OSError):
@@ -49,25 +49,26 @@ class PoolKv:
                   for axis in range(len(self._block_shape))]
         self._pool = np.ndarray((len(native.memory) // native.slot_bytes, *self._block_shape),
                                 np.float32, native.memory, strides=(native.slot_bytes, *inside))
-        self._in_use = None  # The one table of that priority.
+        self._in_use = None  # Table of the sequence in use; None: there is none.
 
     @property
     def free_slots(self):
         return self._native.free_slots
 
     def check(self):
-        """To be called after computing, before the outcome is believed. Raises PoolLost."""
+        """Checks that the pool is still this process's. Call it after computing, before the outcome is
+        believed. Raises PoolLost."""
         if not self._native.valid():
             raise PoolLost("the session that granted the slots has ended")
 
     def allocate(self, blocks):
-        """A sequence of up to `blocks` blocks, without any yet. Raises PoolFull."""
+        """Returns a sequence of up to `blocks` blocks, which has none yet. Raises PoolFull."""
         if blocks > self._native.granted_slots:
             raise PoolFull(f"{blocks} slots asked for, {self._native.granted_slots} in all")
         return PoolTable(self._native.open(WAITING), blocks)
 
     def fork(self, table):
-        """A second sequence with the same tokens, sharing every block until one of them writes."""
+        """Returns a second sequence with the same tokens; both share every block until one of them writes."""
         self._bring_in(table)
         fork = PoolTable(self._native.fork(table.sequence), table.blocks, table.slots.copy(),
                          table.tokens)
@@ -99,7 +100,7 @@ class PoolKv:
         self._pool[slots, layer, :, positions % TOKENS_PER_BLOCK] = kv.swapaxes(0, 1)
 
     def tile(self, layer, which, table, first_block, blocks):
-        """KEYS or VALUES of a run of blocks as [blocks * 16, kv_heads, head_dim]: a copy.
+        """Returns a copy of KEYS or VALUES of a run of blocks as [blocks * 16, kv_heads, head_dim].
 
         Blocks that the sequence has not reached are zeros.
         """
@@ -111,7 +112,7 @@ class PoolKv:
     def import_block(self, table, block, run):
         """Copies `run` (block_bytes, contiguous, any buffer) into block number `block`.
 
-        Blocks before it are there already. What was behind it is forgotten.
+        REQUIRES: the blocks before it are there already. Forgets those that were after it.
         """
         self._reach(table, block * TOKENS_PER_BLOCK, (block + 1) * TOKENS_PER_BLOCK)
         self._pool[table.slots[block]] = np.frombuffer(run, np.float32).reshape(self._block_shape)
@@ -123,7 +124,7 @@ class PoolKv:
         np.copyto(values, self._pool[table.slots[block]])
 
     def cut(self, table, tokens):
-        """Forgets all but the first `tokens`."""
+        """Forgets all tokens but the first `tokens`."""
         self._native.truncate(table.sequence, tokens)
         table.slots = np.array(self._native.slots(table.sequence), np.int64)
         table.tokens = min(table.tokens, tokens)
@@ -161,9 +162,9 @@ class PoolKv:
             table.slots = np.array(self._native.slots(table.sequence), np.int64)
 
     def _with_room(self, table, slots, take):
-        """take(), after the last in line were swapped out if it has too few slots.
+        """Calls take(), after it swapped out the last in line if the pool has too few slots.
 
-        `slots` is what it takes but for the copy of a shared block, so a second round may follow.
+        `slots` is what take() needs, but for the copy of a shared block, so a second round may follow.
         Raises PoolFull.
         """
         while True:

@@ -14,7 +14,7 @@ the whole product. Two plans keep the promise:
 from dataclasses import dataclass
 
 ROW_QUANTUM = 16
-BULK_ROWS = 256  # Past this the products of a 576-wide model gain no more speed.
+BULK_ROWS = 256  # With more rows the products of a 576-wide model gain no more speed.
 FIXED_ROWS = 64
 
 

@@ -14,7 +14,7 @@ _LAYOUT = "layer,kv,token,head,dim"
 
 
 def space_fields(weights, codec="raw"):
-    """The fields of kvtier.SpaceSpec that make this model's blocks compatible with each other.
+    """Returns the fields of kvtier.SpaceSpec that make this model's blocks compatible with each other.
 
     With a codec blocks are bf16, and how large their encodings are is left to kvtier.
     """
@@ -56,7 +56,7 @@ class PrefixStore:
     """One client, one space. Not thread-safe."""
 
     def __init__(self, client, space, kv, form=None):
-        """Owns none of them: `client` (of the kvtier package) is closed by who opened it.
+        """Owns none of its arguments: the caller that opened `client` (of the kvtier package) closes it.
 
         `form` is how blocks of `space` are stored; None: as float32.
         """
@@ -84,13 +84,13 @@ class PrefixStore:
         wanted = keys[:found.blocks]
         with self._client.onboard(self._space, wanted, timeout_s=timeout_s) as hit:
             ready = 0
-            # Proven behind its last read: what was computed on it is never of wrong bytes.
+            # The hit is proven after its last read, so that nothing is computed on wrong bytes.
             while ready < len(hit) and self._form.read(hit[ready], table, ready) \
                     and hit.prove(ready):
                 ready += 1
             valid = hit.valid()
         if not valid:
-            # The agent may have reused the memory while it was read: none of it can be trusted.
+            # The agent may have reused the memory while it was read, so that no block of it can be trusted.
             return Onboarded(match, bytes_moved=ready * self.block_bytes, lease_lost=True)
         table.tokens = ready * self._kv.tokens_per_block
         return Onboarded(match, ready, ready * self.block_bytes)

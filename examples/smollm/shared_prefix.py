@@ -14,7 +14,7 @@ class SharedPrefix:
         self._tokens, self._table = [], None
 
     def open(self, tokens, open_sequence):
-        """A table for `tokens`: a fork of what is kept as far as it is the same, or a new one.
+        """Returns a table for `tokens`: a fork of the kept table as far as its tokens are the same, or a new one.
 
         At least one token is left to compute. `open_sequence` makes a new table.
         """

@@ -16,12 +16,12 @@ class Float32Form:
         self.block_bytes = kv.block_bytes
 
     def write(self, table, block, slot):
-        """Fills `slot` with block number `block`. Returns whether it could be stored: always."""
+        """Fills `slot` with block number `block`. Returns True: this form can store every block."""
         self._kv.export_block(table, block, slot)
         return True
 
     def read(self, stored, table, block):
-        """Fills block number `block`. Returns whether `stored` is a block of this form: always."""
+        """Fills block number `block`. Returns True: any bytes are a block of this form."""
         self._kv.import_block(table, block, stored)
         return True
 
@@ -37,12 +37,12 @@ class EncodedForm:
         self._bits = np.empty(len(self._values), np.uint16)
 
     def write(self, table, block, slot):
-        """As Float32Form. False for what the codec cannot encode, such as a NaN."""
+        """Works as in Float32Form. Returns False for a block that the codec cannot encode, as one with a NaN."""
         self._kv.export_block(table, block, self._values)
         return self._codec.encode(bf16.from_float32(self._values), slot) is not None
 
     def read(self, stored, table, block):
-        """As Float32Form. False when `stored` is no encoding; then the block has not changed."""
+        """Works as in Float32Form. Returns False when `stored` is no encoding; then the block has not changed."""
         if not self._codec.decode(stored, self._bits):
             return False
         self._kv.import_block(table, block, bf16.to_float32(self._bits))

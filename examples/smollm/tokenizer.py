@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tokenizers import AddedToken, Tokenizer as BpeTokenizer, decoders, models, pre_tokenizers
 
-_CONTROL = 3  # GGUF token type: never produced by text, only by the template.
+_CONTROL = 3  # GGUF token type of control tokens, which only the template produces, never text.
 _SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
 
@@ -46,15 +46,15 @@ class Tokenizer:
         self.end_token = metadata["tokenizer.ggml.eos_token_id"]
 
     def encode(self, text):
-        """Token ids of `text`. Control words spelled out in `text` become control tokens."""
+        """Returns the token ids of `text`. Control words spelled out in `text` become control tokens."""
         return self._bpe.encode(text, add_special_tokens=False).ids
 
     def decode(self, tokens):
-        """Text of `tokens`, without the control tokens."""
+        """Returns the text of `tokens`, without the control tokens."""
         return self._bpe.decode(list(tokens), skip_special_tokens=True)
 
     def chat_prompt(self, document, question, prefix_tokens=None):
-        """The chat turn that asks `question` about `document`, the document first.
+        """Returns the chat turn that asks `question` about `document`; the document comes first.
 
         Document and question are tokenised apart, so the prefix is the same tokens whatever is
         asked. `prefix_tokens` cuts the prefix to that many tokens.

@@ -22,7 +22,7 @@ _LOAD_THREADS = 2  # Dequantising is numpy, which lets go of the interpreter loc
 
 
 class ModelMissing(RuntimeError):
-    """No weights: neither a path was given nor is the model package installed."""
+    """There are no weights: no path was given, and the model package is not installed."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class DecoderWeights:
 
 
 def installed_model_path():
-    """The GGUF file inside the installed model package. Raises ModelMissing."""
+    """Returns the path of the GGUF file inside the installed model package. Raises ModelMissing."""
     spec = importlib.util.find_spec(_PACKAGE)
     for folder in (spec.submodule_search_locations or []) if spec else []:
         for path in sorted(Path(folder).glob("*.gguf")):
@@ -81,7 +81,7 @@ def open_model(path=None):
 
 
 def load_weights(file):
-    """Dequantises every matrix of `file`. Raises ValueError for an architecture but llama's."""
+    """Dequantises every matrix of `file`. Raises ValueError for any architecture but llama's."""
     metadata = file.metadata
     architecture = metadata["general.architecture"]
     if architecture != "llama":

@@ -65,7 +65,7 @@ class Cluster:
     """Use as a context manager: leaving it ends every process and removes every file."""
 
     def __init__(self, node_names):
-        # Socket paths are short by law (107 bytes); disks want a real file system.
+        # A socket's path may have 107 bytes at most, and a disk needs a real file system.
         self.run_dir = Path(tempfile.mkdtemp(prefix="kvtier-demo-"))
         (REPO / "build").mkdir(exist_ok=True)
         self._disk_root = Path(tempfile.mkdtemp(prefix="demo-disk-", dir=REPO / "build"))
@@ -123,7 +123,7 @@ class Cluster:
         self._await(answers, f"agent {node.name}")
 
     def kill_agent(self, node):
-        """kill -9: no destructor runs, nothing is flushed."""
+        """Kills the agent with SIGKILL: no destructor runs, nothing is flushed."""
         node.process.kill()
         node.process.wait()
 
@@ -134,7 +134,7 @@ class Cluster:
         return self.log_of(node).read_text(errors="replace")[-800:]
 
     def _cli(self, node, *words):
-        """The JSON document that `kvtier` prints, or None when the agent does not answer."""
+        """Returns the JSON document that `kvtier` prints, or None when the agent does not answer."""
         done = subprocess.run([BIN / "kvtier", "--agent", node.admin, "-o", "json", *words],
                               capture_output=True, text=True, check=False)
         return json.loads(done.stdout) if done.returncode == 0 else None

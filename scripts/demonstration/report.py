@@ -12,8 +12,8 @@ _COLUMNS = (("scenario", "<"), ("asked", ">"), ("tokens reused", ">"), ("moved",
 class Scenario:
     """Some questions answered in one way, each beside the recomputed answer to the same one."""
 
-    name: str      # In the table.
-    figure: str    # In `figure demo.<figure>.speedup`; empty: no such line.
+    name: str      # Its name in the table.
+    figure: str    # Its name in the line `figure demo.<figure>.speedup`; empty: there is no such line.
     answers: list = field(default_factory=list)
     baselines: list = field(default_factory=list)
 
@@ -47,7 +47,7 @@ class Scenario:
 
 
 def table(scenarios):
-    """The table as text: medians per question, sums of blocks."""
+    """Returns the table as text: medians per question, sums of blocks."""
     rows = [tuple(name for name, _ in _COLUMNS)] + [scenario.cells() for scenario in scenarios]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
     lines = ["  ".join(f"{cell:{align}{width}}" for cell, width, (_, align)
@@ -56,7 +56,7 @@ def table(scenarios):
 
 
 def figures(scenarios):
-    """Lines for scripts to read."""
+    """Returns lines for scripts to read."""
     lines = [f"figure demo.{scenario.figure}.speedup {scenario.speedup():.2f}"
              for scenario in scenarios if scenario.figure]
     wrong = sum(scenario.total("wrong_blocks") for scenario in scenarios)
@@ -67,6 +67,6 @@ def figures(scenarios):
 
 
 def holds(scenarios):
-    """True when no block was wrong and every output equals recomputation."""
+    """Returns whether no block was wrong and every output equals recomputation."""
     return all(scenario.total("wrong_blocks") == 0 and scenario.equal() == len(scenario.answers)
                for scenario in scenarios)

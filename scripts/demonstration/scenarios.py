@@ -90,7 +90,7 @@ class Scenarios:
                              before=lambda: self._cluster.evict_host(node))
 
     def _partial(self, worker):
-        """Another text from the middle on: the blocks before it hit, those behind it cannot."""
+        """Asks with another text from the middle on: the blocks before it hit, those after it cannot."""
         scenario = Scenario("partial prefix", "")
         shared = min(len(self._document) // 2, _SHARED_CHARACTERS_PER_TOKEN * self._tokens)
         document = self._document[:shared] + "\n\nHere another text begins.\n\n" \

@@ -1,4 +1,4 @@
-// BlockIndex and Evictor: contracts, and random operations against a plain model.
+// Tests BlockIndex and Evictor: contracts, and random operations against a plain model.
 #include "agent/index/block_index.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Blocks of a space with any_length: each has the length that its reserve said, in every tier.
+// Tests blocks of a space with any_length: each has the length that its reserve said, in every
+// tier.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// ColdEnd: contracts, and random operations held against the order of the Evictor.
+// Tests ColdEnd: contracts, and random operations held against the order of the Evictor.
 #include "agent/index/cold_end.h"
 
 #include <gtest/gtest.h>

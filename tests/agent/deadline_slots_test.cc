@@ -1,4 +1,4 @@
-// DeadlineSlots: contracts, and random operations against a map.
+// Tests DeadlineSlots: contracts, and random operations against a map.
 #include "agent/sessions/deadline_slots.h"
 
 #include <gtest/gtest.h>

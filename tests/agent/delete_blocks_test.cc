@@ -1,4 +1,4 @@
-// A tenant's blocks leave every tier when it says so, and nobody else's do.
+// Tests that a tenant's blocks leave every tier when it says so, and nobody else's do.
 #include "agent/flows/delete_blocks.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// DirectorySync against the real Coordinator, over a wire that the test is.
+// Tests DirectorySync against the real Coordinator, over a wire that the test plays.
 #include "agent/peers/directory_sync.h"
 
 #include <gtest/gtest.h>

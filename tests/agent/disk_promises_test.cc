@@ -1,5 +1,5 @@
-// Promises to the disks: bursts beyond host memory, puts that wait, and commits that ask whether
-// they are durable. One agent, in virtual time.
+// Tests promises to the disks: bursts beyond host memory, puts that wait, and commits that ask
+// whether they are durable. One agent, in virtual time.
 #include "agent/disk/disk_promises.h"
 
 #include <gtest/gtest.h>
@@ -144,7 +144,7 @@ TEST_F(DiskPromisesTest, OneBlockMayAlwaysBePromised) {
   OffloadStats stats;
   Waits waits(&rig.executor);
   DiskPromises promises(&rig.executor, &waits, rig.agent->host(), &stats);
-  PromisedRoom whole = promises.Take(DomainId{0}, 4 * kRigBlockBytes, 1);
+  DiskQueueRoom whole = promises.Take(DomainId{0}, 4 * kRigBlockBytes, 1);
   EXPECT_EQ(whole.blocks(), 1u);
   EXPECT_FALSE(promises.Take(DomainId{0}, kRigBlockBytes, 1));
   EXPECT_EQ(promises.Take(DomainId{1}, kRigBlockBytes, 9).blocks(), 2u) << "of its own";
@@ -247,8 +247,8 @@ TEST_F(DiskPromisesTest, RoomIsNeverLostNorGivenTwice) {
   OffloadStats stats;
   Waits ends(&rig_.executor);
   DiskPromises promises(&rig_.executor, &ends, rig_.agent->host(), &stats);
-  std::vector<PromisedRoom> rooms;
-  std::vector<std::shared_ptr<std::optional<PromisedRoom>>> waits;
+  std::vector<DiskQueueRoom> rooms;
+  std::vector<std::shared_ptr<std::optional<DiskQueueRoom>>> waits;
   for (int step = 0; step < 5000; ++step) {
     const uint64_t kind = random.Below(10);
     const uint64_t bytes = kRigBlockBytes * (1 + random.Below(3));
@@ -263,9 +263,9 @@ TEST_F(DiskPromisesTest, RoomIsNeverLostNorGivenTwice) {
                                      .blocks = 1 + random.Below(40)},
                                     rig_.executor.Now() + absl::Milliseconds(random.Below(50)))));
     } else if (kind < 9 && !rooms.empty()) {
-      PromisedRoom& some = rooms[random.Below(rooms.size())];
+      DiskQueueRoom& some = rooms[random.Below(rooms.size())];
       // Now and then the block is shorter than the average.
-      if (some && random.Draw(0.5)) some.TakeOne(1 + random.Below(bytes)).Release();
+      if (some && random.Draw(0.5)) some.SplitOne(1 + random.Below(bytes)).Release();
       std::swap(some, rooms.back());
       rooms.pop_back();
     } else {
@@ -374,11 +374,11 @@ class GrowingPromisesTest : public ::testing::Test {
 };
 
 TEST_F(GrowingPromisesTest, ANewcomerGetsItsPartAsTheOthersGiveTheirsBack) {
-  const PromisedRoom most = promises_.Take(kFirst, 1, 10'000);
-  PromisedRoom rest = promises_.Take(kFirst, 1, kMaxOffloadQueued);
+  const DiskQueueRoom most = promises_.Take(kFirst, 1, 10'000);
+  DiskQueueRoom rest = promises_.Take(kFirst, 1, kMaxOffloadQueued);
   EXPECT_EQ(most.blocks() + rest.blocks(), kMaxOffloadQueued);
   promises_.AddDomain(kBytes);
-  const PromisedRoom one = promises_.Take(kNewcomer, 1, 100);
+  const DiskQueueRoom one = promises_.Take(kNewcomer, 1, 100);
   EXPECT_EQ(one.blocks(), 1) << "so that nobody starves";
   EXPECT_FALSE(promises_.Take(kNewcomer, 1, 100));
   promises_.Audit();
@@ -386,7 +386,7 @@ TEST_F(GrowingPromisesTest, ANewcomerGetsItsPartAsTheOthersGiveTheirsBack) {
   scope_.Spawn([](DiskPromises* from, absl::Time by, size_t* blocks) -> Task<void> {
     DiskPromises::Put put{.session = SessionId{7}, .domain = kNewcomer, .slot_bytes = 1};
     put.blocks = 5'000;
-    const PromisedRoom room = co_await from->Await(put, by);
+    const DiskQueueRoom room = co_await from->Await(put, by);
     *blocks = room.blocks();
   }(&promises_, time_.Now() + absl::Seconds(1), &granted));
   EXPECT_EQ(granted, 0);

@@ -1,4 +1,5 @@
-// Erasing a tenant on one node: disks, memory, what is held, and what waits to be written.
+// Tests the erasure of a tenant on one node: disks, memory, what is held, and what waits to be
+// written.
 #include "agent/flows/erase_tenant.h"
 
 #include <gmock/gmock.h>

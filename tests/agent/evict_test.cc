@@ -1,4 +1,4 @@
-// Evictor and HostOrder: which blocks make room in host memory, and how many.
+// Tests Evictor and HostOrder: which blocks make room in host memory, and how many.
 #include "agent/index/evict.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Fetcher and CoordinatorReporter against peers and coordinators that
-// answer as the test says.
+// Tests Fetcher and CoordinatorReporter against peers and coordinators that answer as the test
+// says.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The flows over one agent: put, offload, disk load, GPU load, onboard, serve a peer.
+// Tests the flows of one agent: put, offload, disk load, GPU load, onboard, serve a peer.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,7 +1,7 @@
-// Readers on an arena that is always full, with the real threads of an agent in this process: so
-// ThreadSanitizer sees each byte that a worker writes, the agent copies and another worker reads.
-// tests/integration/full_arena_test.cc does the same with programs. KVTIER_ONBOARDS: how many
-// blocks are read (20,000).
+// Tests readers on an arena that is always full, with the real threads of an agent in this process:
+// ThreadSanitizer then sees each byte that a worker writes, the agent copies and another worker
+// reads. tests/integration/full_arena_test.cc does the same with programs. KVTIER_ONBOARDS: how
+// many blocks are read (20,000).
 #include <gtest/gtest.h>
 
 #include <algorithm>

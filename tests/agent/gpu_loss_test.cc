@@ -1,5 +1,5 @@
-// A device that is lost in the middle of a copy may go on with it, unseen, for as long as the
-// agent runs: what the copy reads and writes is nobody else's until then.
+// Tests that a device that is lost in the middle of a copy may go on with it, unseen, for as long
+// as the agent runs: what the copy reads and writes is nobody else's until then.
 #include <gtest/gtest.h>
 
 #include <vector>

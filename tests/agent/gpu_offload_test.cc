@@ -1,5 +1,5 @@
-// Blocks that leave the GPU pool ahead of need: first the blocks that another tier has too, and
-// then, after a copy to host memory, the blocks that only the pool has.
+// Tests blocks that leave the GPU pool ahead of need: first the blocks that another tier has too,
+// and then, after a copy to host memory, the blocks that only the pool has.
 #include "agent/gpu/gpu_offload.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-// The agent's GPU pool: whose it is, what leaves it last, and what its copies are counted
-// as.
+// Tests the agent's GPU pool: whose it is, what leaves it last, and what its copies are counted as.
 #include <gtest/gtest.h>
 
 #include "tests/agent/agent_rig.h"

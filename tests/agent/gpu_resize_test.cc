@@ -1,4 +1,4 @@
-// A GPU pool that an operator grows and shrinks, and workers that go on meanwhile.
+// Tests a GPU pool that an operator grows and shrinks, and workers that go on meanwhile.
 #include "agent/gpu/gpu_resize.h"
 
 #include <gmock/gmock.h>

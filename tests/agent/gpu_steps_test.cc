@@ -1,5 +1,5 @@
-// Workers of the GPU pool and their steps: what a worker may still read or write is not
-// given to another, and what it has not finished writing is not taken for a block.
+// Tests workers of the GPU pool and their steps: what a worker may still read or write is not given
+// to another, and what it has not finished writing is not taken for a block.
 #include <gtest/gtest.h>
 
 #include <algorithm>

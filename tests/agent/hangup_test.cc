@@ -1,6 +1,6 @@
-// A session ends while its process lives on: what it had reserved in host memory or in the
-// GPU pool may still be written, so it is nobody else's until the process says otherwise or
-// is gone.
+// Tests a session that ends while its process lives on: what it had reserved in host memory or in
+// the GPU pool may still be written, so it is nobody else's until the process says otherwise or is
+// gone.
 #include <gtest/gtest.h>
 
 #include <algorithm>

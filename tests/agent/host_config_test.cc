@@ -1,4 +1,4 @@
-// Flags about how large host memory is, and may become.
+// Tests flags about how large host memory is, and may become.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Host memory that an operator grows and shrinks, and workers that go on meanwhile: in virtual
-// time.
+// Tests host memory that an operator grows and shrinks, and workers that go on meanwhile: in
+// virtual time.
 #include "agent/flows/host_resize.h"
 
 #include <gmock/gmock.h>

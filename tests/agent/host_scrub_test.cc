@@ -1,5 +1,5 @@
-// A block that changes in host memory after its commit is found within two passes, which read no
-// faster than the rate; the next worker that asks gets the block from the disk.
+// Tests that a block that changes in host memory after its commit is found within two passes, which
+// read no faster than the rate; the next worker that asks gets the block from the disk.
 #include "agent/flows/host_scrub.h"
 
 #include <gtest/gtest.h>

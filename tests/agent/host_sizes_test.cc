@@ -1,5 +1,5 @@
-// Blocks of 4 KiB to 64 MiB side by side in a few slabs of real memory: which are kept, and what
-// of the memory is lost to their sizes.
+// Tests blocks of 4 KiB to 64 MiB side by side in a few slabs of real memory: which are kept, and
+// how much memory is lost to their sizes.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// A tenant that asks for another one's blocks, tickets and ids, by every call that workers have, is
-// answered as if there were none: in the same bytes, after the same work, and nothing changes.
-// Timing is proven on real programs by `scripts/bench tenants --only isolation`; here work is
-// counted, in virtual time.
+// Tests that a tenant that asks for another one's blocks, tickets and ids, by every call that
+// workers have, is answered as if there were none: in the same bytes, after the same work, and
+// nothing changes. Timing is proven on real programs by `scripts/bench tenants --only isolation`;
+// here work is counted, in virtual time.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,5 +1,5 @@
-// A kept prefix stays in host memory until its time is over, its tenant ends it, or the tenant is
-// erased: within its tenant's quota, and for nobody else.
+// Tests that a kept prefix stays in host memory until its time is over, its tenant ends it, or the
+// tenant is erased: within its tenant's quota, and for nobody else.
 #include "agent/flows/keep_prefix.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Kept prefixes beside a plain reference, by random operations of two tenants on one agent.
+// Tests kept prefixes beside a plain reference, by random operations of two tenants on one agent.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,8 +30,8 @@ struct PlainTenant {
   SessionId session{};
   std::string name;
   uint64_t numbered = 0;
-  std::map<std::pair<uint64_t, size_t>, uint64_t> ids;  // By first block and count.
-  std::map<uint64_t, PlainPrefix> prefixes;             // By id.
+  std::map<std::pair<uint64_t, size_t>, uint64_t> ids;  // Ids by first block and count.
+  std::map<uint64_t, PlainPrefix> prefixes;             // Kept prefixes by id.
 
   std::set<uint64_t> Kept() const {
     std::set<uint64_t> kept;

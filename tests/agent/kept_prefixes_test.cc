@@ -1,4 +1,5 @@
-// The limits of kept prefixes: of one domain, of the node, and of one look at their deadlines.
+// Tests the limits of kept prefixes: of one domain, of the node, and of one look at their
+// deadlines.
 #include "agent/sessions/kept_prefixes.h"
 
 #include <gtest/gtest.h>

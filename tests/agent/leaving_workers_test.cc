@@ -1,5 +1,5 @@
-// Workers that hung up, watched by a socket pair and a pidfd: what is reported of a byte that the
-// worker sends, of its hangup and of its process's end.
+// Tests workers that hung up, watched by a socket pair and a pidfd: what is reported of a byte that
+// the worker sends, of its hangup and of its process's end.
 #include "agent/sessions/leaving_workers.h"
 
 #include <gmock/gmock.h>

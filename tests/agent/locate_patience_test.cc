@@ -1,4 +1,4 @@
-// LocatePatience, and what a frozen coordinator costs the requests of an agent.
+// Tests LocatePatience, and what a frozen coordinator costs the requests of an agent.
 #include "agent/peers/locate_patience.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,8 @@ TEST(LocatePatienceTest, AfterAFailureNothingIsAwaitedUntilSomethingIsHeardAndTh
   EXPECT_EQ(patience.Allowed(kStart), kLocateGrace);
 }
 
-// Each report that such a one answered would let the next request wait for it.
+// Without the limit of one request a heartbeat, each report that the coordinator answers would let
+// the next request wait for a Locate that it does not answer.
 TEST(LocatePatienceTest, OneThatAnswersReportsAndNoLocatesIsAskedOnceAHeartbeat) {
   LocatePatience patience;
   patience.Failed(kStart, kStart + kLocateTimeout);

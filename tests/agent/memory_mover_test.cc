@@ -1,4 +1,4 @@
-// Host memory that moves between tenants: through an agent, on simulated seams.
+// Tests host memory that moves between tenants, by one agent in virtual time.
 #include "agent/flows/memory_mover.h"
 
 #include <gtest/gtest.h>

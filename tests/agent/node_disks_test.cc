@@ -1,4 +1,5 @@
-// One of two disks hangs, and the calls that wait for it take no turns from calls to the other.
+// Tests a node of whose two disks one hangs: the calls that wait for it take no turns from calls to
+// the other.
 #include "agent/disk/node_disks.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A node with two GPUs: each worker works on its own, and what becomes of one does not touch the
-// other.
+// Tests a node with two GPUs: each worker works on its own, and what becomes of one does not touch
+// the other.
 #include "agent/gpu/node_gpus.h"
 
 #include <gmock/gmock.h>

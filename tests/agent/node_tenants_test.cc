@@ -1,4 +1,4 @@
-// Tenants that come, are changed and go while the agent runs, over one agent in virtual time.
+// Tests tenants that come, are changed and go while the agent runs, over one agent in virtual time.
 #include "agent/flows/node_tenants.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Which blocks are offered to the disks and when, over one agent in virtual time.
+// Tests which blocks are offered to the disks and when, by one agent in virtual time.
 #include "agent/disk/offload.h"
 
 #include <gtest/gtest.h>

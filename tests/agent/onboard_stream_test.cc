@@ -1,5 +1,5 @@
-// Onboards in parts over a real channel, of an agent whose peers never answer: who ends them, and
-// what they may take of memory.
+// Tests onboards in parts over a real channel, of an agent whose peers never answer: who ends them,
+// and what they may take of memory.
 #include "agent/services/onboard_stream.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Ten times the callers that the agent has memory for: what is beyond the budget is refused in the
-// turn in which it arrives, waits for nothing and leaves nothing to be done.
+// Tests an agent with ten times the callers that it has memory for: a call beyond the budget is
+// refused in the turn in which it arrives, waits for nothing and leaves nothing to be done.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Long calls that pause for another tenant's: what they do meanwhile, and when their session ends
-// in a pause.
+// Tests long calls that pause for another tenant's: what they do meanwhile, and when their session
+// ends in a pause.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

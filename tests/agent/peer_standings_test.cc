@@ -1,4 +1,4 @@
-// PeerStandings: what a failure teaches, and for how long.
+// Tests PeerStandings: what a failure teaches, and for how long.
 #include "agent/peers/peer_standings.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Streams of blocks between nodes, divided between tenants: those that this node asks for, and
-// those that it serves.
+// Tests streams of blocks between nodes, divided between tenants: those that this node asks for,
+// and those that it serves.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// PlanFetch: which holder is asked for which block, and how long.
+// Tests PlanFetch: which holder is asked for which block, and how long.
 #include "agent/peers/plan_fetch.h"
 
 #include <gtest/gtest.h>

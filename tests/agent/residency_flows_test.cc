@@ -1,5 +1,5 @@
-// Flows of an agent leave in the tables of its workers as much as the index has by the time that
-// they answer.
+// Tests that flows of an agent leave in the tables of its workers as much as the index has by the
+// time that they answer.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// One residency table, as the agent writes it and as a worker reads it.
+// Tests one residency table, as the agent writes it and as a worker reads it.
 #include "agent/index/residency_table.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// The tables of a node's domains, and how they grow.
+// Tests the tables of a node's domains, and how they grow.
 #include "agent/index/residency.h"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ TEST_F(ResidencyTest, AFullTableIsReplacedByOneOfTwiceTheSize) {
   EXPECT_EQ(residency_->blocks_in(Tier::kHost), kFull + 1);
 }
 
-// Also where a worker maps it still, that does not look at it any more.
+// The memory comes back even while a worker that no longer looks at the table maps it.
 TEST_F(ResidencyTest, AReplacedTableGivesItsMemoryBackAndStaysRetired) {
   residency_ = Make();
   const auto old = ViewOf(*residency_->table(kFirst));

@@ -1,4 +1,4 @@
-// The orders of eviction know why a block came, of its uses, and what engines say of it.
+// Tests that the orders of eviction know why a block came, of its uses, and what engines say of it.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Sets, several runs and sets in one call, and commits that carry their sums.
+// Tests sets, several runs and sets in one call, and commits that carry their sums.
 #include <gtest/gtest.h>
 
 #include <cstddef>

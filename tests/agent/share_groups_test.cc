@@ -1,5 +1,5 @@
-// Share groups: tenants whose blocks others read, and some of them write, over one agent in virtual
-// time.
+// Tests share groups: tenants whose blocks others read, and some of them write, over one agent in
+// virtual time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Slots of the GPU pool as workers' own KV memory.
+// Tests slots of the GPU pool as workers' own KV memory.
 #include "agent/gpu/slot_grants.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
-// A hostile tenant opens all sessions that it gets and keeps the largest batches of every kind
-// waiting. Another tenant's call still begins within a few turns, however many calls wait; it has
-// its sessions, and none of its guaranteed bytes leaves. Turns are counted, in virtual time;
-// `scripts/bench tenants --only starvation` measures the same on real programs.
+// Tests a hostile tenant that opens all sessions that it gets and keeps the largest batches of
+// every kind waiting. Another tenant's call still begins within a few turns, however many calls
+// wait; it has its sessions, and none of its guaranteed bytes leaves. Turns are counted, in virtual
+// time; `scripts/bench tenants --only starvation` measures the same on real programs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Swapped sequences that wait in line for slots, and steps that those that leave wait for.
+// Tests swapped sequences that wait in line for slots, and sequences that wait for steps before
+// they leave.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Sequences that leave the GPU pool for host memory and come back: their bytes, and what becomes of
-// slots and host memory when it does not work.
+// Tests sequences that leave the GPU pool for host memory and come back: their bytes, and what
+// becomes of slots and host memory when it does not work.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Limits of what sessions swap out, as the table alone keeps them.
+// Tests limits of what sessions swap out, as the table alone keeps them.
 #include "agent/sessions/swapped_sequences.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The tables: sessions, tenants, leases, reservations, and their limits.
+// Tests the tables: sessions, tenants, leases, reservations, and their limits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The files in which tenants outlast the agent.
+// Tests the files in which tenants outlast the agent.
 #include "agent/flows/tenant_files.h"
 
 #include <gmock/gmock.h>

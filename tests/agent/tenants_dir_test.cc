@@ -1,4 +1,4 @@
-// Contents that --tenants_dir may have; none of them opens a tenant without a secret.
+// Tests contents that --tenants_dir may have; none of them opens a tenant without a secret.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -50,7 +50,8 @@ TEST_F(TenantsDirTest, WithoutTheFlagOneTenantIsOpen) {
   EXPECT_EQ(tenants->OfDomain(DomainId{0}).name, "default");
 }
 
-// A volume that was not mounted yet opened the node to every worker, without a secret.
+// Without the refusal, a volume that is not mounted yet would open the node to every worker,
+// without a secret.
 TEST_F(TenantsDirTest, ADirectoryWithoutTenantsOpensNoDoor) {
   ExpectRefused("no tenant's secret file is there");
   std::filesystem::create_directory(directory_ + "/lost+found");

@@ -1,5 +1,5 @@
-// A ticket holds blocks between two sessions of a tenant: once for each rank, until its deadline,
-// within its tenant's limits, and for nobody else.
+// Tests that a ticket holds blocks between two sessions of a tenant: once for each rank, until its
+// deadline, within its tenant's limits, and for nobody else.
 #include "agent/flows/tickets.h"
 
 #include <gtest/gtest.h>

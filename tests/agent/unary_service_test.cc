@@ -1,4 +1,4 @@
-// Unary calls over a real channel: how many there may be, and which make room.
+// Tests unary calls over a real channel: how many there may be, and which make room.
 #include "agent/services/unary_service.h"
 
 #include <gmock/gmock.h>

@@ -73,7 +73,7 @@ TEST(FlatCachesTest, LruIsTheOrderOfEvictionByTheSameName) {
   }
 }
 
-// The promises of ReplayedCache, for every policy.
+// Checks the promises of ReplayedCache for every policy.
 TEST(FlatCachesTest, EveryPolicyCountsWhatItTakesInAndNamesWhatLeaves) {
   std::mt19937_64 random(testing::TestSeed());
   const Trace trace = RandomTrace(200, 1500, &random);

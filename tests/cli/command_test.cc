@@ -1,5 +1,5 @@
-// Whole commands against scripted servers over real gRPC: what is asked, what is
-// printed, and the exit code.
+// Tests whole commands against scripted servers over real gRPC: what is asked, what is printed, and
+// the exit code.
 #include "cli/command.h"
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Rendering of disks: the table, and the JSON, whose fields scripts rely on.
+// Tests the rendering of disks: the table, and the JSON, whose fields scripts rely on.
 #include <gtest/gtest.h>
 
 #include "absl/status/status.h"

@@ -1,4 +1,4 @@
-// Output of `kvtier doctor` from fixed findings; and a run of it on the real machine.
+// Tests the output of `kvtier doctor` from fixed findings; and a run of it on the real machine.
 #include "cli/doctor.h"
 
 #include <unistd.h>

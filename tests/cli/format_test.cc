@@ -1,4 +1,4 @@
-// Tables, JSON and units by themselves; rendering_test.cc has the verbs' own output.
+// Tests tables, JSON and units by themselves; rendering_test.cc has the verbs' own output.
 #include <cmath>
 #include <cstdint>
 #include <limits>

@@ -1,4 +1,4 @@
-// Rendering of a GPU's pool: the table, and the JSON, whose fields scripts rely on.
+// Tests the rendering of a GPU's pool: the table, and the JSON, whose fields scripts rely on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

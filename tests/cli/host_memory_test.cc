@@ -1,4 +1,4 @@
-// Host memory and what tenants have of it, as `kvtier status`, `tiers` and `host resize` show
+// Tests host memory and what tenants have of it, as `kvtier status`, `tiers` and `host resize` show
 // them.
 #include "cli/host_memory.h"
 

@@ -1,4 +1,4 @@
-// `kvtier pins` and `kvtier prefix drop` as people and programs read them.
+// Tests `kvtier pins` and `kvtier prefix drop` as people and programs read them.
 #include "cli/pins.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Output of the verbs from fixed answers, byte for byte: the tables that people read and the JSON
-// that scripts depend on.
+// Tests the output of the verbs from fixed answers, byte for byte: the tables that people read and
+// the JSON that scripts depend on.
 #include <string>
 
 #include "absl/status/status.h"

@@ -1,4 +1,4 @@
-// `kvtier tenants` as people and programs read it.
+// Tests `kvtier tenants` as people and programs read it.
 #include "cli/tenants.h"
 
 #include <gmock/gmock.h>

@@ -61,7 +61,7 @@ class Submitted(WithAgent):
         call = self.client.submit_match(self.asked())
         called, told = [], threading.Event()
         call.add_done_callback(called.append)
-        call.add_done_callback(lambda _: 1 // 0)  # Logged, and the next callback is called.
+        call.add_done_callback(lambda _: 1 // 0)  # The client logs it, and calls the next callback.
         call.add_done_callback(lambda _: told.set())
         self.assertEqual(called, [])
         with self.assertLogs("kvtier", "ERROR") as logged:
@@ -156,7 +156,7 @@ class Ends(WithAgent):
         gc.collect()
         self.assertTrue(all(call.done() for call in calls))
         gone = [weakref.ref(call) for call in calls]
-        calls.clear()  # Nothing else holds them: neither the client's thread nor a cycle.
+        calls.clear()  # Nothing else holds the calls: neither the client's thread nor a cycle.
         self.assertEqual([call for call in gone if call() is not None], [])
 
     def test_a_callback_may_close_its_client(self):

@@ -38,7 +38,7 @@ def eventually(condition):
 
 
 class FakeAgent:
-    """tests/testing/fake_agent_main.cc, told what to do through its stdin."""
+    """Runs tests/testing/fake_agent_main.cc, and tells it through its stdin what to do."""
 
     def __init__(self, socket_dir):
         self._process = subprocess.Popen(
@@ -225,7 +225,7 @@ class ZeroCopy(WithAgent):
         self.agent("kill")
         del hit
         gc.collect()
-        self.assertEqual(len(bytes(inner)), 10)  # Any bytes, but no fault.
+        self.assertEqual(len(bytes(inner)), 10)  # The bytes may be any, but the read makes no fault.
 
     def address(self, view):
         # ctypes refuses read-only memory, so numpy is used if it is installed.
@@ -236,10 +236,10 @@ class ZeroCopy(WithAgent):
         return numpy.frombuffer(view, dtype=numpy.uint8).ctypes.data
 
 
-# 2 axes of 16 tokens: 1024 bytes raw, 640 in int8.
+# A block has 2 axes of 16 tokens: 1024 bytes raw, 640 in int8.
 CODEC_SPEC = {name: value for name, value in SPEC.items() if name != "block_bytes"} | {
     "dtype": "bfloat16", "codec": "int8"}
-ONE, NAN = b"\x80\x3f", b"\xc0\x7f"  # Values in bf16.
+ONE, NAN = b"\x80\x3f", b"\xc0\x7f"  # These are values in bf16.
 
 
 class Codecs(WithAgent):
@@ -382,7 +382,7 @@ class Failures(WithAgent):
         start = time.monotonic()
         waiter.start()
         turns = 0
-        while not ended.wait(0.005):  # Each turn needs the GIL.
+        while not ended.wait(0.005):  # Each turn of the loop needs the GIL.
             turns += 1
         waiter.join()
         self.assertLess(time.monotonic() - start, 0.5 + SLACK_S)

@@ -20,7 +20,7 @@ class Copies(WithAgent):
             keys = make_keys(2 * i, 2)
             with self.client.reserve(self.space, keys) as put:
                 put.copy_in(1, source)
-                self.assertEqual(put.commit(), 1)  # The other one was not taken.
+                self.assertEqual(put.commit(), 1)  # The slot of the other block was not taken.
             with self.client.onboard(self.space, keys[1:]) as hit:
                 self.assertEqual(bytes(hit[0]), self.BLOCK)
                 copy = bytearray(BLOCK_BYTES)

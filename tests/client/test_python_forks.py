@@ -15,7 +15,7 @@ from test_python_client import BLOCK_BYTES, SPEC, WithAgent, make_keys
 
 class Forks(WithAgent):
     def run_child(self, body):
-        """body() in a forked child that ends as a program does; False if it raised or hung."""
+        """Runs body() in a forked child that ends as a program does; returns False if it raised or hung."""
         pid = os.fork()
         if pid == 0:
             code = 1
@@ -24,7 +24,7 @@ class Forks(WithAgent):
                 body()
                 code = 0
             finally:
-                # Does as the end of a program: collects objects, then runs static destructors.
+                # Ends as a program does: collects objects, then runs static destructors.
                 self.client = None
                 gc.collect()
                 library = ctypes.CDLL(None)
@@ -84,7 +84,7 @@ class Forks(WithAgent):
     def blocks_found(self, _):
         return self.client.match(self.space, make_keys(0, 2)).blocks
 
-    def __reduce__(self):  # For the pool: the child has its own copy already.
+    def __reduce__(self):  # The pool needs it; the child has its own copy already.
         return Forks.current, ()
 
     @classmethod

@@ -23,7 +23,7 @@ class Tensors:
         if layout == "per layer":  # [layer][kv][block][run]
             stride = RUN_BYTES
             bases = [(0, run * BLOCKS * RUN_BYTES) for run in range(LAYERS * axes)]
-        else:  # Across layers: [block][layer][kv][run]
+        else:  # The order across layers is [block][layer][kv][run].
             stride = block_bytes
             bases = [(0, run * RUN_BYTES) for run in range(LAYERS * axes)]
         self.fields = {"tensors": [(ctypes.addressof(self.storage), len(self.storage))],

@@ -1,4 +1,4 @@
-// EvictionOrder beside a plain reference, by random operations.
+// Tests EvictionOrder beside a plain reference, by random operations.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,8 @@
 namespace kvtier {
 namespace {
 
-// LRU, FIFO and priority in the plainest form: a list of members, searched from end to end.
+// PlainOrder is LRU, FIFO and priority in the plainest form: a list of members, searched from end
+// to end.
 class PlainOrder {
  public:
   struct Member {
@@ -24,7 +25,7 @@ class PlainOrder {
     uint32_t group = 0;
     int priority = 0;
     uint64_t last = 0;
-    std::optional<uint64_t> aside;  // When it was set aside.
+    std::optional<uint64_t> aside;  // Value of `clock_` when the block was set aside.
     bool was_aside = false;
     bool is_held = false;
   };

@@ -1,4 +1,4 @@
-// EvictionOrder by what it has learnt.
+// Tests EvictionOrder when it orders blocks by what it has learnt.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// EvictionOrder, told what it costs to bring blocks back.
+// Tests EvictionOrder when it is told what it costs to bring blocks back.
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Blocks that EvictionOrder has set aside.
+// Tests blocks that EvictionOrder has set aside.
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -153,7 +153,7 @@ TEST(Task, ThousandNestedTasksEnd) {
   EXPECT_LT(depth.bytes(), 2u << 20);
 }
 
-// The same after a wait: the awaiter is then resumed by the executor, not started.
+// Runs the loop after a wait: the executor then resumes the awaiter, instead of starting it.
 Task<int> WaitThenLoop(Executor* executor, StackDepth* depth, int rounds) {
   co_await SleepUntil(executor, executor->Now());
   co_return co_await LoopOfAwaits(depth, rounds);

@@ -159,7 +159,8 @@ TEST(WorthQueuesTest, AnItemThatJoinsAfterAYoungerOneLeftIsFoundWhenItIsCheapest
   EXPECT_EQ(first(now + 70 * kSecond), 3u) << "it has been overdue for 12 seconds";
 }
 
-// The same, where the queue was looked at once more between the two: the cheapest had left as well.
+// Repeats the case before with one more look at the queue between the two: the cheapest had left as
+// well.
 TEST(WorthQueuesTest, AnItemThatJoinsAfterALookWithoutTheYoungerOneIsFoundToo) {
   ReuseHazards hazards;
   for (int i = 0; i < 10'000; ++i) hazards.Learn(kOften, 100, true);
@@ -181,7 +182,7 @@ TEST(WorthQueuesTest, AnItemThatJoinsAfterALookWithoutTheYoungerOneIsFoundToo) {
   EXPECT_EQ(first(now + 70 * kSecond), 3u) << "it has been overdue for 12 seconds";
 }
 
-// The same choices by a look at every item.
+// PlainQueues makes the same choices by a look at every item.
 class PlainQueues {
  public:
   struct Member {

@@ -16,7 +16,7 @@ UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
 
 @functools.lru_cache(maxsize=None)
 def render_text(folder):
-    """The YAML of one kustomization. A warning is an error: it announces what will stop working."""
+    """Returns the YAML of one kustomization. A warning is an error: it announces what will stop working."""
     done = programs.run(programs.find("kubectl"), "kustomize", str(KUSTOMIZE / folder))
     if done.returncode != 0 or done.stderr:
         raise AssertionError(f"kubectl kustomize {folder}: {done.stderr or done.returncode}")
@@ -24,7 +24,7 @@ def render_text(folder):
 
 
 def render(folder):
-    """Fresh objects on every call, so that a test may damage them."""
+    """Returns fresh objects on every call, so that a test may damage them."""
     return list(yaml.safe_load_all(render_text(folder)))
 
 
@@ -37,7 +37,7 @@ def label(obj):
 
 
 def find(objects, kind, name=""):
-    """The one object of that kind whose name starts with `name`."""
+    """Returns the one object of that kind whose name starts with `name`."""
     found = [o for o in objects if o["kind"] == kind and o["metadata"]["name"].startswith(name)]
     if len(found) != 1:
         raise AssertionError(f"{len(found)} objects are {kind}/{name}*, expected one")
@@ -45,14 +45,14 @@ def find(objects, kind, name=""):
 
 
 def pod_of(obj):
-    """The pod spec inside a workload, or None when the object makes no pods."""
+    """Returns the pod spec inside a workload, or None when the object makes no pods."""
     if obj["kind"] == "Pod":
         return obj["spec"]
     return obj.get("spec", {}).get("template", {}).get("spec")
 
 
 def size(text):
-    """Bytes of "10Gi" (Kubernetes) or "8GiB" (our flags)."""
+    """Returns the bytes of "10Gi" (Kubernetes) or "8GiB" (our flags)."""
     match = re.fullmatch(r"(\d+)([A-Za-z]*)", str(text))
     if not match or match[2] not in UNITS:
         raise ValueError(f"not a size: {text!r}")
@@ -60,7 +60,7 @@ def size(text):
 
 
 def parse_flags(lines):
-    """{name: value} of --name=value lines; a later one wins, as on a command line."""
+    """Returns {name: value} of --name=value lines; a later one wins, as on a command line."""
     flags = {}
     for line in lines:
         line = line.strip()
@@ -74,7 +74,7 @@ def parse_flags(lines):
 
 
 def flags_of(pod, container, objects):
-    """The container's flags: its args, after those in the ConfigMap that --flagfile points at."""
+    """Returns the container's flags: its args, after those in the ConfigMap that --flagfile points at."""
     args = parse_flags(container.get("args", []))
     path = args.pop("flagfile", None)
     if path is None:
@@ -83,7 +83,7 @@ def flags_of(pod, container, objects):
 
 
 def config_file(pod, container, objects, path):
-    """The text of a file that the container has from a ConfigMap."""
+    """Returns the text of a file that the container has from a ConfigMap."""
     folder, _, key = path.rpartition("/")
     mount = next(m["name"] for m in container["volumeMounts"] if m["mountPath"] == folder)
     volume = next(v for v in pod["volumes"] if v["name"] == mount)

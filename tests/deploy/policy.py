@@ -7,7 +7,7 @@ the complaint, so a rule that cannot fail does not survive.
 import manifests
 from manifests import label, pod_of, size
 
-# Overhead of the agent beside its host tier; the arithmetic is told in agent-daemonset.yaml.
+# Overhead of the agent beside its host tier; agent-daemonset.yaml explains the arithmetic.
 FIXED_OVERHEAD_BYTES = 2**30
 TIER_BYTES_PER_INDEX_BYTE = 256
 DISK_OVERHEAD_BYTES = 32 * 2**20  # kMaxMemoryPerDisk of agent/limits.h.
@@ -17,7 +17,7 @@ PROGRAMS = {"agent": 7301, "coordinator": 7300}  # container name -> gRPC port
 
 
 def check(objects):
-    """Every complaint about a set of objects that is applied together."""
+    """Returns every complaint about a set of objects that is applied together."""
     complaints = []
     for obj in objects:
         pod = pod_of(obj)
@@ -32,7 +32,7 @@ def check(objects):
 
 
 def check_set(objects):
-    """Complaints about what only a whole installation can get wrong."""
+    """Yields complaints about mistakes that only a whole installation can have."""
     return check(objects) + list(check_network(objects)) + list(check_services(objects))
 
 
@@ -94,8 +94,8 @@ def check_security(pod, container):
 
 
 def is_directory_owner(container):
-    """The one exception to "never root": the init container of components/own-host-dirs, which
-    has no capability but CHOWN and sees nothing but the two directories."""
+    """Returns whether a container is the one exception to "never root": the init container of
+    components/own-host-dirs, which has no capability but CHOWN and sees only the two directories."""
     return (container["name"] == "own-host-dirs"
             and container["securityContext"]["capabilities"].get("add") == ["CHOWN"]
             and container["securityContext"].get("seccompProfile") == {"type": "RuntimeDefault"}
@@ -135,7 +135,7 @@ def check_flags(pod, container, objects):
 
 
 def all_disks(flags):
-    """Bytes of all disks: --disk_bytes is one size for every --disk_dir, or one for each."""
+    """Returns the bytes of all disks: --disk_bytes is one size for every --disk_dir, or one for each."""
     sizes = [size(one) for one in flags["disk_bytes"].split(",")]
     disks = len(flags.get("disk_dir", "").split(","))  # A systemd unit adds its one itself.
     return sizes[0] * disks if len(sizes) == 1 else sum(sizes)
@@ -164,7 +164,7 @@ def check_network(objects):
 
 
 def check_services(objects):
-    """Every Service selects pods that exist, and the agents' --coordinator is a Service."""
+    """Checks that every Service selects pods that exist, and that the agents' --coordinator is a Service."""
     pods = [o["spec"]["template"]["metadata"]["labels"] for o in objects if "template" in
             o.get("spec", {})]
     addresses = set()

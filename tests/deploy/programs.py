@@ -17,21 +17,21 @@ TIMEOUT_S = 60
 
 
 def absent(reason):
-    """Ends the calling test: skipped here, failed in CI."""
+    """Ends the calling test, which is skipped here and fails in CI."""
     if os.environ.get("CI"):
         raise AssertionError(f"{reason}; in CI that is a failure")
     raise unittest.SkipTest(reason)
 
 
 def find(name):
-    """The program installed beside this Python (a virtual environment) if there, else on PATH."""
+    """Returns the program beside this Python (in a virtual environment) if it is there, else on PATH."""
     beside = pathlib.Path(sys.executable).parent / name
     path = str(beside) if beside.exists() else shutil.which(name)
     return path or absent(f"{name} is not installed, see tests/deploy/requirements.txt")
 
 
 def built(name):
-    """A kvtier binary from KVTIER_BIN_DIR. Unset means there was no build to test."""
+    """Returns a kvtier binary from KVTIER_BIN_DIR. Unset means there was no build to test."""
     folder = os.environ.get("KVTIER_BIN_DIR")
     if not folder:
         raise unittest.SkipTest(f"KVTIER_BIN_DIR is not set, so {name} was not looked at")
@@ -42,12 +42,12 @@ def built(name):
 
 
 def need_root():
-    """Some rules are about ownership, which only root can set up."""
+    """Skips the test without root: some rules are about ownership, which only root can set up."""
     if os.geteuid() != 0:
         raise unittest.SkipTest("needs root, to give files to another user")
 
 
 def run(*command, **kwargs):
-    """Runs to the end and returns the CompletedProcess, output as text; the caller judges it."""
+    """Runs a command to its end and returns the CompletedProcess, output as text; the caller judges it."""
     return subprocess.run(
         command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, **kwargs)

@@ -11,7 +11,7 @@ SYSTEMD = programs.DEPLOY / "systemd"
 
 
 def uses():
-    """(where, program, flags) for everything that deploy/ starts."""
+    """Yields (where, program, flags) for everything that deploy/ starts."""
     for folder in manifests.RENDERED:
         objects = manifests.render(folder)
         for kind, program in (("DaemonSet", "agent"), ("StatefulSet", "coordinator")):
@@ -26,7 +26,7 @@ def uses():
 
 
 def flags_in_help(program):
-    """The names that the binary itself lists; --helpfull is Abseil's list with nothing left out."""
+    """Returns the names that the binary itself lists; --helpfull is Abseil's list with nothing left out."""
     done = programs.run(programs.built(program), "--helpfull")
     names = set(re.findall(r"^\s+--([a-z][a-z0-9_]*)\b", done.stdout + done.stderr, re.MULTILINE))
     if not names:

@@ -1,4 +1,4 @@
-"""The Dockerfile, read without an engine: its stages, what it copies, and who it runs as."""
+"""Tests of the Dockerfile, read without an engine: its stages, its copies, and the user it runs as."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ class Stage:
 
 
 def parse(text):
-    """({ARG: default} before the first stage, {name: Stage}). A stage has to have a name."""
+    """Returns ({ARG: default} before the first stage, {name: Stage}). A stage has to have a name."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     arguments, stages, current = {}, {}, None
     for line in re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines():
@@ -42,7 +42,7 @@ def parse(text):
 
 
 def user_of(stage, stages):
-    """The last USER on the way from the base image, "" if it stays root."""
+    """Returns the last USER on the way from the base image, or "" if it stays root."""
     users = [rest for instruction, rest in stage.steps if instruction == "USER"]
     if users:
         return users[-1]
@@ -117,7 +117,7 @@ class Dockerfile(unittest.TestCase):
         folder = preset["binaryDir"].removeprefix("${sourceDir}/")
         folder = folder.replace("${presetName}", "release")
         for name, program in PROGRAMS.items():
-            for copied in (program, "kvtier"):  # The CLI is for kubectl exec.
+            for copied in (program, "kvtier"):  # The image has the CLI for kubectl exec.
                 self.assertIn(("COPY", f"--from=build /src/{folder}/bin/{copied} "
                                        f"/usr/local/bin/{copied}"), self.stages[name].steps)
 

@@ -107,7 +107,7 @@ class Manifests(unittest.TestCase):
 
 
 class OwnHostDirs(unittest.TestCase):
-    """The init container's script, run for real on two directories of ours."""
+    """Tests of the init container's script, which really runs on two directories of ours."""
 
     def test_its_script_needs_no_capability_but_chown_on_the_first_and_second_start(self):
         programs.need_root()

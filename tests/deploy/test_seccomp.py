@@ -14,7 +14,7 @@ import seccomp_sandbox
 PROFILE = programs.DEPLOY / "seccomp" / "kvtier-agent.json"
 SANDBOX = str(pathlib.Path(seccomp_sandbox.__file__))
 
-# Python source of one system call each; what is printed is the errno, 0 for success.
+# Python source of one system call each; it prints the errno, 0 for success.
 CALL = """
 import ctypes, socket
 libc = ctypes.CDLL(None, use_errno=True)

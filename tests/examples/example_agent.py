@@ -33,7 +33,7 @@ class Agent:
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def client(self):
-        """A client that is connected."""
+        """Returns a client that is connected."""
         import kvtier
 
         deadline = time.monotonic() + 30

@@ -22,11 +22,11 @@ needs_model = unittest.skipIf(
 needs_numpy = unittest.skipIf(
     importlib.util.find_spec("numpy") is None, "NOT TESTED: numpy is not installed")
 
-LICENSE = Path("/usr/share/common-licenses/Apache-2.0")  # On every Debian; the file itself is text.
+LICENSE = Path("/usr/share/common-licenses/Apache-2.0")  # Every Debian has this file, and it is text.
 
 
 def document():
-    """A real text of a few thousand tokens: the project's own licence, or Debian's copy of one."""
+    """Returns a real text of a few thousand tokens: the project's own licence, or Debian's copy of one."""
     for path in (LICENSE, _ROOT / "LICENSE"):
         if path.exists():
             return path.read_text(encoding="utf-8")
@@ -35,7 +35,7 @@ def document():
 
 @lru_cache(maxsize=1)
 def loaded():
-    """Returns (Decoder, Tokenizer). About three seconds the first time."""
+    """Returns (Decoder, Tokenizer). Takes about three seconds the first time."""
     from smollm.model import Decoder
     from smollm.tokenizer import Tokenizer
     from smollm.weights import load_weights, open_model

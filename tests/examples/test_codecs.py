@@ -79,7 +79,7 @@ class CapturedKvTest(unittest.TestCase):
                                  f"bench_codecs: packed_exponents: {error} K and V"])
 
     def test_lossy_codecs_do_lose_something(self):
-        # So that a codec that is not applied does not pass for a good one.
+        # A codec that is not applied must not pass for a good one.
         for name in ("fp8_e4m3", "int8"):
             self.assertGreater(self.outcomes[name].errors.relative_l2(self.bench.KEYS), 1e-3)
 
@@ -97,7 +97,7 @@ class CapturedKvTest(unittest.TestCase):
         from smollm import bf16
 
         block = bf16.from_float32(self.captured[0].blocks[0])
-        block.flat[5] = 0x7FC0  # A NaN: what makes a codec store the block raw.
+        block.flat[5] = 0x7FC0  # A NaN makes a codec store the block raw.
         spec = Codec("int8", self.model.block_shape).spec
         codec = kvtier.BlockCodec(replace(spec, block_bytes=spec.max_encoded_bytes()))
         slot, back = np.empty(codec.block_bytes, np.uint8), np.empty_like(block)

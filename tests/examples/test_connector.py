@@ -32,11 +32,11 @@ class ConnectorTest(unittest.TestCase):
         import connector
         import numpy
 
-        # Without a scrub, which finds what is damaged before a reader may.
+        # The agent does not scrub: a scrub may find the damaged block before a reader does.
         self.agent = Agent("--host_scrub_bytes_per_second=0")
         self.addCleanup(lambda: self.agent and self.agent.kill())
-        self.agent.client().close()  # Waits until it serves.
-        # Slow to compute, so that a load is never late on a busy machine.
+        self.agent.client().close()  # Waits until the agent serves.
+        # The model is slow to compute, so that a load is never late on a busy machine.
         self.model = connector.Model(prefill_tokens_per_s=10.0)
         self.connector, self.numpy = connector, numpy
         self.prompt = numpy.arange(6 * 16 + 5, dtype=numpy.int32)
@@ -48,7 +48,7 @@ class ConnectorTest(unittest.TestCase):
         return engine
 
     def computed(self, engine, slots):
-        """Whether the slots hold what the model computes for the prompt."""
+        """Returns whether the slots hold what the model computes for the prompt."""
         alone = self.connector.Engine("/nonexistent", self.model)
         alone.prefill(self.prompt, slots)
         alone.client.close()
@@ -96,7 +96,7 @@ class ConnectorTest(unittest.TestCase):
                 put.copy_in(i, engine.memory.pieces(self.slots[i]))
             stray = self.numpy.frombuffer(put[2], self.numpy.uint8)
             self.assertEqual(put.commit(), 6)
-        stray[77] ^= 1  # A worker's bug: the memory is not its own any more.
+        stray[77] ^= 1  # A bug of the worker: the memory is no longer its own.
         reader = self.engine()
         loaded, _ = reader.prefill(self.prompt, self.slots)
         self.assertEqual((loaded, reader.worker.missed["damaged"]), (2, 1))

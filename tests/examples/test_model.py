@@ -27,7 +27,7 @@ class ModelTest(unittest.TestCase):
 
         shape, kv = self.decoder.shape, self.decoder.kv
         random = np.random.default_rng(7)
-        tokens, rows = 300, 20  # Two tiles; the last rows of the sequence ask.
+        tokens, rows = 300, 20  # The keys fill two tiles; the queries are the last rows of the sequence.
         keys, values = random.standard_normal((2, tokens, 3, 64), np.float32)
         query = random.standard_normal((rows, 9, 64), np.float32)
         table = self.decoder.open_sequence(tokens)

@@ -20,7 +20,7 @@ class PagedKvTest(unittest.TestCase):
         return random.standard_normal((2, 2, 16, 3, 4), self.numpy.float32)
 
     def scattered_table(self):
-        """A table whose slots are not consecutive."""
+        """Returns a table whose slots are not consecutive."""
         tables = [self.kv.allocate(1) for _ in range(8)]
         for index in (1, 4, 6):
             self.kv.free(tables[index])

@@ -32,13 +32,13 @@ class PartsTest(unittest.TestCase):
             kv_heads=1, head_dim=1, tokens_per_block=16, block_bytes=BLOCK_BYTES))
         self.keys = keys(1, 8)
         self.put(self.keys)
-        for first in range(0, 2 * HOST_BLOCKS, 16):  # They take the place of the others.
+        for first in range(0, 2 * HOST_BLOCKS, 16):  # These blocks take the place of the others in host memory.
             self.put(keys(1000 + first, 16))
         with self.client.onboard(self.space, self.keys[:WARM], timeout_s=30) as hit:
             self.assertEqual(hit.sources, ["disk"] * WARM)
 
     def put(self, stored):
-        """Stores blocks whose bytes are their place, plus one; they are on disk then."""
+        """Stores blocks whose bytes are their place plus one, and waits until they are on disk."""
         put = self.client.reserve(self.space, stored, timeout_s=30)
         for index in range(len(stored)):
             put.copy_in(index, bytes([index + 1]) * BLOCK_BYTES)

@@ -65,7 +65,7 @@ class PoolKvTest(unittest.TestCase):
 
     def test_sequences_that_do_not_fit_take_turns(self):
         tables = []
-        for _ in range(4):  # Sequences of 12 blocks and more each, in 40 slots.
+        for _ in range(4):  # Each sequence has 12 blocks or more, in 40 slots.
             table = self.pooled.open_sequence(len(self.tokens) + 24)
             self.addCleanup(self.kv.free, table)
             tables.append((table, self.pooled.prefill(table, self.tokens).copy()))
@@ -74,7 +74,7 @@ class PoolKvTest(unittest.TestCase):
             self.assertEqual(self.generate(self.pooled, table, logits, 8), self.expected(8))
 
     def filled(self, blocks=12):
-        """A sequence whose block n is all n; three of them and four slots make a full pool."""
+        """Returns a sequence whose block n has n in every byte; three of them and four slots make a full pool."""
         import numpy as np
 
         table = self.kv.allocate(blocks)
@@ -169,7 +169,7 @@ class SwapTest(unittest.TestCase):
     def setUp(self):
         import kvtier
 
-        # A quarter of 12 MiB: four blocks.
+        # A quarter of 12 MiB has room for four blocks.
         self.agent = Agent("--host_bytes=12MiB", "--slab_bytes=1MiB")
         self.addCleanup(self.agent.kill)
         self.client = self.agent.client()
@@ -179,7 +179,7 @@ class SwapTest(unittest.TestCase):
             kv_heads=3, head_dim=64, tokens_per_block=16, block_bytes=BLOCK_BYTES)), 6)
 
     def at(self, sequence, block):
-        """The place of the block's first byte in the pool."""
+        """Returns the place of the block's first byte in the pool."""
         return self.kv.slots(sequence)[block] * self.kv.slot_bytes
 
     def test_a_sequence_comes_back_from_host_memory_with_its_bytes(self):

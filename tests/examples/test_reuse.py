@@ -10,7 +10,7 @@ import fake_kvtier
 from example_model import needs_model
 
 QUESTION = "What is this text?"
-PREFIX_TOKENS = 232  # This is no whole number of blocks: 14 blocks and 8 tokens, then the question.
+PREFIX_TOKENS = 232  # The prefix is no whole number of blocks: 14 blocks and 8 tokens, then comes the question.
 MAX_TOKENS = 6
 
 
@@ -38,7 +38,7 @@ class ReuseTest(unittest.TestCase):
         return PrefixStore(client, client.register_space(spec), cls.kv)
 
     def agent_with(self, blocks):
-        """An agent that holds the first `blocks` blocks of the prompt, as the filled one does."""
+        """Returns an agent that holds the first `blocks` blocks of the prompt, as the filled one does."""
         held = {k: run for k, run in self.filled.blocks.items() if k[1] in self.keys[:blocks]}
         return fake_kvtier.Agent(held)
 
@@ -49,7 +49,7 @@ class ReuseTest(unittest.TestCase):
         return answerer.answer(replace(self.ask, **changes))
 
     def assert_same_bits(self, agent):
-        """Every block `agent` has been given since is, bit for bit, the recomputed one."""
+        """Asserts that every block that `agent` was given since then is, bit for bit, the recomputed one."""
         self.assertEqual(len(agent.blocks), len(self.keys))
         for key, run in agent.blocks.items():
             self.assertEqual(run, self.filled.blocks[key])

@@ -62,7 +62,7 @@ class TicketTest(unittest.TestCase):
         ticket = self.take(redemptions=64)
         self.scheduler.release_ticket(ticket.id)
         blocks = None
-        for rank in range(64):  # It is given back in the background.
+        for rank in range(64):  # The ticket is given back in the background.
             [hit] = self.worker.redeem(ticket.id, rank, [self.workers_space])
             blocks = len(hit)
             hit.release()

@@ -49,7 +49,7 @@ class Worker:
         return json.loads(line)
 
     def ask_all(self, use_cache=True):
-        """Its answers to _QUESTIONS about the first tokens of one document."""
+        """Returns the worker's answers to _QUESTIONS about the first tokens of one document."""
         answers = []
         for question in _QUESTIONS:
             request = {"prompt": example_model.document(), "question": question, "max_tokens": 6,
@@ -64,7 +64,7 @@ def outputs(answers):
 
 
 def agreement(answers, references):
-    """Share of the references' tokens before the answers part from them."""
+    """Returns the share of the references' tokens that come before the answers part from them."""
     same = 0
     for tokens, reference in zip(outputs(answers), outputs(references)):
         parted = [mine != theirs for mine, theirs in zip(tokens, reference)] + [True]
@@ -84,7 +84,7 @@ class WorkerProcessTest(unittest.TestCase):
             cls.own = worker.ask_all(use_cache=False)
             cls.raw = worker.ask_all()
             cls.raw_ready = worker.ready
-        # Reads what the worker before it put, into slots of the pool.
+        # This worker reads the blocks that the one before it put, into slots of the pool.
         with Worker(agent, f"--gpu-pool={SLOTS}") as worker:
             cls.pooled = worker.ask_all()
         cls.encoded, cls.encoded_ready = {}, {}

@@ -49,7 +49,7 @@ class Kernel:
 
 
 def readable(name):
-    """The words of a mangled name: its kernel and what it was made for."""
+    """Returns the words of a mangled name: its kernel and its template arguments."""
     words, rest = [], name[2:] if name.startswith("_Z") else name
     while rest:
         length = re.match(r"\d+", rest)

@@ -1,5 +1,5 @@
-// A real agent and a burst beyond its host memory: what was acknowledged is found, and a commit
-// can ask whether its blocks are durable.
+// Tests a real agent and a burst beyond its host memory: what was acknowledged is found, and a
+// commit can ask whether its blocks are durable.
 #include <gtest/gtest.h>
 
 #include <cstddef>

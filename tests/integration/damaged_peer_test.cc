@@ -1,5 +1,5 @@
-// A peer whose answers are damaged in every way that a stream can be: the asker answers
-// its worker a miss inside the deadline, counts it, and never hands on wrong bytes.
+// Tests a peer whose answers are damaged in every way that a stream can be: the asker answers its
+// worker a miss inside the deadline, counts it, and never hands on wrong bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A worker killed with leases and reservations in its hands: all of them are back within
-// a second, and the slots serve others. One that only hangs up may still write.
+// Tests a worker killed with leases and reservations in its hands: all of them are back within a
+// second, and the slots serve others. One that only hangs up may still write.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

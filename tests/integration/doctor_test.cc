@@ -1,4 +1,4 @@
-// `kvtier doctor` beside a real agent and real workers.
+// Tests `kvtier doctor` beside a real agent and real workers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

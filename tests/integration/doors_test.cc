@@ -1,4 +1,4 @@
-// The doors of real programs: who may connect, and which RPC is answered where. The table in
+// Tests the doors of real programs: who may connect, and which RPC is answered where. The table in
 // docs/design/wire.md is held against the programs, RPC by RPC.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.pb.h>

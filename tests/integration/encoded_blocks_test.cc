@@ -1,4 +1,4 @@
-// A real agent whose spaces have codecs: what a client encoded comes back from host memory
+// Tests a real agent whose spaces have codecs: what a client encoded comes back from host memory
 // and from disk, and the blocks of two codecs never meet.
 #include <gtest/gtest.h>
 

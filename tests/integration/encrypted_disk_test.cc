@@ -1,4 +1,4 @@
-// An agent whose disk is encrypted, by the programs themselves: restarts with the secret,
+// Tests an agent whose disk is encrypted, by the programs themselves: restarts with the secret,
 // without it and with another one; a tenant that is erased; kvtier-fsck.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Workers that fork. The child shares the parent's sockets and memory, and none of its threads:
-// once, one call of the child's garbled the parent's channel for ever, one close() in the child
-// ended the parent's session, and a child that lived on hid its parent's death.
+// Tests workers that fork. The child shares the parent's sockets and memory, and none of its
+// threads: once, one call of the child's garbled the parent's channel for ever, one close() in the
+// child ended the parent's session, and a child that lived on hid its parent's death.
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -1,6 +1,6 @@
-// Readers on an arena that is always full: while a writer makes the agent evict and reuse slots,
-// every block that is copied out is the one that was asked for. KVTIER_ONBOARDS: how many blocks
-// are read (20,000).
+// Tests readers on an arena that is always full: while a writer makes the agent evict and reuse
+// slots, every block that is copied out is the one that was asked for. KVTIER_ONBOARDS: how many
+// blocks are read (20,000).
 #include <gtest/gtest.h>
 
 #include <algorithm>

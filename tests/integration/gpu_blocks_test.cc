@@ -1,4 +1,4 @@
-// The GPU pool, on the emulated device, end to end: put through it, hit in it, and bytes
+// Tests the GPU pool, on the emulated device, end to end: put through it, hit in it, and bytes
 // right when read through the mapped pool.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A worker that reaches the GPU pool through a device of its own, as it must where the pool is
-// memory of a GPU: by offsets, with no byte that the host touches. On the emulated device, and
+// Tests a worker that reaches the GPU pool through a device of its own, as it must where the pool
+// is memory of a GPU: by offsets, with no byte that the host touches. On the emulated device, and
 // on a GPU where there is one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -31,7 +31,7 @@ using ::testing::SizeIs;
 constexpr size_t kSlots = 16;
 constexpr uint64_t kSlotBytes = uint64_t{64} << 10;
 
-// Whether a worker that is ahead of station number `next` has passed this one.
+// Returns whether a worker that is ahead of station number `next` has passed this one.
 bool Passed(size_t next, Station station) { return next > static_cast<size_t>(station); }
 constexpr size_t kFirstKills = 3;  // After these, the agent has all that it keeps until it ends.
 

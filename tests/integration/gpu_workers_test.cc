@@ -1,5 +1,5 @@
-// Workers of the GPU pool as processes: what they may still touch is not given to others,
-// and comes back when they are gone.
+// Tests workers of the GPU pool as processes: what they may still touch is not given to others, and
+// comes back when they are gone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// Lanes of host memory beside a real agent, which is stopped, killed and started again: blocks come
-// back whole or not at all, and nobody waits.
+// Tests lanes of host memory beside a real agent, which is stopped, killed and started again:
+// blocks come back whole or not at all, and nobody waits.
 #include "client/host_lanes/host_lanes.h"
 
 #include <gmock/gmock.h>

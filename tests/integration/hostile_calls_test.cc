@@ -1,5 +1,6 @@
-// A worker that names what is others', repeats itself, asks for more than there is and writes all
-// over its tenant's arena: it gets errors, its session ends, and another tenant notices nothing.
+// Tests a worker that names what is others', repeats itself, asks for more than there is and writes
+// all over its tenant's arena: it gets errors, its session ends, and another tenant notices
+// nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// A worker that sends garbage on every socket: it gets errors or is hung up on, and whoever shares
-// the node with it notices nothing.
+// Tests a worker that sends garbage on every socket: it gets errors or is hung up on, and whoever
+// shares the node with it notices nothing.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

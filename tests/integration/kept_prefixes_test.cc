@@ -1,5 +1,5 @@
-// Kept prefixes of real agents and workers: what is kept survives what empties memory, within its
-// tenant's quota, until it is ended; and prefixes that are dropped with all that descends from
+// Tests kept prefixes of real agents and workers: what is kept survives what empties memory, within
+// its tenant's quota, until it is ended; and prefixes that are dropped with all that descends from
 // them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

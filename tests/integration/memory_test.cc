@@ -1,5 +1,5 @@
-// The memory of a real agent beside its arena, against callers that want it all: it stays below
-// the one figure that agent/limits.h states, and workers are served when they are gone.
+// Tests the memory of a real agent beside its arena, against callers that want it all: it stays
+// below the one figure that agent/limits.h states, and workers are served when they are gone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

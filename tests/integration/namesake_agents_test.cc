@@ -1,4 +1,4 @@
-// Two agents of one name, as a copied unit file makes them.
+// Tests two agents of one name, as a copied unit file makes them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// A peer that is ranked first and does not serve, while its registration lives, beside a
-// healthy one: what both hold is a hit in time, and what the bad one holds alone does not
-// keep the node from anybody else.
+// Tests a peer that is ranked first and does not serve, while its registration lives, beside a
+// healthy one: what both hold is a hit in time, and what the bad one holds alone does not keep the
+// node from anybody else.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,10 +21,11 @@ using ::testing::Each;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Many times what a fetch takes: an agent asks no peer that it expects to be too slow.
+// Deadline of a request: many times as long as a fetch takes, because an agent asks no peer that it
+// expects to be too slow.
 constexpr absl::Duration kDeadline = absl::Seconds(1);
-constexpr size_t kRun = 4;  // Blocks that both hold.
-// agent/limits.h
+constexpr size_t kRun = 4;  // Blocks that both peers hold.
+// Copies of the limits of agent/limits.h.
 constexpr size_t kMaxFetchesRunning = 32;
 constexpr size_t kMaxFetchesPerPeer = 16;
 

@@ -1,5 +1,5 @@
-// The residency table of a real agent as its workers see it: as it grows, as blocks move between
-// tiers, and after the agent was killed.
+// Tests the residency table of a real agent as its workers see it: as it grows, as blocks move
+// between tiers, and after the agent was killed.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Onboards in parts on a real agent: blocks in host memory come before blocks on disk.
+// Tests onboards in parts on a real agent: blocks in host memory come before blocks on disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// One real agent: a put block is a hit from host memory, from disk, and from disk after
-// kill -9, and the agent counts what it did.
+// Tests one real agent: a put block is a hit from host memory, from disk, and from disk after kill
+// -9, and the agent counts what it did.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

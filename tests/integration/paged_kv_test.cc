@@ -1,4 +1,4 @@
-// KV memory in the GPU pool of a real agent: block tables over granted slots, and what
+// Tests KV memory in the GPU pool of a real agent: block tables over granted slots, and what
 // becomes of them when either side dies.
 #include "client/paged_kv.h"
 

@@ -1,5 +1,5 @@
-// The programs as an operator meets them: what they refuse to start with, what they say
-// then, and how they stop.
+// Tests the programs as an operator meets them: what they refuse to start with, what they say then,
+// and how they stop.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

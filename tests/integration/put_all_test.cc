@@ -1,5 +1,5 @@
-// A run of more blocks than the tenant's memory has slots is put without trial, and limits say why
-// a space is not usable.
+// Tests that a run of more blocks than the tenant's memory has slots is put without trial, and
+// limits say why a space is not usable.
 #include "client/put_all.h"
 
 #include <gmock/gmock.h>

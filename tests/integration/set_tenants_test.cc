@@ -1,4 +1,5 @@
-// Tenants that are made, changed and dropped while real agents run, on a node and for a cluster.
+// Tests tenants that are made, changed and dropped while real agents run, on a node and for a
+// cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

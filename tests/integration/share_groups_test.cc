@@ -1,5 +1,5 @@
-// Share groups of real agents and workers: public system prompts that several tenants read and only
-// named ones write.
+// Tests share groups of real agents and workers: public system prompts that several tenants read
+// and only named ones write.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

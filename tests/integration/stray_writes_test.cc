@@ -1,6 +1,6 @@
-// A worker that writes into committed slots, from one byte to a whole block, hurts nobody: what was
-// changed is never copied out as right, and the scrub finds what nobody reads. KVTIER_STRAY_WRITES:
-// how many writes (300).
+// Tests that a worker that writes into committed slots, from one byte to a whole block, hurts
+// nobody: what was changed is never copied out as right, and the scrub finds what nobody reads.
+// KVTIER_STRAY_WRITES: how many writes (300).
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -1,5 +1,5 @@
-// Two tenants whose engines use the same keys: neither can name the other's blocks, on
-// one node or across two (law 8).
+// Tests two tenants whose engines use the same keys: neither can name the other's blocks, on one
+// node or across two (law 8).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -158,7 +158,9 @@ TEST_F(TenantsTest, AWrongSecretAndAnUnknownTenantAreRefusedAlike) {
   TestWorkerOptions unknown = Alpha(agent);
   unknown.tenant = "gamma";
   TestWorker stranger(unknown);
-  TestWorker open({.socket_dir = agent.socket_dir()});  // The open tenant: there is none here.
+  TestWorker open(
+      {.socket_dir =
+           agent.socket_dir()});  // Asks for the open tenant, which this agent does not have.
 
   for (TestWorker* worker : {&liar, &stranger, &open}) {
     EXPECT_FALSE(worker->client().connected());

@@ -1,4 +1,4 @@
-// Tickets between real processes: whoever dies, nothing stays held and no wrong byte is read.
+// Tests tickets between real processes: whoever dies, nothing stays held and no wrong byte is read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A node with two GPUs, on emulated devices, end to end: an agent with a pool on each, and a worker
-// on each.
+// Tests a node with two GPUs, on emulated devices, end to end: an agent with a pool on each, and a
+// worker on each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Two real agents and a real coordinator: what one node computed, the other fetches; a
-// peer that hangs or dies costs misses, no more than the deadline, and no wrong bytes.
+// Tests two real agents and a real coordinator: what one node computed, the other fetches; a peer
+// that hangs or dies costs misses, no more than the deadline, and no wrong bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

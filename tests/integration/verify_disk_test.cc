@@ -1,5 +1,5 @@
-// An operator's two looks at a disk, by the programs themselves: `kvtier disk verify` of
-// a running agent's, kvtier-fsck of a stopped one's.
+// Tests an operator's two looks at a disk, by the programs themselves: `kvtier disk verify` of a
+// running agent's, kvtier-fsck of a stopped one's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

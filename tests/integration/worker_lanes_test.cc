@@ -1,4 +1,4 @@
-// A worker's own lanes beside a real agent: blocks of adopted tensors go out and come back
+// Tests a worker's own lanes beside a real agent: blocks of adopted tensors go out and come back
 // layer by layer, and an agent that is killed meanwhile is never believed.
 #include "client/lanes/worker_lanes.h"
 

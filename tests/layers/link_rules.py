@@ -15,7 +15,7 @@ KEYWORDS = ("SOURCES", "LINK", "LABELS", "TIMEOUT", "PUBLIC", "PRIVATE", "INTERF
 
 
 def commands(files):
-    """(path, line, command, words) of every call in every CMake file."""
+    """Yields (path, line, command, words) of every call in every CMake file."""
     for path, text in files.items():
         if not path.endswith(("CMakeLists.txt", ".cmake")):
             continue
@@ -26,7 +26,7 @@ def commands(files):
 
 
 def section(words, keyword):
-    """The words after `keyword`, up to the next keyword."""
+    """Returns the words after `keyword`, up to the next keyword."""
     found, inside = [], False
     for word in words:
         if word in KEYWORDS:
@@ -67,7 +67,7 @@ def links(files):
 
 
 def labels(files):
-    """Every test says to which suites it belongs; scripts/test runs no other."""
+    """Every test says to which suites it belongs; scripts/test runs only such tests."""
     for path, line, command, words in commands(files):
         if command != "kvtier_test":
             continue

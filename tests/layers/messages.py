@@ -15,7 +15,7 @@ _TEXT = re.compile(r'"((?:\\.|[^"\\])*)"')
 
 
 def _arguments(text, start):
-    """The text between the parenthesis that opens before `start` and the one that closes it."""
+    """Returns the text between the parenthesis that opens before `start` and the one that closes it."""
     depth, at, quoted = 1, start, False
     while depth:
         char = text[at]
@@ -30,7 +30,7 @@ def _arguments(text, start):
 
 
 def _parts(arguments):
-    """The arguments of StrCat() and its like, split at their commas."""
+    """Returns the arguments of StrCat() and its like, split at their commas."""
     depth, part, parts, quoted, escaped = 0, "", [], False, False
     for char in arguments:
         if quoted:
@@ -48,7 +48,7 @@ def _parts(arguments):
 
 
 def _sentence(arguments):
-    """The message with <name> for each value; "" where the call says no text of its own."""
+    """Returns the message with <name> for each value, or "" where the call has no text of its own."""
     concatenated = re.search(r"absl::(?:StrCat|StrFormat)\((.*)\)\s*$", arguments, re.S)
     words = []
     for part in _parts(concatenated[1] if concatenated else arguments):
@@ -62,7 +62,7 @@ def _sentence(arguments):
 
 
 def collect(files):
-    """(path, line, kind, message) of each error and log line, by path."""
+    """Yields (path, line, kind, message) of each error and log line, by path."""
     for path, text in sorted(files.items()):
         if tree.folder_of(path) not in _PROGRAM_FOLDERS or not path.endswith((".cc", ".h")):
             continue
@@ -74,7 +74,7 @@ def collect(files):
 
 
 def main():
-    """Prints them."""
+    """Prints all messages."""
     for path, line, kind, message in collect(tree.read()):
         sys.stdout.write(f"{path}:{line}: {kind}: {message}\n")
 

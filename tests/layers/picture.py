@@ -16,7 +16,7 @@ LAYERS = {
     "cli": ("core", "proto", "client"),
     "examples": ("core", "proto", "client"),
 }
-# Measure and test everything; nothing above may look at them.
+# These folders measure and test everything; no folder above may include them.
 ON_TOP = ("bench", "tests")
 FOLDERS = (*LAYERS, *ON_TOP)
 
@@ -58,7 +58,7 @@ FENCES = (
     ("core, but for the format of encodings", r"^core/(?!codec_layout\.h$)", r"^(?!kernels/)"),
     ("the GPU tier beyond its tables", r"^tier_gpu/(?!tables/)",
      r"^(tier_gpu|agent|client/lanes|client/host_lanes|client/device_lanes)/"),
-    # The plain client needs no device; who wants lanes links them.
+    # The plain client needs no device; a program that wants lanes links them.
     ("the worker's lanes", r"^client/lanes/", r"^client/(lanes|host_lanes|device_lanes)/"),
     ("the lanes of host memory", r"^client/host_lanes/", r"^client/(host_lanes|device_lanes|c|python)/"),
     ("the lanes on a device", r"^client/device_lanes/", r"^client/(device_lanes|c|python)/"),

@@ -10,7 +10,7 @@ import tree
 
 
 def includes(path, *names):
-    """A tree of one file with these includes (and the files they name)."""
+    """Returns a tree of one file with these includes, and the files that they name."""
     files = {name: "" for name in names if tree.folder_of(name) in picture.FOLDERS}
     return files | {path: "".join(f'#include "{name}"\n' for name in names)}
 

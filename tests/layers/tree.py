@@ -15,7 +15,7 @@ NOT_CODE = re.compile(
 
 
 def read(root=REPO):
-    """Every source file, CMake file and page below `root`, by its path from there."""
+    """Returns every source file, CMake file and page below `root`, by its path from there."""
     files = {}
     for folder, subfolders, names in os.walk(root):
         subfolders[:] = [s for s in subfolders if s not in LEFT_OUT and not s.startswith(".")]
@@ -31,7 +31,7 @@ def is_cxx(path):
 
 
 def folder_of(path):
-    """The first folder of a path; "" for a file at the root."""
+    """Returns the first folder of a path; "" for a file at the root."""
     return path.split("/")[0] if "/" in path else ""
 
 
@@ -40,16 +40,16 @@ def line_of(text, position):
 
 
 def includes(text):
-    """(line, name, quoted) of every #include that is not in a comment."""
+    """Yields (line, name, quoted) of every #include that is not in a comment."""
     for match in INCLUDE.finditer(without_block_comments(text)):
         yield line_of(text, match.start(match.lastindex)), match[1] or match[2], match[1] is not None
 
 
 def without_block_comments(text):
-    """The same text with /* */ blanked; lines keep their numbers."""
+    """Returns the text with /* */ blanked; lines keep their numbers."""
     return re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S)
 
 
 def code(text):
-    """The text with comments and strings blanked; lines keep their numbers."""
+    """Returns the text with comments and strings blanked; lines keep their numbers."""
     return NOT_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)

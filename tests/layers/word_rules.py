@@ -19,7 +19,7 @@ _CXX_LITERAL_OR_COMMENT = re.compile(
 
 
 def _cxx_comments(text):
-    """(line, text) of each comment; neighbouring lines are one."""
+    """Returns (line, text) of each comment of C++; comments on consecutive lines are one."""
     found = []
     for match in _CXX_LITERAL_OR_COMMENT.finditer(text):
         if match["comment"] is None:
@@ -32,7 +32,7 @@ def _cxx_comments(text):
 
 
 def _python_comments(text):
-    """(line, text) of each comment and docstring."""
+    """Returns (line, text) of each comment and docstring."""
     found = []
     before = tokenize.NEWLINE
     try:
@@ -50,7 +50,7 @@ def _python_comments(text):
 
 
 def _hash_comments(text):
-    """(line, text) of each comment of a shell script or of CMake."""
+    """Returns (line, text) of each comment of a shell script or of CMake."""
     return _joined([(number, True, line.strip()[1:].strip()) for number, line in enumerate(text.split("\n"), 1)
                     if line.strip().startswith("#") and not line.startswith("#!")])
 
@@ -68,7 +68,7 @@ def _joined(found):
 
 
 def comments(path, text):
-    """(line, text) of each comment of a source file."""
+    """Returns (line, text) of each comment of a source file."""
     if tree.is_cxx(path) or path.endswith(".proto"):
         return _cxx_comments(text)
     return _python_comments(text) if path.endswith(".py") else _hash_comments(text)
@@ -89,13 +89,13 @@ def openers(files):
 
 
 def ruled_out(glossary):
-    """The words that the glossary rules out, as its last table lists them."""
+    """Returns the words that the glossary rules out, as its last table lists them."""
     table = glossary.split("## Words that are ruled out", 1)[1]
     return [word for word in _RULED_OUT.findall(table) if set(word) != {"-"} and word != "not"]
 
 
 def synonyms(files):
-    """One word is one idea: what the glossary rules out stands in no comment and on no page."""
+    """One word is one idea: no comment and no page has a word that the glossary rules out."""
     words = ruled_out(files[GLOSSARY])
     banned = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b", re.I)
     for path, text in files.items():

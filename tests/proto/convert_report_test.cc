@@ -1,4 +1,4 @@
-// Reports and Locate on the wire: round trips, refusals, limits.
+// Tests reports and Locate on the wire: round trips, refusals, limits.
 #include <limits>
 #include <optional>
 #include <string>

@@ -1,4 +1,4 @@
-// Each refusal of convert names the field and the value; each limit is tried at the
+// Tests that each refusal of convert names the field and the value; each limit is tried at the
 // limit and one beyond.
 #include "proto/convert.h"
 

@@ -1,4 +1,4 @@
-// Doors over real sockets: how many may come in, and that a place is free again when its
+// Tests doors over real sockets: how many may come in, and that a place is free again when its
 // connection is over.
 #include "proto/rpc_door.h"
 

@@ -1,4 +1,4 @@
-// Worlds of GPU pools by the thousand: the agent's own flows under the access checker.
+// Tests worlds of GPU pools by the thousand: the agent's own flows under the access checker.
 // KVTIER_SIM_POOL_SEEDS: how many (1000). A failure says how kvtier-sim runs its seed again.
 #include <gtest/gtest.h>
 

@@ -137,8 +137,8 @@ void SimNode::Boot() {
                                          .coordinator = link_.get()});
   KVT_CHECK(agent.ok());
   agent_ = *std::move(agent);
-  share_watch_ =
-      std::make_unique<ShareWatch>(agent_.get(), world_.oracle, absl::StrCat("node ", number()));
+  guarantee_checker_ = std::make_unique<GuaranteeChecker>(agent_.get(), world_.oracle,
+                                                          absl::StrCat("node ", number()));
   agent_->scope()->Spawn(Start());
 }
 
@@ -187,7 +187,7 @@ void SimNode::Crash() {
   world_.network->Listen(address_, nullptr);
   const auto calls = std::exchange(calls_, {});
   for (const auto& [order, call] : calls) call->Break();
-  share_watch_.reset();
+  guarantee_checker_.reset();
   agent_.reset();
   link_.reset();
   transport_.reset();
@@ -322,7 +322,7 @@ void SimNode::Audit() {
   if (!running()) return;
   ExpectOrdered();
   agent_->Audit();
-  share_watch_->Look(executor_->Now());
+  guarantee_checker_->Check(executor_->Now());
   const BlockIndex& index = agent_->index();
   world_.oracle->Expect(index.SummaryOf(Tier::kGpu).refused == 0 &&
                             (may_refuse() || index.SummaryOf(Tier::kHost).refused == 0),

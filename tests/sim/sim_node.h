@@ -14,8 +14,8 @@
 #include "agent/agent.h"
 #include "core/eviction_policy.h"
 #include "tests/sim/coverage.h"
+#include "tests/sim/guarantee_checker.h"
 #include "tests/sim/oracle.h"
-#include "tests/sim/share_watch.h"
 #include "tests/sim/trace.h"
 #include "tests/sim/worker_order.h"
 #include "tests/testing/faulty_device.h"
@@ -177,7 +177,7 @@ class SimNode {
   std::unique_ptr<testing::SimByteThreads> byte_threads_;
   std::shared_ptr<AccessChecker> checker_;  // Workers keep it, too. Null: no device.
   std::unique_ptr<testing::FaultyDevice> device_;
-  std::unique_ptr<ShareWatch> share_watch_;  // Watches the agent below.
+  std::unique_ptr<GuaranteeChecker> guarantee_checker_;  // Checks `agent_`.
   std::unique_ptr<testing::SimPeerTransport> transport_;
   std::unique_ptr<testing::SimCoordinatorLink> link_;
   std::unique_ptr<Agent> agent_;

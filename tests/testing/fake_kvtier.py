@@ -92,7 +92,7 @@ class _Hit:
 
     def __exit__(self, *_):
         for view in self._views:
-            view.release()  # BufferError: the worker still holds the memory of an ended lease.
+            view.release()  # Raises BufferError: the worker still holds the memory of an ended lease.
 
     def __len__(self):
         return len(self._views)

@@ -1,5 +1,5 @@
-// Claim: whatever happens to the bytes of a record, of its manifest row or of the superblock, it is
-// found, counted and never served; and clean reads raise no alarm.
+// Tests that, whatever happens to the bytes of a record, of its manifest row or of the superblock,
+// it is found, counted and never served; and that clean reads raise no alarm.
 //
 // KVTIER_CORRUPTIONS sets the number of corruptions, KVTIER_CLEAN_READS that of clean reads,
 // KVTIER_TEST_SEED replays the draws.
@@ -262,7 +262,8 @@ void DiskCorruptionTest::CorruptManifest(Kind kind, Tally* tally) {
   Open();
 }
 
-// If one copy is damaged, it is found and the other counts; if both are, nothing is believed.
+// Damages one copy of the superblock, or both. With one damaged copy the other one must be read;
+// with two, decoding must fail.
 void DiskCorruptionTest::CorruptSuperblock(Kind kind, Tally* tally) {
   Superblock superblock{.sequence = 1 + random_.Below(1000),
                         .geometry = {.segment_bytes = 1 << 20, .segment_count = 16}};

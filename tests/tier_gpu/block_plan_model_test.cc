@@ -1,6 +1,6 @@
-// Claim: a plan moves every run of every block exactly once to the place that the layout's formula
-// gives, within every limit, and a layer is complete no earlier than a batch says, whatever the
-// layout, the slots and the order.
+// Tests that a plan moves every run of every block exactly once to the place that the layout's
+// formula gives, within every limit, and a layer is complete no earlier than a batch says, whatever
+// the layout, the slots and the order.
 //
 // KVTIER_PLAN_DRAWS sets the number of plans, KVTIER_TEST_SEED replays the draws.
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Claim: whatever sequences do, each reads its own tokens, every slot has the holds that it should
-// have, and none is handed out while somebody may still read it.
+// Tests that, whatever sequences do, each reads its own tokens, every slot has the holds that it
+// should have, and none is handed out while somebody may still read it.
 //
 // KVTIER_TABLE_OPERATIONS sets the number of operations, KVTIER_TEST_SEED replays the draws.
 #include "tests/tier_gpu/block_table_model.h"

@@ -28,7 +28,7 @@ RUN_BYTES = HEADS * BLOCK_TOKENS * DIM * 4
 
 
 def eventually(condition, seconds=30):
-    """Whether the condition comes true in time."""
+    """Returns whether the condition comes true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -61,7 +61,7 @@ class Agent:
         return client
 
     def stop(self):
-        """Freezes it, and waits until each of its threads stands: a signal takes its time."""
+        """Freezes the agent, and waits until each of its threads has stopped: a signal takes its time."""
         self.process.send_signal(signal.SIGSTOP)
         self._test.assertTrue(eventually(self._stands))
 
@@ -88,7 +88,7 @@ class Agent:
 
 
 class Memory(Storage):
-    """Storage that is there."""
+    """Storage of real memory."""
 
     def __init__(self, size):
         self.bytes = (ctypes.c_ubyte * size)()
@@ -111,7 +111,7 @@ class EngineMemory:
             ctypes.memset(self._memory.data_ptr() + (layer * BLOCKS + block) * RUN_BYTES, content, RUN_BYTES)
 
     def runs(self, block):
-        """The bytes of a block's runs, by layer."""
+        """Returns the bytes of a block's runs, by layer."""
         starts = [(layer * BLOCKS + block) * RUN_BYTES for layer in range(LAYERS)]
         return [bytes(self._memory.bytes[start:start + RUN_BYTES]) for start in starts]
 
@@ -154,7 +154,7 @@ class WithAgent(unittest.TestCase):
         (worker or self.worker).load([Load(name, tuple(make_keys(len(blocks))), (tuple(blocks),), timeout_s)])
 
     def answered(self, *names, worker=None):
-        """Returns the blocks that did not come, when all of these loads are answered, each once."""
+        """Waits until all of these loads are answered, each once. Returns the blocks that did not come."""
         worker, seen, failed = worker or self.worker, [], set()
 
         def all_are():

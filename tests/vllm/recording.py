@@ -1,6 +1,6 @@
 """The calls that a real engine made of the connector, made again in their order.
 
-protocols/VERSION.jsonl has a request that is saved, one that loads it, one whose load fails, and one behind a reset, as
+protocols/VERSION.jsonl has a request that is saved, one that loads it, one whose load fails, and one after a reset, as
 live/record_protocol.py recorded them.
 """
 
@@ -14,7 +14,7 @@ PROTOCOLS = sorted((Path(__file__).parent / "protocols").glob("*.jsonl"))
 
 
 def calls_of(path):
-    """The calls of a recording: dicts with "method", "arguments" and "result"."""
+    """Returns the calls of a recording: dicts with "method", "arguments" and "result"."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
@@ -82,7 +82,7 @@ class Recording:
         return self.scheduler.reset_cache()
 
     def _request(self, facts):
-        """The engine's object, which is the same in all calls and grows."""
+        """Returns the engine's object of a request, which is the same in all calls and grows."""
         request = self._requests.setdefault(facts["request_id"], Request(facts["request_id"], 0, []))
         request.num_tokens, request.num_preemptions = facts["num_tokens"], facts["num_preemptions"]
         request.block_hashes = [bytes.fromhex(digest) for digest in facts["block_hashes"]]

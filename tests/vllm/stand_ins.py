@@ -53,15 +53,15 @@ class TableClient:
     def __init__(self):
         self.tiers = {}
         self.prefetches = []  # (sequences, timeout_s, call)
-        self.tickets = []  # The same.
-        self.advices = []  # The same.
+        self.tickets = []  # (sequences, timeout_s, call)
+        self.advices = []  # (sequences, timeout_s, call)
         self.released = []
         self.busy = False
         self.looks = 0
         self.closed = False
         self.connected = True
         self.registered = []
-        self.clock_cost = None  # (clock, seconds of each look)
+        self.clock_cost = None  # (clock, seconds that each look at the table takes)
 
     def put(self, space, keys, tier="host"):
         for key in keys:
@@ -141,9 +141,9 @@ class RecordedLanes:
     def __init__(self):
         self.offloads, self.onboards, self.awaited = [], [], []
         self.streams = []  # Streams that the jobs wait for, in the order of the calls.
-        self.hints = []  # Hints of the jobs, in the same order.
+        self.hints = []  # Hints of the jobs, in the order of the calls.
         self.full = False
-        self.ends_in_time = True  # Result of await_copied(); if False, it gives up all jobs that it is asked for.
+        self.ends_in_time = True  # Result of await_copied(); if False, it gives up all jobs that it is told of.
         self.given_up = 0
         self.closed = False
 
@@ -195,7 +195,7 @@ class Request:
 
 
 def make_request(name, tokens, **more):
-    """A request whose block i has the key b"k" and i in 31 digits."""
+    """Returns a request whose block i has the key b"k" and i in 31 digits."""
     return Request(name, tokens, make_keys(tokens // BLOCK_TOKENS), **more)
 
 
@@ -235,7 +235,7 @@ class Step:
 
 
 def spec(**changes):
-    """A space of one rank."""
+    """Returns a space of one rank."""
     fields = {"model": "m", "weights_digest": "w", "dtype": "float32", "layout": "l", "layers": 2, "kv_heads": 3,
               "head_dim": 64, "tokens_per_block": BLOCK_TOKENS, "block_bytes": 4096}
     return kvtier.SpaceSpec(**{**fields, **changes})

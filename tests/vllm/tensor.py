@@ -43,11 +43,11 @@ class Tensor:
         return self._storage.data_ptr() + self._offset * self._item
 
     def permuted(self, *axes):
-        """A view whose axes are these."""
+        """Returns a view with the axes in this order."""
         return Tensor([self.shape[a] for a in axes], self._storage, strides=[self._strides[a] for a in axes])
 
     def gapped(self):
-        """The same with room behind each value."""
+        """Returns a view of the same shape with room after each value."""
         return Tensor(self.shape, strides=[stride * 2 for stride in self._strides])
 
     def _packed(self):

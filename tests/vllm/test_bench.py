@@ -27,10 +27,10 @@ class Medians(unittest.TestCase):
     def test_the_interval_has_the_true_median_as_often_as_it_says(self):
         chance = random.Random(1)
         tries = [median_of([chance.expovariate(1) for _ in range(20)]) for _ in range(2000)]
-        true = 0.6931  # Median of the exponential distribution: ln 2.
+        true = 0.6931  # The median of the exponential distribution is ln 2.
         share = sum(found.low <= true <= found.high for found in tries) / len(tries)
         self.assertGreater(share, 0.94)
-        self.assertLess(share, 0.98)  # A wider one would say less than it can.
+        self.assertLess(share, 0.98)  # A wider interval would say less than it can.
         self.assertAlmostEqual(median(found.value for found in tries), true, delta=0.03)
 
     def test_a_percentile_is_a_value_that_was_measured(self):

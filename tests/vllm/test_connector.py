@@ -53,7 +53,7 @@ class WithConnector(unittest.TestCase):
             client.put(space, make_keys(count), tier)
 
     def step(self, scheduled, finished=frozenset()):
-        """One step in the recorded order. Returns the workers' output, which the scheduler has taken."""
+        """Makes one step in the recorded order. Returns the workers' output, which the scheduler has taken."""
         meta = self.scheduler.build_connector_meta(scheduled)
         self.worker.handle_preemptions(meta)
         self.worker.bind_connector_metadata(meta)
@@ -72,12 +72,12 @@ class WithConnector(unittest.TestCase):
         return output
 
     def start_save(self):
-        """Has the two blocks 8 and 9 of a new request "s" saved."""
+        """Makes the connector save blocks 8 and 9 of a new request "s"."""
         self.scheduler.get_num_new_matched_tokens(make_request("s", 200), 0)
         self.step(Step().new("s", 0, 64, [8, 9]))
 
     def start_load(self, name, blocks, first=1):
-        """Has the leading blocks of a new request of 200 tokens loaded; returns it."""
+        """Makes the connector load the leading blocks of a new request of 200 tokens. Returns the request."""
         request = make_request(name, 200)
         self.assertEqual(self.scheduler.get_num_new_matched_tokens(request, 0), (blocks * BLOCK_TOKENS, True))
         ids = tuple(list(range(first, first + blocks)) for _ in range(len(self.SPECS) or 1))
@@ -114,7 +114,7 @@ class Protocol(WithConnector):
     def test_a_load_between_steps(self):
         self.put(3)
         self.start_load("a", 3)
-        self.assertEqual(self.step(Step()).finished_recving, set())  # A step of its own without tokens.
+        self.assertEqual(self.step(Step()).finished_recving, set())  # The load has a step of its own, without tokens.
         [job] = self.lanes[0].onboards
         self.assertEqual((job.keys, job.blocks), (make_keys(3), [1, 2, 3]))
         job.end()
@@ -131,10 +131,10 @@ class Protocol(WithConnector):
         self.lanes[0].onboards[0].end([True, False, False])
         output = self.step(Step())
         self.assertEqual((output.finished_recving, output.invalid_block_ids), ({"a"}, {2, 3}))
-        self.assertEqual(output.failed_recving, set())  # With one group, the invalid blocks say it.
+        self.assertEqual(output.failed_recving, set())  # With one group, the invalid blocks report the failure.
         self.assertEqual(self.scheduler.get_num_new_matched_tokens(request, 0), (0, False))
         self.step(Step().new("a", 32, 168, list(range(1, 8))))
-        self.assertEqual(self.lanes[0].offloads[0].keys, make_keys(6)[1:])  # Put again.
+        self.assertEqual(self.lanes[0].offloads[0].keys, make_keys(6)[1:])  # The two blocks that failed are put again.
 
     def test_an_id_is_never_answered_twice_also_of_a_request_that_was_aborted(self):
         self.put(3)
@@ -152,7 +152,7 @@ class Protocol(WithConnector):
         self.assertEqual(self.scheduler.request_finished(request, list(range(1, 8))), (False, None))
         self.assertEqual(output.finished_sending, set())
         self.assertFalse(self.scheduler.requires_kv_delivery)
-        # Its blocks are another's now: the step that writes them lets the copies end first.
+        # Another request has the blocks now: the step that writes them lets the copies end first.
         self.step(Step().new("b", 0, 64, [3, 9]))
         self.assertEqual([blocks for blocks, _ in self.lanes[0].awaited], [[3]])
 
@@ -299,7 +299,7 @@ class Statistics(WithConnector):
         self.assertEqual((stats.reduce()["loaded_blocks"], stats.reduce()["saved_blocks"]), (5, 1))
         stats.aggregate(KvtierConnector.build_kv_connector_stats({"recompute_tokens_per_s": 300}))
         stats.aggregate(KvtierConnector.build_kv_connector_stats({"recompute_tokens_per_s": 200}))
-        self.assertEqual(stats.reduce()["recompute_tokens_per_s"], 200)  # The last one counts.
+        self.assertEqual(stats.reduce()["recompute_tokens_per_s"], 200)  # The last value counts.
         stats.reset()
         self.assertTrue(stats.is_empty())
 

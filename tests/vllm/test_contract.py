@@ -1,6 +1,6 @@
 """Promises of the connector to the engine, a class for each line, on the calls in the order that a real engine made.
 
-Where it says a stopped agent, a real kvtier-agent is frozen in the middle, and clients that waited for it would wait for
+For a stopped agent, a real kvtier-agent is frozen in the middle, and clients that waited for it would wait for
 a minute.
 """
 
@@ -29,7 +29,7 @@ from kvtier.vllm.worker_side import WorkerSide
 
 BUDGET_S = 0.002
 STOPPED_S = 60.0  # Timeout of clients that meet a stopped agent, the longest there is.
-# Methods that the engine calls while it starts: a ValueError is the answer there.
+# Methods that the engine calls while it starts: they may raise ValueError.
 AT_START = {"__init__", "register_kv_caches", "get_handshake_metadata", "set_xfer_handshake_metadata",
             "set_xfer_handshake_metadata_pp_aware", "build_prom_metrics", "build_kv_connector_stats", "requires_kv_delivery"}
 
@@ -51,7 +51,7 @@ class NoCallHoldsTheStepByAnInjectedClock(unittest.TestCase):
             began, step = clock.now, Step()
             for i in range(50):
                 side.matched_tokens(make_request(f"{round_}.{i}", 200), 0)
-            for i in range(20):  # The engine had a part of these, of which the agent may have lost some.
+            for i in range(20):  # The engine had some blocks of these, and the agent may have lost some of them.
                 side.allocated(make_request(f"{round_}.{i}", 200), (list(range(1, 8)),), 0)
                 step.new(f"{round_}.{i}", 64, 136, list(range(1, 8)))
             side.plan(step)
@@ -137,18 +137,18 @@ class NoCallHoldsTheStepOfAStoppedAgent(unittest.TestCase):
         self.called |= {"request_finished", "unregister_kv_caches", "restore_kv_caches"}
 
     def test_and_all_of_them_return_without_it(self):
-        self.replay(end="reset_cache")  # It lives: what is saved is offered later.
+        self.replay(end="reset_cache")  # The agent lives: the saved blocks are offered later.
         self.assertTrue(eventually(self.all_has_ended))
         self.agent.stop()
         for connector in (self.scheduler, self.worker):
-            connector.get_kv_connector_stats()  # Takes the counts so far.
+            connector.get_kv_connector_stats()  # This call takes the counts so far.
         self.called.clear()
         self.sums = {}
         driver = threading.Thread(target=self.everything, daemon=True)
         driver.start()
         driver.join(STOPPED_S / 2)  # One call that waited for the agent would take twice as long.
         self.assertFalse(driver.is_alive(), "a call waits for the agent")
-        self.assertGreaterEqual(self.sums["offered_tokens"], 256)  # They were offered and asked for, and did not come.
+        self.assertGreaterEqual(self.sums["offered_tokens"], 256)  # The blocks were offered and did not come.
         self.assertNotIn("loaded_blocks", self.sums)
         self.assertEqual(self.sums["resets"], 1)
         engine_facing = set(NothingRaisesIntoTheEngine.ours()) - AT_START - {"shutdown"}
@@ -170,14 +170,14 @@ class NothingRaisesIntoTheEngine(WithConnector):
 
     @classmethod
     def ours(cls):
-        """The methods of the engine's interface that the connector has of its own, of all known versions."""
+        """Returns the methods of the engine's interface, in all known versions, that the connector defines itself."""
         paths = (Path(__file__).parent / "signatures").glob("*.json")
         classes = [json.loads(path.read_text(encoding="utf-8"))["classes"] for path in paths]
         return {method for known in classes for name in ("KVConnectorBase_V1", "SupportsHMA") for method in known[name]
                 if method in vars(KvtierConnector)}
 
     def table(self):
-        """Each method with its arguments and its safe answers."""
+        """Returns each method with its arguments and its safe answers."""
         request, meta = make_request("a", 200), SimpleNamespace(plan=self.Raises(RuntimeError))
         nothing = vllm_stub.KVConnectorTransferResults()
         return {
@@ -196,7 +196,7 @@ class NothingRaisesIntoTheEngine(WithConnector):
             "shutdown": ((), [None])}
 
     class Raises:
-        """Anything that is asked of it raises."""
+        """Raises at every call and attribute."""
 
         def __init__(self, error):
             self.__dict__["error"] = error
@@ -205,7 +205,7 @@ class NothingRaisesIntoTheEngine(WithConnector):
             raise self.error(f"the test's, for {name}")
 
     def break_parts(self, error):
-        """Has the clients and the lanes raise whatever is asked of them."""
+        """Makes every call of the clients and the lanes raise."""
         def raises(*arguments, **named):
             raise error("the test's")
         for part in [*self.clients, *self.lanes]:
@@ -290,7 +290,7 @@ class NothingRaisesIntoTheEngine(WithConnector):
         self.assertEqual([load.request_id for load in meta.plan.loads], ["a"])
         self.worker.handle_preemptions(meta)
         self.assertEqual(self.lanes[0].awaited, [([8, 9], 0.0)])
-        # Which blocks the request has by now is not known.
+        # The connector does not know which blocks the request has by now.
         self.assertEqual(self.scheduler.build_connector_meta(Step().cached("s", 64, 64, [10, 11])).plan.saves, [])
 
     def test_copies_that_cannot_be_waited_for_are_stopped(self):
@@ -403,7 +403,7 @@ class ResetsAndWeightUpdatesBumpTheEpoch(WithConnector):
         self.assertIs(self.scheduler.reset_cache(), True)
         self.assertEqual(self.scheduler.get_num_new_matched_tokens(make_request("a", 200), 0), (0, False))
         self.step(Step().cached("s", 64, 64, [10, 11]))
-        self.assertEqual(self.lanes[0].awaited, [([8, 9], 0.0)])  # Given up.
+        self.assertEqual(self.lanes[0].awaited, [([8, 9], 0.0)])  # The job was given up.
         self.assertEqual(self.lanes[1].offloads, [])  # Its leading blocks were computed with the weights of before.
         self.assertNotEqual(self.worker._spaces[0].spec, before)
         self.assertEqual(self.worker._spaces[0].spec, self.clients[-1].registered[-1].spec)

@@ -24,7 +24,7 @@ class Hints(WithScheduler):
         self.addCleanup(unwarned.stop)
 
     def end(self, name, tokens, finish=None, **parameters):
-        """Has a request come and end."""
+        """Makes a request come and end."""
         self.matched(make_request(name, tokens, kv_transfer_params=parameters))
         self.side.finished(name, finish)
 
@@ -67,7 +67,7 @@ class Hints(WithScheduler):
     def test_a_reason_alone_is_told_and_nothing_is_not(self):
         self.end("a", 200, "length")
         self.end("b", 200)
-        self.end("short", 31, "stop")  # It has no block.
+        self.end("short", 31, "stop")  # This request fills no block.
         self.end("c", 200, "stop", **{"kvtier.no_store": True})
         self.side.plan(Step())
         self.assertEqual([said(sequences[0])[-1] for sequences, _, _ in self.client.advices], ["length"])
@@ -89,7 +89,7 @@ class Hints(WithScheduler):
         self.side.plan(Step())
         self.client.busy = False
         self.side.plan(Step())
-        self.assertEqual(self.client.advices, [])  # It is lost.
+        self.assertEqual(self.client.advices, [])  # The advice is lost.
         for name in range(300):
             self.end(str(name), 200, "stop")
         self.side.plan(Step())

@@ -18,7 +18,7 @@ class Preemptions(WithScheduler):
         self.matched(request)
         self.side.allocated(request, (list(range(1, 8)),), 0)
         self.side.plan(Step().new("a", 0, 200, list(range(1, 8))))
-        self.side.plan(Step().cached("a", 200, 24))  # Its key is known behind the step that completes the seventh block.
+        self.side.plan(Step().cached("a", 200, 24))  # The step completes the block before its key is known.
         request.block_hashes, request.num_tokens = make_keys(7), 225
         return request
 
@@ -68,7 +68,7 @@ class PreemptedRequestsComeBack(WithAgent):
         self.worker.prepare(plan)
         self.worker.save(plan.saves)
         self.assertTrue(eventually(lambda: self.worker.take_results() and not self.worker._saves))
-        # It is preempted, and another request has its blocks.
+        # The request is preempted, and another one has its blocks.
         step = Step().new("b", 0, 100, [4, 5, 6, 7])
         step.preempted_req_ids, request.num_preemptions = {"a"}, 1
         self.worker.prepare(scheduler.plan(step))
@@ -100,7 +100,7 @@ class PreemptedRequestsComeBack(WithAgent):
         self.assertIn(12, missing)
         for block, source in ((11, 1), (13, 3)):
             self.assertTrue(block in missing or self.memory.runs(block) == self.memory.runs(source))
-        self.assertIn(saved, (0, 2))  # 0: the call had no time left when the agent went on.
+        self.assertIn(saved, (0, 2))  # No block is saved if the call had no time left when the agent went on.
 
 
 if __name__ == "__main__":

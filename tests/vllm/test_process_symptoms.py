@@ -79,7 +79,7 @@ class Symptom3SharedMemoryLeaksWhenAnEngineIsKilled(WithAgent):
             self.assertTrue(eventually(lambda: self.agent.descriptors() == before), self.agent.descriptors())
         self.assertNotIn("/dev/shm/", Path(f"/proc/{self.agent.process.pid}/maps").read_text())
         self.assertEqual([path.name for path in Path("/dev/shm").iterdir() if "kvtier" in path.name.lower()], [])
-        self.load("next", [4, 5, 6])  # And the next engine has what they saved.
+        self.load("next", [4, 5, 6])  # The next engine finds the blocks that they saved.
         self.assertEqual(self.answered("next"), set())
 
 

@@ -75,7 +75,7 @@ class Fail(Replay):
                 with self.subTest(path=path.name, line=place + 1, method=call["method"]):
                     asked = len(self.clients[-1].tickets)
                     answer = self.recording.call(calls, place)
-                    if answer == [None, False]:  # A ticket is on its way, of all that the table has.
+                    if answer == [None, False]:  # A ticket for all blocks that the table has is on its way.
                         self.assertEqual(len(self.clients[-1].tickets), asked + 1)
                         self.grant(list(range(len(self.clients[-1].tickets[-1][0][0].keys))))
                         answer = self.recording.call(calls, place)

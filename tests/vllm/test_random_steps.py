@@ -118,7 +118,7 @@ class World:
         entry[2] = []
 
     def step(self):
-        """One step of the engine. Returns the blocks of which content was wrong."""
+        """Makes one step of the engine. Returns the blocks whose content was wrong."""
         for entry in [entry for entry in self.requests if entry[0] == RUNNING]:
             dice = self.chance.random()
             if dice < 0.3:
@@ -159,7 +159,7 @@ class World:
         results = self.worker.take_results()
         self.scheduler.workers_answered(frozenset(results.failed_blocks), frozenset(results.received), frozenset())
         for name in results.received:
-            self.unanswered.remove(name)  # ValueError: it was answered twice.
+            self.unanswered.remove(name)  # Raises ValueError if it was answered twice.
             [entry] = [entry for entry in self.requests if entry[1].request_id == name]
             failed = [place for place, block in enumerate(entry[2]) if block in results.failed_blocks]
             entry[0], entry[3] = WAITING, (failed[0] if failed else len(entry[2])) * BLOCK_TOKENS
@@ -167,7 +167,7 @@ class World:
                 self.let_go(entry)
 
     def wrong(self):
-        """The blocks of running requests, and those that are stored, that do not hold what they must."""
+        """Returns the blocks, of running requests and stored ones, that do not hold what they must."""
         running = [(request.request_id, place) for state, request, blocks, _ in self.requests if state == RUNNING
                    for place in range(len(request.block_hashes)) if self.memory[blocks[place]][0] != request.block_hashes[place]]
         stored = [key for epoch, store in self.stores.items() for key, value in store.items() if value != (key, epoch)]

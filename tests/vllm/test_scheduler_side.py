@@ -18,7 +18,7 @@ class WithScheduler(unittest.TestCase):
 
     def setUp(self):
         self.client, self.clock = stand_ins.TableClient(), stand_ins.Clock()
-        options = parse_options({"recompute_tokens_per_s": 3200, **self.OPTIONS})  # 10 ms a block.
+        options = parse_options({"recompute_tokens_per_s": 3200, **self.OPTIONS})  # Computing a block takes 10 ms.
         self.side = SchedulerSide(self.client, options, BLOCK_TOKENS, self.HELD, self.clock)
         self.side.accept_spaces(self.SPECS)
         self.spaces = list(self.client.registered)
@@ -31,7 +31,7 @@ class WithScheduler(unittest.TestCase):
             self.client.put(space, make_keys(count), tier)
 
     def load(self, request, blocks, first=1):
-        """Has `blocks` blocks of the request loaded, and returns the plan's load."""
+        """Makes the scheduler plan a load of `blocks` blocks of the request. Returns the load."""
         self.side.allocated(request, (list(range(first, first + blocks)),), blocks * BLOCK_TOKENS)
         [load] = self.side.plan(Step()).loads
         return load
@@ -128,11 +128,11 @@ class Peers(WithScheduler):
         request = make_request("a", 200)
         self.assertEqual(self.matched(request), (None, False))
         self.assertEqual(self.matched(request), (None, False))
-        [(sequences, timeout_s, call)] = self.client.prefetches  # One, however often it is asked.
+        [(sequences, timeout_s, call)] = self.client.prefetches  # There is one prefetch, however often the engine asks.
         self.assertEqual([list(s.keys) for s in sequences], [make_keys(6)])
-        self.assertAlmostEqual(timeout_s, 0.06)  # The time that computing would take.
+        self.assertAlmostEqual(timeout_s, 0.06)  # It is the time that computing would take.
         call.end(5)
-        self.assertEqual(self.matched(request), (160, True))  # The load copies them as they come.
+        self.assertEqual(self.matched(request), (160, True))  # The load copies the blocks as they come.
 
     def test_from_the_deadline_on_what_is_here_is_the_answer(self):
         self.put(2)
@@ -146,7 +146,7 @@ class Peers(WithScheduler):
         self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
         request = make_request("a", 200)
         self.assertEqual(self.matched(request), (None, False))
-        self.client.prefetches[0][2].end(6)  # All of one rank's, or half of each: it does not say.
+        self.client.prefetches[0][2].end(6)  # The 6 may be all of one rank's blocks, or 3 of each.
         self.assertEqual(self.matched(request), (None, False))
         for space in self.client.registered[-2:]:
             self.client.put(space, make_keys(3))
@@ -386,7 +386,7 @@ class Held(WithScheduler):
         self.clock.now += 1
         self.assertEqual(self.matched(request), (0, False))
         self.side.finished("a")
-        self.client.tickets[0][2].end(kvtier.Ticket(b"t" * 16, [[0]]))  # Late: let go of.
+        self.client.tickets[0][2].end(kvtier.Ticket(b"t" * 16, [[0]]))  # The ticket comes late and is released.
         self.assertEqual(self.client.released, [b"t" * 16])
 
     def test_the_ticket_is_let_go_of_behind_the_load(self):

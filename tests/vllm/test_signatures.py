@@ -12,7 +12,7 @@ from kvtier.vllm import connector  # noqa: E402 (the stubs come first)
 
 CLASSES = {"KVConnectorBase_V1": connector.KvtierConnector, "SupportsHMA": connector.KvtierConnector,
            "KVConnectorStats": connector.KvtierStats, "KVConnectorPromMetrics": connector.KvtierPromMetrics}
-# Methods that the connector leaves to the engine's base class, in every version. One that is new is not
+# Methods that the connector leaves to the engine's base class, in every version. A new method is not
 # among them: somebody has to read what it is for.
 LEFT_TO_THE_BASE = {
     "bind_connector_metadata", "bind_gpu_block_pool", "bind_kv_cache_manager", "clear_connector_metadata",

@@ -92,7 +92,7 @@ class Keys(unittest.TestCase):
 
     def test_an_adapter_named_as_a_salt_has_keys_of_its_own(self):
         salted, adapted = self.hashes([("x",), None]), self.hashes(("x",))
-        self.assertEqual(salted[0], adapted[0])  # The engine's hash alone does not tell them apart.
+        self.assertEqual(salted[0], adapted[0])  # The engine's hash alone does not tell the salt from the adapter.
         self.assertNotEqual(self.keys(salted)[0], self.keys(adapted, ("x", "/a"))[0])
         self.assertNotEqual(self.keys(adapted, ("x", "/a")), self.keys(adapted, ("x", "/b")))
         self.assertEqual({len(key) for key in self.keys(adapted, ("x", "/a"))}, {48})
@@ -103,7 +103,7 @@ class Layouts(unittest.TestCase):
         return lay_out([(f"layer{i}", tensor) for i, tensor in enumerate(tensors)], blocks, HEADS, TOKENS)
 
     def test_layers_that_are_views_of_one_storage(self):
-        """As vllm 0.32 has them on the CPU: (blocks, heads, tokens, 2 * dim), layer behind layer."""
+        """vLLM 0.32 lays them out so on the CPU: (blocks, heads, tokens, 2 * dim), layer after layer."""
         storage = Storage(2 * BLOCKS * HEADS * TOKENS * 128 * 4)
         layers = [Tensor((BLOCKS, HEADS, TOKENS, 128), storage, offset=i * BLOCKS * HEADS * TOKENS * 128) for i in range(2)]
         layout = self.lay_out(*layers)
@@ -155,7 +155,7 @@ class Layouts(unittest.TestCase):
         self.assertEqual(self.lay_out(tensor, tensor).memory.layers, 1)
 
     def test_groups_that_the_engine_lays_over_each_other_are_taken(self):
-        """Layer 0 of each group in one tensor, as the engine has them: a block is one group's at a time."""
+        """The engine has layer 0 of each group in one tensor: a block is one group's at a time."""
         storage = Storage(BLOCKS * HEADS * TOKENS * 128 * 4)
         groups = [self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128), storage)) for _ in range(2)]
         apart = self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128)))

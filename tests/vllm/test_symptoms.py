@@ -106,7 +106,7 @@ class Symptom5LookUpsAreRetriedStepAfterStepWhileTheEngineIdles(unittest.TestCas
             with self.subTest(held=held):
                 self.setUp()
                 side = self.open(held, recompute_tokens_per_s=400)
-                self.client.put(self.client.registered[0], make_keys(2), "disk")  # Other nodes are asked for the rest.
+                self.client.put(self.client.registered[0], make_keys(2), "disk")  # Other nodes may have the rest.
                 _, seconds = self.idle(side, make_request("a", 200))
                 self.assertLessEqual(seconds, 192 / 400 + 0.001)
                 self.assertEqual(len(self.client.prefetches) + len(self.client.tickets), 1)
@@ -119,7 +119,7 @@ class Symptom5LookUpsAreRetriedStepAfterStepWhileTheEngineIdles(unittest.TestCas
     def test_a_request_is_bounded_also_where_others_take_each_steps_time(self):
         side = self.open(recompute_tokens_per_s=400)
         side._spent_s = 1.0
-        side.plan = lambda step: None  # No step has time for it.
+        side.plan = lambda step: None  # No step has time for this request.
         _, seconds = self.idle(side, make_request("a", 200))
         self.assertLessEqual(seconds, 192 / 400 + 0.001)
 
@@ -142,7 +142,7 @@ class Symptom12HybridModelsAreGarbledWhenOneGroupIsNotRestored(WithConnector):
         self.start_load("a", 3)
         self.step(Step())
         self.lanes[0].onboards[0].end()
-        self.assertEqual(self.step(Step()).finished_recving, set())  # Until all groups have ended.
+        self.assertEqual(self.step(Step()).finished_recving, set())  # The load ends only when all groups have ended.
         self.lanes[1].onboards[0].end([True, True, False])
         output = self.step(Step())
         self.assertEqual((output.finished_recving, output.failed_recving), ({"a"}, {"a"}))

@@ -16,7 +16,7 @@ from vllm_config import make_cache_config, make_config
 vllm_stub.install()
 from kvtier.vllm import KvtierConnector  # noqa: E402 (the stubs come first)
 
-# Calls that wait for a stopped agent wait for 2 s, the client's timeout; those that do not take microseconds.
+# A call that waits for a stopped agent waits for 2 s, the client's timeout; any other takes microseconds.
 AT_ONCE_S = 0.5
 
 
@@ -64,7 +64,7 @@ class Failures(WithBothSides):
         self.assertTrue(eventually(lambda: self.scheduler.matched_tokens(make_request("w", 200), 0) == (96, True)))
 
     def everything_at_once(self, name):
-        """Calls all that a step calls, each of which answers without the agent. Returns the load's blocks that did not come."""
+        """Makes all calls of a step; each answers without the agent. Returns the load's blocks that did not come."""
         request = make_request(name, 200)
         self.at_once(self.scheduler.matched_tokens, request, 0)
         self.at_once(self.scheduler.allocated, request, ([11, 12, 13],), 96)

@@ -60,7 +60,7 @@ class Hints(WithWorker):
 
 class StepsThatComputeNothing(WithWorker):
     def test_wait_for_the_oldest_load_and_no_longer_than_a_step_may_be_held(self):
-        self.side.await_load()  # There is none.
+        self.side.await_load()  # There is no load yet.
         self.load("a", (3, 2))
         self.load("b", (4, 5))
         self.side.await_load()
@@ -125,7 +125,7 @@ class Groups(WithWorker):
 
     def test_a_load_has_ended_when_all_groups_have_and_fails_with_any(self):
         self.load("a", (1, 2, 3), (NO_BLOCK, 12, 13))
-        self.assertEqual(self.lanes[1].onboards[0].keys, make_keys(3)[1:])  # A window needs the last ones.
+        self.assertEqual(self.lanes[1].onboards[0].keys, make_keys(3)[1:])  # A window needs the last blocks.
         self.lanes[0].onboards[0].end()
         self.assertEqual(self.side.take_results().received, set())
         self.lanes[1].onboards[0].end([True, False])

@@ -1,4 +1,4 @@
-"""The engine's configuration, as much of it as the connector reads."""
+"""Configurations of the engine with the fields that the connector reads."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""As much of vllm and torch as kvtier.vllm.connector imports, for a Python that has neither."""
+"""Stubs of the parts of vllm and torch that kvtier.vllm.connector imports, for a Python that has neither."""
 
 import enum
 import sys

@@ -16,7 +16,7 @@ OF_EVERY_CLASS = {"__module__", "__doc__", "__new__", "__weakref__", "__dict__",
 
 
 def of_stub(text: str) -> Facts:
-    """The names of a stub file, but private ones."""
+    """Returns the names of a stub file, but not the private ones."""
     facts: Facts = {}
     for node in ast.parse(text).body:
         facts.update(_of_node(node, ""))
@@ -24,7 +24,7 @@ def of_stub(text: str) -> Facts:
 
 
 def of_module(module) -> Facts:
-    """The names of a module that pybind11 made."""
+    """Returns the names of a module that pybind11 made."""
     facts: Facts = {}
     for name, value in vars(module).items():
         if isinstance(value, type):
@@ -62,7 +62,7 @@ def _of_arguments(arguments):
 
 
 def _of_object(value):
-    """By the signature that pybind11 puts in front of a docstring, which is Python's own syntax."""
+    """Reads the signature that pybind11 puts in front of a docstring, in Python's own syntax."""
     signature = re.match(r"\w+\((.*)\)(?: -> .*)?$", (value.__doc__ or "").split("\n")[0])
     if signature is None or not callable(value):
         return None

@@ -21,7 +21,7 @@ def numbers(version):
 
 
 def lies_in(version, bounds):
-    """Whether a version satisfies bounds as in "name>=1.1,<2"."""
+    """Returns whether a version satisfies bounds as in "name>=1.1,<2"."""
     least, below = re.fullmatch(r"[\w-]+>=([\d.]+),<([\d.]+)", bounds).groups()
     return numbers(least) <= numbers(version) < numbers(below)
 

@@ -14,7 +14,7 @@ STUB = (PACKAGE / "_kvtier.pyi").read_text(encoding="utf-8")
 
 
 def differences(said: stub.Facts, had: stub.Facts) -> list[str]:
-    """Returns the names that one of both does not have, or has otherwise."""
+    """Returns the names that only one of the two has, or that they have in different forms."""
     names = sorted(said.keys() | had.keys())
     absent = "absent"
     return [f"{name}: stub {said.get(name, absent)}, extension {had.get(name, absent)}"

@@ -13,7 +13,7 @@
 namespace kvtier {
 
 struct RegionShape {
-  uint64_t handle_bytes = 0;  // Multiple of kRegionGranularity.
+  uint64_t handle_bytes = 0;  // Bytes of a handle, a multiple of kRegionGranularity.
   size_t max_handles = 1;     // Number of handles for which addresses are reserved at once.
   bool operator==(const RegionShape&) const = default;
 };

@@ -45,7 +45,8 @@ struct BlockCopy {
 // block_tokens]`.
 struct Appended {
   uint64_t position = 0;
-  // Copy to be made first. At most one: only the last block can be partly filled.
+  // Copy that the caller makes before it writes the tokens, if any. There is one at most: only the
+  // last block can be partly filled.
   std::optional<BlockCopy> copy;
 };
 

@@ -34,7 +34,7 @@ class AgentProcess:
         self._process: subprocess.Popen | None = None
 
     def start(self, timeout_s: float = 60, slab_bytes: str = "64MiB") -> None:
-        """Starts it, and waits until its socket is there. RuntimeError: it ended, or took too long."""
+        """Starts the agent, and waits until its socket is there. Raises RuntimeError if it ended or took too long."""
         ready = self.socket_dir / "kvtier.sock"
         ready.unlink(missing_ok=True)
         command = [str(self.program), *self._flags, f"--host_bytes={self.host_bytes}",
@@ -49,14 +49,14 @@ class AgentProcess:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """Ends it as a crash does, and waits until it is gone."""
+        """Ends the agent as a crash does, and waits until it is gone."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def stop(self) -> None:
-        """Freezes it: its sockets stand, and nothing answers."""
+        """Freezes the agent: its sockets stay, and nothing answers."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
@@ -64,7 +64,7 @@ class AgentProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def status(self) -> dict:
-        """Returns what `kvtier status` says of it."""
+        """Returns what `kvtier status` says of the agent."""
         return self._ask("status")["agents"][0]
 
     def tier(self, name: str) -> dict:
@@ -72,19 +72,19 @@ class AgentProcess:
         return next(tier for tier in self.status()["tiers"] if tier["tier"] == name)
 
     def await_on_disk(self, blocks: int) -> None:
-        """Waits until its disk has as many blocks and nothing is on its way there. TimeoutError: it does not come."""
+        """Waits until its disk has as many blocks and none is on its way there. Raises TimeoutError if they do not come."""
         until(lambda: self.tier("disk")["blocks"] >= blocks and self.status()["offload"]["waiting"] == 0,
               f"{blocks} blocks on the disk of {self.socket_dir}")
 
     def empty_host_memory(self) -> None:
-        """Has it drop every block from host memory. TimeoutError: some are held."""
+        """Makes the agent drop every block from host memory. Raises TimeoutError if some are held."""
         def emptied() -> bool:
             self._ask("evict", "--tier", "host", "--yes")
             return self.tier("host")["blocks"] == 0
         until(emptied, f"empty host memory of {self.socket_dir}")
 
     def memory(self) -> dict[str, int]:
-        """Returns what it has in memory, in bytes: "RssAnon", "RssFile" and "RssShmem", of which arenas are the last."""
+        """Returns the agent's memory in bytes: "RssAnon", "RssFile" and "RssShmem", of which arenas are the last."""
         lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
         return {name: int(size.split()[0]) << 10 for name, size in (line.split(":", 1) for line in lines)
                 if name.startswith("Rss")}
@@ -96,7 +96,7 @@ class AgentProcess:
             try:
                 target = os.readlink(link)
             except FileNotFoundError:
-                continue  # Closed meanwhile.
+                continue  # The descriptor was closed meanwhile.
             if not target.startswith(str(self.disk)):
                 targets[re.sub(r":\[\d+\]| \(deleted\)", "", target)] += 1
         return targets

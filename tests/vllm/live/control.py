@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from vllm_process import Answer, VllmProcess
 
 BLOCK_TOKENS = 32
-_LEAST_EQUAL = 45  # The least number of fifty prompts: with fewer, texts say nothing.
+_LEAST_EQUAL = 45  # Least number of equal texts of fifty prompts: with fewer, texts say nothing.
 ANSWER_TOKENS = 12
 _LONGEST_WAIT_S = 2.0  # The connector's max_wait_s.
-_PATIENCE = 10  # A request that takes as many times what it may is stalled; a loaded machine does not do that.
+_PATIENCE = 10  # A request is stalled that takes as many times its longest; a loaded machine is not so slow.
 
 
 @dataclass(frozen=True)
 class Control:
-    """The prompts, and what an engine without kvtier said, twice: computed, and with its own prefix hits."""
+    """The prompts, and the two texts of an engine without kvtier: computed, and with its own prefix hits."""
 
     prompts: list[str]
     tokens: list[list[int]]  # Tokens of each prompt.
@@ -27,12 +27,12 @@ class Control:
 
     @property
     def everything(self) -> range:
-        """All prompts, by number."""
+        """Returns the numbers of all prompts."""
         return range(len(self.prompts))
 
     @property
     def stall_s(self) -> float:
-        """Seconds from which on a request has stalled."""
+        """Returns the seconds after which a request counts as stalled."""
         return _PATIENCE * (self.slowest_s + _LONGEST_WAIT_S)
 
     def blocks(self, numbers: Iterable[int]) -> int:
@@ -61,7 +61,7 @@ def run_control(engine: "VllmProcess", prompts: list[str]) -> Control:
 
 
 def control_is_stable(site: "Site", engine: "VllmProcess", prompts: list[str]) -> None:
-    """An engine without kvtier says nearly always the same, so that its texts can be compared with."""
+    """An engine without kvtier nearly always gives the same text, so that other texts can be compared with it."""
     with site.report.scenario("without kvtier the texts of 45 of 50 prompts are equal") as seen:
         site.control = run_control(engine, prompts)
         different = len(set(site.control.texts))

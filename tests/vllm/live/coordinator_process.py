@@ -27,7 +27,7 @@ class CoordinatorProcess:
         self._process.wait()
 
     def await_nodes(self, nodes: int) -> None:
-        """Waits until so many agents have reported. TimeoutError: they do not come."""
+        """Waits until so many agents have reported. Raises TimeoutError if they do not."""
         def reported() -> bool:
             asked = subprocess.run([BIN / "kvtier", "nodes", "--coordinator", self.address, "-o", "json"],
                                    capture_output=True, text=True, timeout=30)

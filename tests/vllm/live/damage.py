@@ -11,9 +11,9 @@ from passes import ask, ask_until_hit, check_observed, check_texts
 from site_of_run import Site
 from vllm_process import VllmProcess
 
-_STRIDE_BYTES = 32 * 1024  # A byte is flipped in each of these: some forty in each block.
+_STRIDE_BYTES = 32 * 1024  # Bytes of a stretch of a file, in each of which a byte is flipped: some forty in each block.
 _PLACE = 20_011
-_EVERY = 3  # Every third prompt is asked, since all is computed again.
+_EVERY = 3  # Every third prompt is asked, since all blocks are computed again.
 
 
 def flip_bytes(file: Path) -> int:
@@ -73,7 +73,7 @@ def damaged_arena(site: Site, engine: VllmProcess, agent: AgentProcess) -> None:
     """Blocks whose bytes were flipped in host memory are never loaded, and hit again later."""
     numbers = site.control.everything[::_EVERY]
     with site.report.scenario("bytes flipped in the arena") as seen:
-        ask_until_hit(site, seen, engine, numbers)  # They are all in host memory now.
+        ask_until_hit(site, seen, engine, numbers)  # The blocks are all in host memory now.
         before = agent.status()["altered_blocks"]
         flipped = flip_bytes(agent.arena())
         done = ask(site, engine, numbers)

@@ -9,7 +9,7 @@ from passes import ask, ask_and_compute, ask_until_hit, check_texts
 from site_of_run import Site
 from vllm_process import AT_ONCE, VllmProcess
 
-_BLOCK_BYTES = 30 * 2 * 3 * 32 * 64 * 4  # Layers, K and V, heads, tokens, values, bytes of one.
+_BLOCK_BYTES = 30 * 2 * 3 * 32 * 64 * 4  # Layers, K and V, heads, tokens, values, bytes of a value.
 
 
 def engine_saves(site: Site, engine: VllmProcess, agent: AgentProcess) -> None:
@@ -34,7 +34,7 @@ def second_process_hits(site: Site, engine: VllmProcess, agent: AgentProcess) ->
 
 
 def two_processes_hit(site: Site, engine: VllmProcess, agent: AgentProcess) -> None:
-    """Scheduler and worker are two processes with a session each, and hit."""
+    """Scheduler and worker hit, though they are two processes with a session each."""
     numbers = site.control.everything[:AT_ONCE]
     with site.report.scenario("scheduler and worker are two processes") as seen:
         window = Window(engine.observed, 0)
@@ -75,7 +75,7 @@ def other_node_hits(site: Site, engine: VllmProcess, agent: AgentProcess, holder
         served = holder.status()["peers"]["served_blocks"] - served
         wanted = site.control.blocks(site.control.everything)
         seen.note(fetched_from_peer=fetched, served_by_it=served)
-        # A block that came too late was computed, and is here then.
+        # A block that came too late was computed instead, and has arrived by now.
         seen.expect(fetched >= wanted // 2 and served >= fetched,
                     f"{fetched} blocks were fetched and {served} served, of {wanted}")
 

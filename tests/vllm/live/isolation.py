@@ -27,7 +27,7 @@ def salts_never_share(site: Site, engine: VllmProcess) -> None:
 
 
 def weights_never_share(site: Site, engine: VllmProcess) -> None:
-    """An engine of other weights loads nothing of the first model's, and its own."""
+    """An engine of other weights loads its own blocks and none of the first model's."""
     with site.report.scenario("engines of different weights never share") as seen:
         answers, keys = _asked(site, engine)
         other = sum(answer.text != site.control.texts[number] for number, answer in enumerate(answers))
@@ -100,5 +100,5 @@ def _expect_own(site: Site, seen: Seen, engine: VllmProcess, numbers: range, tex
             f"{answer.text!r}, not {text!r}" for answer, text in zip(answers, texts) if answer.text != text])
         return len(keys) >= wanted
 
-    until(all_own, f"{wanted} own blocks for {fields}")  # The last of them may still be on their way to the agent.
+    until(all_own, f"{wanted} own blocks for {fields}")  # The last saves may still be on their way to the agent.
     seen.note(**{f"own_blocks_{'_'.join(map(str, fields.values())) or 'of_the_model'}": f"{len(keys)} of {wanted}"})

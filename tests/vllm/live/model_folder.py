@@ -2,7 +2,7 @@
 
     python3 model_folder.py FOLDER
 
-For the interpreter of vLLM's venv, which has gguf, torch, safetensors, tokenizers and transformers.
+Run it with the interpreter of vLLM's venv, which has gguf, torch, safetensors, tokenizers and transformers.
 """
 
 import json
@@ -40,7 +40,7 @@ def weights(reader, heads):
                 rows, columns = values.shape
                 pairs = values.reshape(heads[layer[2]], -1, 2, columns)
                 values = pairs.swapaxes(1, 2).reshape(rows, columns)
-        tensors[f"{name}.weight"] = torch.from_numpy(numpy.array(values, order="C"))  # A copy, which may be written.
+        tensors[f"{name}.weight"] = torch.from_numpy(numpy.array(values, order="C"))  # The copy may be written.
     return tensors
 
 

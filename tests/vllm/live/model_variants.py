@@ -2,7 +2,7 @@
 
     python3 model_variants.py MODEL FOLDER ADAPTER...
 
-FOLDER gets `weights`, a model folder, and a folder for each ADAPTER. For the interpreter of vLLM's venv.
+FOLDER gets `weights`, a model folder, and a folder for each ADAPTER. Run it with the interpreter of vLLM's venv.
 """
 
 import json

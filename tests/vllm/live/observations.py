@@ -12,7 +12,7 @@ class Window:
     """Lines of one engine from a moment on."""
 
     folder: Path
-    since: float  # By the monotonic clock, which all processes of a machine share.
+    since: float  # Time by the monotonic clock, which all processes of a machine share.
 
     @classmethod
     def from_now(cls, folder: Path) -> "Window":
@@ -42,7 +42,7 @@ class Comparison:
 
 
 def read_lines(folder: Path) -> list[dict]:
-    """Returns the lines of all processes below `folder`. A last line that a killed process left unfinished is none."""
+    """Returns the lines of all processes below `folder`, but no last line that a killed process left unfinished."""
     lines = []
     for file in sorted(folder.rglob("*.jsonl")):
         for text in file.read_text(encoding="utf-8").splitlines(keepends=True):

@@ -12,7 +12,7 @@ from site_of_run import Site
 from vllm_process import Answer, VllmProcess
 
 _HITS_RETURN_S = 180
-_LONG_CALL_S = 1.0  # No call of the connector takes as long, whatever the agent does: its budget is 2 ms.
+_LONG_CALL_S = 1.0  # No call of the connector takes so long, whatever the agent does: a call's budget is 2 ms.
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Pass:
 
     answers: list[Answer]
     window: Window
-    loaded: int  # Blocks, by the engine's counter.
+    loaded: int  # Blocks that were loaded, by the engine's counter.
     failed: int  # Blocks that were to be loaded and did not come.
 
 
@@ -76,7 +76,7 @@ def ask_until_hit(site: Site, seen: Seen, engine: VllmProcess, numbers: Sequence
                   returns_s: float = _HITS_RETURN_S) -> None:
     """Asks, again if need be, until each block of the prompts was loaded, and compares the texts each time.
 
-    A block that is late is computed, which is right and no hit: a loaded machine needs several rounds.
+    The engine computes a block that comes too late, which is correct but no hit: a loaded machine needs several rounds.
     """
     wanted = site.control.blocks(numbers)
     keys: set[str] = set()

@@ -78,4 +78,4 @@ def _ask_in_vain(site: Site, engine: VllmProcess) -> None:
     try:
         engine.complete_all(site.control.prompts, ANSWER_TOKENS)
     except (urllib.error.URLError, OSError):
-        pass  # It is dead, as it should be.
+        pass  # The engine is dead, as it should be.

@@ -5,7 +5,7 @@ from observations import Window
 from site_of_run import Site
 from vllm_process import VllmProcess
 
-_RANKS = 3  # SmolLM2 has 9 heads and 3 of KV; and stock vLLM 0.32 cannot split layers (pipeline ranks) on the CPU.
+_RANKS = 3  # SmolLM2 has 9 heads and 3 KV heads, and stock vLLM 0.32 cannot split layers (pipeline ranks) on the CPU.
 _SOME = 4  # Prompts.
 FLAGS = ("--tensor-parallel-size", str(_RANKS))
 

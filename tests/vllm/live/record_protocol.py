@@ -2,7 +2,7 @@
 
     PYTHONPATH=build/dev/python VENV/bin/python record_protocol.py MODEL FILE
 
-FILE gets a line of JSON for each call. In one process, with an agent of its own.
+FILE gets a line of JSON for each call. All runs in one process, with an agent of its own.
 """
 
 import os
@@ -24,7 +24,7 @@ from agent_process import AgentProcess  # noqa: E402
 from locations import BIN  # noqa: E402
 
 _PROMPT = {"prompt_token_ids": [1000 + i * 7 for i in range(150)]}
-_SETTLE_S = 2  # For saves to end, and a stopped agent to be stopped.
+_SETTLE_S = 2  # Time for saves to end, and for an agent to stop.
 
 
 def without_repeated_steps(lines: list[str]) -> list[str]:
@@ -39,7 +39,7 @@ def without_repeated_steps(lines: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Records into FILE, which begins anew."""
+    """Records into FILE, which it empties first."""
     _FILE.write_text("")
     agent = AgentProcess(BIN / "kvtier-agent", Path(tempfile.mkdtemp(prefix="kvtier-record-")))
     agent.start()

@@ -37,7 +37,7 @@ def plain(value):
 
 
 class RecordedConnector(KvtierConnector):
-    """The connector; each call of METHODS is a line of JSON in the file that KVTIER_RECORD names."""
+    """The connector, which writes each call of METHODS as a line of JSON to the file that KVTIER_RECORD names."""
 
 
 def recorded(name):
@@ -45,7 +45,7 @@ def recorded(name):
 
     @functools.wraps(method)
     def call(self, *arguments):
-        asked = plain(arguments)  # Their state before the call.
+        asked = plain(arguments)  # The arguments' state before the call.
         result = method(self, *arguments)
         _calls.write(json.dumps({"method": name, "arguments": asked, "result": plain(result)}) + "\n")
         return result

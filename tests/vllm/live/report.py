@@ -16,7 +16,7 @@ class Seen:
     """Observations of one scenario."""
 
     name: str
-    facts: dict[str, object] = field(default_factory=dict)  # For the table, in the order in which they came.
+    facts: dict[str, object] = field(default_factory=dict)  # Facts for the table, in the order in which they came.
     complaints: list[str] = field(default_factory=list)
     seconds: float = 0.0
     texts: int = 0  # Texts that were compared.

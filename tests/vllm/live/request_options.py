@@ -17,7 +17,7 @@ class _Outcome:
 
     text: str
     blocks: int  # Blocks of the prompt that can be loaded.
-    loaded: int  # Blocks.
+    loaded: int  # Blocks that were loaded.
     saved: int
 
 

@@ -66,7 +66,7 @@ def make_agent(site: Site, node: str, coordinator: str = "") -> AgentProcess:
 
 
 def run_smoke(site: Site) -> None:
-    """Three engines, two at a time: without kvtier, one that saves, and one that hits."""
+    """Runs three engines, two at a time: one without kvtier, one that saves, and one that hits."""
     agent = make_agent(site, "a")
     plain, first = site.plain_engine("plain"), site.engine("first", agent, _ONE_PROCESS)
     plain.await_ready()
@@ -88,7 +88,7 @@ def run_smoke(site: Site) -> None:
 
 
 def run_all(site: Site) -> None:
-    """Eight engines, two at a time: the next one starts while scenarios run on the one before."""
+    """Runs eight engines, two at a time: the next one starts while scenarios run on the one before."""
     older_agent, older_wire, older_wheel = (Path(os.environ[f"KVTIER_OLDER_{name}"])
                                             for name in ("AGENT", "WIRE", "WHEEL"))
     coordinator = site.engines.enter_context(CoordinatorProcess(site.folder / "coordinator"))
@@ -131,7 +131,7 @@ def run_all(site: Site) -> None:
     isolation.reset_begins_anew(site, changed)
     changed.close()
 
-    # It does not measure what the engine prefills, and would wait a tenth as long as computing takes here.
+    # The older package does not measure the engine's prefill, and would wait a tenth as long as computing takes here.
     older = site.engine("older_wheel", agent, python=older_wheel, options={"recompute_tokens_per_s": 400})
     interruptions.agent_killed(site, second, agent)
     interruptions.agent_stopped(site, second, agent)
@@ -159,7 +159,7 @@ def run_all(site: Site) -> None:
 
 
 def run_preemption(site: Site) -> None:
-    """An engine with room, and one without."""
+    """Runs an engine with room for all requests, and one without."""
     agent = make_agent(site, "a")
     plain, few = site.plain_engine("plain"), site.engine("few_blocks", agent, preemption.FLAGS)
     plain.await_ready()
@@ -170,13 +170,13 @@ def run_preemption(site: Site) -> None:
 
 
 def run_codec(site: Site) -> None:
-    """An engine in bfloat16 for each codec, one after the other."""
+    """Runs an engine in bfloat16 for each codec, one after the other."""
     agent = make_agent(site, "a")
     codec.hits_are_alike(site, ((name, codec.start_engine(site, agent, name)) for name in codec.CODECS))
 
 
 def run_ranks(site: Site) -> None:
-    """An engine without kvtier, for the prompts' tokens, and one of several ranks."""
+    """Runs an engine without kvtier, for the prompts' tokens, and one of several ranks."""
     agent = make_agent(site, "a")
     plain, ranked = site.plain_engine("plain"), site.engine("ranks", agent, ranks.FLAGS)
     plain.await_ready()
@@ -191,7 +191,7 @@ _PARTS: dict[str, Callable[[Site], None]] = {"all": run_all, "smoke": run_smoke,
 
 
 def main() -> int:
-    """Runs one part in FOLDER, or in one that is made and goes away when all went well."""
+    """Runs one part in FOLDER, or in a temporary folder that is removed when all went well."""
     if sys.argv[1] == "--count":
         print(len(NAMES[sys.argv[2]]))
         return 0
@@ -205,11 +205,11 @@ def main() -> int:
         with site.engines:
             _PARTS[part](site)
     except RuntimeError as error:
-        print(f"WRONG: {error}")  # An engine or an agent does not start: what needs it counts as failed.
+        print(f"WRONG: {error}")  # An engine or an agent does not start: the scenarios that need it count as failed.
     if _BYTES in NAMES[part]:
         hits.all_bytes_compare(site)
     code = site.report.finish()
-    # Gigabytes, of which the logs tell nothing; the counts stay the last line.
+    # These folders have gigabytes that say nothing more than the logs; the counts stay the last line.
     for heavy in [folder / "variants", *folder.glob("*/disk"), *([folder] if code == 0 and not named else [])]:
         shutil.rmtree(heavy, ignore_errors=True)
     return code

@@ -20,5 +20,5 @@ def shared_files(group: int) -> set[Path]:
                 lines = (process / "maps").read_text().splitlines()
                 found |= {Path(line.split(None, 5)[5]) for line in lines if f" {_FOLDER}/" in line}
         except (ProcessLookupError, FileNotFoundError):
-            pass  # It has ended meanwhile.
+            pass  # The process has ended meanwhile.
     return {file for file in found if file.exists()}

@@ -14,13 +14,13 @@ from vllm_process import VllmProcess
 
 @dataclass
 class Site:
-    """One run's place."""
+    """The place of one run: its folders, control, report and engines."""
 
     venv: Path
     model: Path
     folder: Path  # Folder of the run: logs, sockets, disks, observations.
     report: Report
-    control: Control | None = None  # Until it has run.
+    control: Control | None = None  # None until the control has run.
     engines: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def plain_engine(self, name: str) -> VllmProcess:
@@ -42,7 +42,7 @@ class Site:
 
     @property
     def observed(self) -> Path:
-        """The folder of all that was observed."""
+        """Returns the folder of all observations."""
         return self.folder / "observed"
 
     def _kept(self, engine: VllmProcess) -> VllmProcess:

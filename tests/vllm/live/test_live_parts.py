@@ -61,7 +61,7 @@ class ControlTest(unittest.TestCase):
 
     def test_a_text_that_differs_from_the_control_is_wrong(self):
         answers = [Answer(text, 0, 0, 0.0) for text in ("x", "other", "other")]
-        self.assertEqual(len(self.control.wrong(range(3), answers)), 1)  # The third may differ.
+        self.assertEqual(len(self.control.wrong(range(3), answers)), 1)  # The third text may differ.
 
     def test_a_shared_block_counts_once_and_the_last_token_is_never_loaded(self):
         self.assertEqual([self.control.blocks(numbers) for numbers in ([0], [0, 1], [2])], [1, 1, 0])

@@ -12,11 +12,11 @@ from vllm_process import VllmProcess
 
 _SOME = 6  # Prompts.
 _WORKER = Path(__file__).parent / "plain_worker.py"
-_SAYS = "lays out"  # In the line that tells of another layout of the wire.
+_SAYS = "lays out"  # Words of the log line that tells of another layout of the wire.
 
 
 def older_agent(site: Site, engine: VllmProcess, agent: AgentProcess, program: Path) -> None:
-    """An agent of an older wire, on the sockets of the newer one, is a miss and a line in the engine's log."""
+    """An agent of an older wire, on the sockets of the newer one, gives misses and a line in the engine's log."""
     numbers = site.control.everything[:_SOME]
     with site.report.scenario("a newer wheel with an older agent") as seen:
         older = AgentProcess(program, site.folder / "older", node="older", sockets=agent.socket_dir)
@@ -44,7 +44,7 @@ def older_wheel(site: Site, engine: VllmProcess) -> None:
         wanted, keys = site.control.blocks(numbers), set()
 
         def refused_or_hit() -> bool:
-            """Asks; a block that is late is computed, and what it has saved itself is there the next time."""
+            """Asks for a prompt; the engine computes a late block, and finds its own saves the next time."""
             done = ask(site, engine, numbers)
             check_texts(site, seen, numbers, done.answers)
             keys.update(done.window.loaded_keys())
@@ -66,7 +66,7 @@ def older_worker(site: Site, agent: AgentProcess, package: Path) -> None:
 
 
 def visit(site: Site, agent: AgentProcess) -> None:
-    """Has a worker of the package of today come and go. RuntimeError: it has no hit."""
+    """Lets a worker of the current package come and go. Raises RuntimeError if it has no hit."""
     said = _plain_worker(site, agent, PYTHON)
     if "1 blocks" not in said:
         raise RuntimeError(f"a worker of this build has no hit: {said}")

@@ -20,10 +20,10 @@ from shared_memory import shared_files
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1",
     "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_SERVER_DEV_MODE": "1"}  # For /reset_prefix_cache.
+    "VLLM_SERVER_DEV_MODE": "1"}  # Development mode has /reset_prefix_cache.
 _OBSERVED = Path(__file__).resolve().parent / "observed"
 _BLOCKS = 384  # Blocks of the engine: more than all prompts together have.
-AT_ONCE = 12  # Requests.
+AT_ONCE = 12  # Requests that are asked at the same time.
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class VllmProcess:
                                              start_new_session=True)
 
     def await_ready(self, timeout_s: float = 600) -> None:
-        """Waits until it answers. RuntimeError: it ended, or took too long."""
+        """Waits until the engine answers. Raises RuntimeError if it ended or took too long."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -80,7 +80,7 @@ class VllmProcess:
                 time.sleep(0.5)
 
     def complete(self, prompt: str, tokens: int = 16, parameters: dict | None = None, **fields: object) -> Answer:
-        """Returns what the engine says behind `prompt`, without chance. `fields` are others of the request."""
+        """Returns the engine's completion of `prompt` at temperature 0. `fields` are more fields of the request."""
         body = {"model": "smollm2", "prompt": prompt, "max_tokens": tokens, "temperature": 0, **fields}
         if parameters is not None:
             body["kv_transfer_params"] = parameters
@@ -100,15 +100,15 @@ class VllmProcess:
         return json.loads(self._post("/tokenize", {"model": "smollm2", "prompt": prompt}))["tokens"]
 
     def forget_prefixes(self, also_saved: bool = False) -> None:
-        """Has the engine forget its own prefixes, so that only the agent has them, or, `also_saved`, nobody has.
+        """Makes the engine forget its own prefixes, and with `also_saved` resets the connector, too.
 
-        TimeoutError: some stay in use.
+        Raises TimeoutError if some stay in use.
         """
         path = f"/reset_prefix_cache?reset_external={str(also_saved).lower()}"
         until(lambda: json.loads(self._post(path, {}))["success"], "engine that forgets its prefixes")
 
     def counter(self, name: str) -> float:
-        """Returns a counter of /metrics, summed over its labels; 0: it is not there."""
+        """Returns a counter of /metrics, summed over its labels, or 0 if it is not there."""
         lines = re.findall(rf"^{re.escape(name)}(?:\{{[^}}]*\}})? (\S+)$", self._get("/metrics").decode(), re.M)
         return sum(float(value) for value in lines)
 
@@ -120,7 +120,7 @@ class VllmProcess:
     def kill(self) -> None:
         """Ends all of its processes at once, as a machine that is short of memory does.
 
-        vLLM's own files in /dev/shm stay then, 400 MB an engine, and are taken away here.
+        vLLM's own files in /dev/shm, 400 MB an engine, stay behind, so that they are removed here.
         """
         files = shared_files(self._process.pid)
         os.killpg(self._process.pid, signal.SIGKILL)
@@ -129,7 +129,7 @@ class VllmProcess:
             file.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Ends it, by force after a while."""
+        """Ends the engine, by force after a while."""
         for how in (signal.SIGINT, signal.SIGKILL):
             if self._process.poll() is None:
                 os.killpg(self._process.pid, how)

@@ -23,7 +23,7 @@ class Node:
              "--listen=127.0.0.1:0", "--host_bytes=128MiB", *flags], stderr=self._log)
 
     def client(self):
-        """A client that is connected."""
+        """Returns a client that is connected."""
         deadline = time.monotonic() + SECONDS
         while not pathlib.Path(self.folder.name, "kvtier-fd.sock").exists():
             if self._agent.poll() is not None or time.monotonic() > deadline:
@@ -56,24 +56,24 @@ class Node:
 
 
 def spec():
-    """A space of small blocks."""
+    """Returns a space of small blocks."""
     return kvtier.SpaceSpec(model="wheel", weights_digest="00" * 16, dtype="bfloat16",
                             layout="layer,kv,token,head,dim", layers=2, kv_heads=2, head_dim=64,
                             tokens_per_block=16, block_bytes=65536)
 
 
 def keys(count):
-    """Returns the keys of as many blocks."""
+    """Returns the keys of `count` blocks."""
     return kvtier.token_keys(list(range(16 * count)), 16)
 
 
 def blocks(count):
-    """Bytes that tell as many blocks apart."""
+    """Returns `count` blocks of different bytes."""
     return [bytes([i]) * 65536 for i in range(count)]
 
 
 def put_and_get(client, count=8, durable=False):
-    """Puts blocks and onboards them again; how many came back with the same bytes."""
+    """Puts blocks and onboards them again. Returns how many came back with the same bytes."""
     space = client.register_space(spec())
     with client.reserve(space, keys(count)) as put:
         for i, state in enumerate(put.states):

@@ -19,7 +19,7 @@ MACHINE = {"ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "
 # Libraries that no wheel of ours can do without, so that LINKED cannot be short by accident.
 INSIDE = ("libabsl", "libgrpc", "libprotobuf", "librocksdb", "libssl", "liburing", "pybind11")
 MOST_BYTES = 20 * 2**20
-HASHED = re.compile(r"-[0-9a-f]{8}(?=\.so)")  # Tells the bundled libraries apart.
+HASHED = re.compile(r"-[0-9a-f]{8}(?=\.so)")  # Hash in the name of each bundled library.
 
 
 class Contents(unittest.TestCase):
@@ -43,7 +43,7 @@ class Contents(unittest.TestCase):
         for elf in self.ours + self.libraries:
             with self.subTest(elf.name):
                 self.assertLessEqual(wheel_facts.numbers(elf.highest("GLIBC_")), GLIBC)
-                self.assertNotIn("GLIBC_ABI_DT_RELR", elf.versions)  # glibc 2.36 brought it.
+                self.assertNotIn("GLIBC_ABI_DT_RELR", elf.versions)  # This version needs glibc 2.36.
         self.assertTrue(any(elf.highest("GLIBC_") != "-" for elf in self.ours))
         self.assertIn("manylinux_2_35", self.wheel.name)
 

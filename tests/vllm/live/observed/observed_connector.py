@@ -1,7 +1,7 @@
-"""KvtierConnector that writes down what bytes the engine's own blocks have: at each save, and behind each load.
+"""KvtierConnector that writes down what bytes the engine's own blocks have: at each save, and after each load.
 
-For real engines of one KV group. KVTIER_OBSERVED names a folder, in which each process appends lines of JSON to a file
-of its own. observations.py reads them. Files in the folder named as in _ORDERS have the process do something once.
+It serves real engines of one KV group. KVTIER_OBSERVED names a folder, in which each process appends lines of JSON to
+a file of its own. observations.py reads them. Files in the folder named as in _ORDERS have the process do something once.
 """
 
 import functools
@@ -33,7 +33,7 @@ class TimedConnector(KvtierConnector):
         super().__init__(vllm_config, role, kv_cache_config)
 
     def write(self, kind, **facts):
-        """Appends a line."""
+        """Appends a line to the file of this process."""
         self._lines.write(json.dumps({"kind": kind, "at": time.monotonic(), "pid": os.getpid(), **facts}) + "\n")
 
 
@@ -64,10 +64,10 @@ class ObservedConnector(TimedConnector):
     def __init__(self, vllm_config, role, kv_cache_config=None):
         super().__init__(vllm_config, role, kv_cache_config)
         self._loading = {}  # Request: (key, engine's block) of its loads under way.
-        self._ended = []  # The same of those that have ended in this step.
+        self._ended = []  # The same pairs of the loads that have ended in this step.
         self._epoch_now = ""
 
-    # The worker.
+    # These methods are the worker's.
 
     def register_kv_caches(self, kv_caches):
         super().register_kv_caches(kv_caches)
@@ -121,7 +121,7 @@ class ObservedConnector(TimedConnector):
                 self.write("failed", key=key.hex(), space=self._space)
         return failed
 
-    # The scheduler.
+    # These methods are the scheduler's.
 
     def get_num_new_matched_tokens(self, request, num_computed_tokens):
         if self._ordered("fork-scheduler"):
@@ -135,7 +135,7 @@ class ObservedConnector(TimedConnector):
         self.write(kind, key=key.hex(), space=self._space + self._epoch_now, digest=digest.hexdigest(), **facts)
 
     def _ordered(self, order):
-        """Whether the file `order` lies in the folder, which is taken away."""
+        """Returns whether the file `order` lies in the folder, and removes it."""
         assert order in _ORDERS
         try:
             (self._folder / order).unlink()
@@ -144,7 +144,7 @@ class ObservedConnector(TimedConnector):
             return False
 
     def _fork(self, ask):
-        """Has a forked child ask what this process asks, and waits for its end."""
+        """Makes a forked child ask what this process asks, and waits for its end."""
         child = os.fork()
         if child == 0:
             try:

@@ -1,4 +1,4 @@
-#include "tests/sim/share_watch.h"
+#include "tests/sim/guarantee_checker.h"
 
 #include <sys/stat.h>
 
@@ -14,21 +14,22 @@
 namespace kvtier::sim {
 namespace {
 
-// A slab is waited for no longer than kSlabLeaveTimeout; another one is tried then, and moved.
-constexpr absl::Duration kBound = absl::Seconds(100);
-// Pages that a worker took by reading memory that its domain has no more are given back within
-// this.
-constexpr absl::Duration kStrayBound = absl::Seconds(2);
+// Longest time that a tenant may lack some of its guarantee. The agent waits for a slab no longer
+// than kSlabLeaveTimeout, then tries another one and moves it.
+constexpr absl::Duration kMaxShort = absl::Seconds(100);
+// Longest time until the agent gives back the pages that a worker took by reading memory that its
+// domain no longer has.
+constexpr absl::Duration kMaxStray = absl::Seconds(2);
 
 }  // namespace
 
-bool ShareWatch::IsShort(DomainId domain, const TierShare& share) const {
+bool GuaranteeChecker::IsShort(DomainId domain, const TierShare& share) const {
   const SlotPool& slots = agent_->host().slots(domain);
   const uint64_t held = slots.present_slabs() - slots.closed_slabs();
   return held < std::min(share.guaranteed, agent_->host_shares().WantedBy(domain, agent_->host()));
 }
 
-void ShareWatch::Look(absl::Time now) {
+void GuaranteeChecker::Check(absl::Time now) {
   const size_t domains = agent_->host().domain_count();
   uint64_t present = 0;
   for (size_t i = 0; i < domains; ++i) {
@@ -42,16 +43,16 @@ void ShareWatch::Look(absl::Time now) {
     }
     const absl::Time since = short_since_.try_emplace(domain, now).first->second;
     oracle_->Expect(
-        now - since <= kBound,
+        now - since <= kMaxShort,
         absl::StrCat(name_, ": tenant ", i, " has lacked some of its ", share.guaranteed,
                      " guaranteed slabs for ", absl::FormatDuration(now - since)));
   }
-  LookAtPages(now);
+  CheckPages(now);
   // Where memory is fixed a tenant that comes gets a slab beside what the others have.
   const bool is_bounded =
       agent_->options().host_memory == HostMemory::kMoving && agent_->options().staging_bytes == 0;
   // A node that shrinks has what it had until that has left; it may have grown up to its last size
-  // since the last look.
+  // since the last check.
   const uint64_t slabs = agent_->host_shares().slabs();
   uint64_t bound = slabs;
   if (agent_->host_resizer().is_under_way()) bound = std::max({bound, last_present_, last_slabs_});
@@ -62,7 +63,7 @@ void ShareWatch::Look(absl::Time now) {
                                agent_->host_shares().slabs()));
 }
 
-void ShareWatch::LookAtPages(absl::Time now) {
+void GuaranteeChecker::CheckPages(absl::Time now) {
   std::set<std::pair<dev_t, ino_t>> files;
   for (size_t i = 0; i < agent_->host().domain_count(); ++i) {
     const auto domain = static_cast<DomainId>(i);
@@ -85,7 +86,7 @@ void ShareWatch::LookAtPages(absl::Time now) {
       continue;
     }
     const absl::Time since = stray_since_.try_emplace(domain, now).first->second;
-    oracle_->Expect(now - since <= kStrayBound,
+    oracle_->Expect(now - since <= kMaxStray,
                     absl::StrCat(name_, ": tenant ", i, " keeps ", held,
                                  " bytes of pages, and has ", most, " of slabs"));
   }
