@@ -52,8 +52,8 @@ Task<void> NodeTenants::Load() {
   settings_failure_ = std::string(loaded.status().message());
   const bool is_aside = !absl::IsUnavailable(loaded.status());
   if (!is_aside) may_keep_ = loaded.status();
-  Log(LogLevel::kError, absl::StrCat("tenants' settings are not known, and defaults hold; nothing "
-                                     "is deleted: ",
+  Log(LogLevel::kError, absl::StrCat("tenants' settings cannot be read, so defaults apply; "
+                                     "no file was deleted: ",
                                      settings_failure_));
 }
 
@@ -79,7 +79,8 @@ Task<void> NodeTenants::LookInTurn() {
   const bool failed = !secrets.ok() && !absl::IsFailedPrecondition(secrets.status());
   const std::string failure = failed ? std::string(secrets.status().message()) : "";
   if (failed && failure != secrets_failure_) {
-    Log(LogLevel::kError, absl::StrCat("tenants stay as they are: ", failure));
+    Log(LogLevel::kError,
+        absl::StrCat("the tenants' secrets cannot be read, so no tenant comes or goes: ", failure));
   }
   secrets_failure_ = failure;
   if (secrets.ok()) LookAt(*secrets);
@@ -96,8 +97,8 @@ void NodeTenants::LookAt(const std::vector<TenantSecret>& secrets) {
     if (there.contains(tenant->name) || parts_.tenants->IsShut(tenant->domain)) continue;
     parts_.tenants->Shut(tenant->domain);
     Log(LogLevel::kWarning,
-        absl::StrCat("tenant ", tenant->name, ": its secret is gone; it is let ",
-                     "in no more, and its blocks stay until it is dropped"));
+        absl::StrCat("tenant ", tenant->name, " has no secret file any more: it can open no ",
+                     "session, and its blocks stay until it is dropped (kvtier tenants drop)"));
   }
 }
 
@@ -114,7 +115,8 @@ void NodeTenants::LookAt(const TenantSecret& there) {
              "named with the one before: drop it, or restart the agent");
   } else if (parts_.tenants->IsShut(tenant->domain)) {
     parts_.tenants->Reopen(tenant->domain);
-    Log(LogLevel::kInfo, absl::StrCat("tenant ", there.name, " is let in again"));
+    Log(LogLevel::kInfo,
+        absl::StrCat("tenant ", there.name, " has its secret file again and can open sessions"));
   }
 }
 
@@ -139,7 +141,7 @@ absl::Status NodeTenants::Admit(const TenantTable::Entry& entry) {
   parts_.lessons->Add(absl::StrCat("host/", tenant.name), rooms.index->HazardsOf(domain));
   ApplyShares();
   FillHostDomain(domain);
-  Log(LogLevel::kInfo, absl::StrCat("tenant ", tenant.name, " is let in"));
+  Log(LogLevel::kInfo, absl::StrCat("tenant ", tenant.name, " is new and can open sessions"));
   return absl::OkStatus();
 }
 
@@ -164,9 +166,9 @@ absl::Status NodeTenants::CheckSecret(const TenantChange& change, const std::str
     return parts_.tenants->Check({.name = change.name, .secret = secret});
   }
   if (tenant->key == TenantKey::FromSecret(secret)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("secret: tenant '", change.name,
-                                                 "' has another one, with which its blocks are ",
-                                                 "named; drop the tenant first"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "secret: tenant '", change.name, "' has another secret already, and its blocks are ",
+      "named with that one; drop the tenant first"));
 }
 
 absl::Status NodeTenants::CheckFits(const TenantSettings& changed) const {
@@ -192,7 +194,7 @@ Task<absl::Status> NodeTenants::SetInTurn(TenantChange change, std::optional<std
   const Tenant* const tenant = parts_.tenants->Find(change.name);
   if (tenant == nullptr && !secret.has_value() && change.IsEmpty()) {
     co_return absl::NotFoundError(absl::StrCat(
-        "tenant: '", change.name, "' is not known here; --secret_file makes a tenant"));
+        "tenant: '", change.name, "' is not known to this node; add it with --secret_file"));
   }
   KVT_CO_ASSIGN_OR_RETURN(KeptTenantSettings kept, book_.With(change));
   if (const auto changed = kept.node.find(change.name); changed != kept.node.end()) {
@@ -319,7 +321,8 @@ Task<void> NodeTenants::EndDomain(DomainId domain) {
   // A block that was held at the drop may have been written to a disk since.
   const auto erased = co_await parts_.flows->tenant_eraser.EraseAll(&tenant);
   if (!erased.ok()) {
-    Log(LogLevel::kWarning, absl::StrCat("tenant ", tenant.name, ": a disk may still have blocks: ",
+    Log(LogLevel::kWarning, absl::StrCat("tenant ", tenant.name,
+                                         " was dropped, but a disk may still have blocks of it: ",
                                          erased.status().message()));
   }
   if (parts_.rooms.host->slots(domain).used_bytes() > 0) {
@@ -338,7 +341,8 @@ void NodeTenants::TakeCluster(ClusterTenants tenants) {
   kept.cluster = std::move(tenants.settings);
   book_.Take(std::move(kept));
   ApplyShares();
-  Log(LogLevel::kInfo, absl::StrCat("tenants' settings of the cluster: version ", tenants.version));
+  Log(LogLevel::kInfo,
+      absl::StrCat("took the cluster's settings of tenants, version ", tenants.version));
   if (!std::exchange(keeping_cluster_, true)) parts_.rooms.scope->Spawn(KeepCluster());
 }
 
@@ -348,9 +352,10 @@ Task<void> NodeTenants::KeepCluster() {
   const absl::Status kept = co_await Keep(book_.kept());
   EndTurn();
   if (!kept.ok()) {
-    Log(LogLevel::kWarning, absl::StrCat("tenants' settings of the cluster would not outlast a "
-                                         "restart without its coordinator: ",
-                                         kept.message()));
+    Log(LogLevel::kWarning,
+        absl::StrCat("the cluster's settings of tenants cannot be written to disk, "
+                     "so a restart without the coordinator would lose them: ",
+                     kept.message()));
   }
 }
 

@@ -36,8 +36,9 @@ absl::StatusOr<std::vector<GpuTier::Memory>> NodeGpus::TakeMemory(const Source& 
   if (source.binder != nullptr && !nodes.empty()) {
     const absl::Status bound = source.binder->Bind(arena, nodes);
     if (!bound.ok()) {
-      Log(LogLevel::kWarning, absl::StrCat("host memory stays where it is, and copies to and from ",
-                                           "GPUs may be slower: ", bound.message()));
+      Log(LogLevel::kWarning,
+          absl::StrCat("host memory cannot be bound to the GPU's NUMA node, so copies ",
+                       "to and from GPUs may be slower: ", bound.message()));
     }
   }
   for (Device* const device : source.devices) {
@@ -85,17 +86,19 @@ std::string NodeGpus::UuidsText() const {
 }
 
 absl::StatusOr<GpuTier*> NodeGpus::Named(const std::string& uuid) const {
-  if (tiers_.empty()) return absl::FailedPreconditionError("this node has no GPU pool");
+  if (tiers_.empty())
+    return absl::FailedPreconditionError(
+        "this node has no GPU pool; start the agent with --gpu_bytes");
   if (uuid.empty() && tiers_.size() == 1) return tiers_.front().get();
   if (uuid.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("device: name one of this node's GPUs: ", UuidsText()));
+        absl::StrCat("device is empty; must be one of this node's GPUs: ", UuidsText()));
   }
   for (const auto& tier : tiers_) {
     if (tier->device().uuid().ToString() == uuid) return tier.get();
   }
   return absl::NotFoundError(
-      absl::StrCat("device: ", uuid, " is none of this node's GPUs: ", UuidsText()));
+      absl::StrCat("device: ", uuid, "; must be one of this node's GPUs: ", UuidsText()));
 }
 
 absl::Status NodeGpus::Choose(SessionId session, DomainId domain, const DeviceUuid& uuid) {
@@ -104,14 +107,14 @@ absl::Status NodeGpus::Choose(SessionId session, DomainId domain, const DeviceUu
     const GpuTier* const now = WithSteps(session);
     if (now != nullptr && now != tier.get()) {
       return absl::FailedPreconditionError(absl::StrCat("device_uuid: ", uuid.ToString(),
-                                                        "; the session works on ",
+                                                        "; the session works already on ",
                                                         now->device().uuid().ToString()));
     }
     chosen_[session] = tier.get();
     return absl::OkStatus();
   }
-  return absl::NotFoundError(
-      absl::StrCat("device_uuid: ", uuid.ToString(), " has no pool for this tenant on this node"));
+  return absl::NotFoundError(absl::StrCat("device_uuid: ", uuid.ToString(),
+                                          "; this GPU has no pool for this tenant on this node"));
 }
 
 void NodeGpus::Drop(const BlockKey& key) {
@@ -151,7 +154,7 @@ absl::Status NodeGpus::CheckStep(SessionId session, uint64_t step) const {
   GpuTier* const tier = WithSteps(session);
   if (tier != nullptr) return tier->CheckStep(session, step);
   return absl::InvalidArgumentError(
-      absl::StrCat("step: ", step, ", of a session without a signal page"));
+      absl::StrCat("step: ", step, "; must be 0 from a session without a signal page"));
 }
 
 Task<bool> NodeGpus::AwaitStep(SessionId session, uint64_t step, absl::Time deadline) const {

@@ -9,7 +9,7 @@ namespace kvtier {
 absl::StatusOr<SessionId> SessionTable::Open(const SessionTenants& of, const SessionToken& token) {
   if (sessions_.size() >= kMaxSessions) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("sessions: all ", kMaxSessions, " are in use"));
+        absl::StrCat("sessions: all ", kMaxSessions, " of the node are open; close some"));
   }
   KVT_CHECK(!by_token_.contains(token));
   const SessionId id{next_id_++};
@@ -64,7 +64,8 @@ absl::StatusOr<uint32_t> SessionTable::AddSpace(SessionId id, const SpaceSpec& s
   }
   if (session.spaces.size() >= kMaxSpacesPerSession) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("spaces: the session's ", kMaxSpacesPerSession, " are in use"));
+        absl::StrCat("spaces: the session has registered ", kMaxSpacesPerSession,
+                     ", the most that it may; open another session for more"));
   }
   session.spaces.emplace(++session.last_space,
                          Space{.digest = digest,

@@ -13,8 +13,8 @@ static_assert(sizeof(SwappedBlock) <= kBytesPerSwappedBlock);
 
 absl::Status Full(const char* what, uint64_t used, uint64_t more, uint64_t limit) {
   return absl::ResourceExhaustedError(
-      absl::StrCat("swapping out: ", more, " ", what, " more than the ", used,
-                   " that are out; the limit is ", limit, ": bring some back, or release them"));
+      absl::StrCat("swapping out: ", used, " ", what, " are out and ", more,
+                   " more would exceed the limit of ", limit, "; swap some in, or release them"));
 }
 
 }  // namespace
