@@ -199,7 +199,8 @@ absl::StatusOr<std::string> AddressFrom(const std::string& address, const char* 
   const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
   if (!parsed.ok()) return InField(parsed.status(), field);
   if (parsed->port == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(field, " is \"", address, "\"; needs a port"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " is \"", address, "\"; must have a port"));
   }
   return address;
 }

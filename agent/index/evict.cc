@@ -38,7 +38,7 @@ absl::StatusOr<HostSlot> Evictor::ReserveHostFor(DomainId domain, const BlockRoo
   order.Refuse(newcomer);
   ++stats_->declined;
   return absl::FailedPreconditionError(
-      "the block is likelier not to be used again than the blocks in host memory, so it is not "
+      "the block is less likely to be used again than the blocks in host memory, so it is not "
       "kept");
 }
 
