@@ -37,7 +37,8 @@ absl::StatusOr<PacketSocket> PacketSocket::Connect(const std::string& path) {
   if (!fd.is_open()) return Failed("socket");
   // The socket is non-blocking: if the agent accepts nobody, connect() fails at once with EAGAIN.
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return absl::UnavailableError(absl::StrCat("no agent at ", path, ": ", strerror(errno)));
+    return absl::UnavailableError(
+        absl::StrCat("no agent listens at ", path, ": ", strerror(errno)));
   }
   return PacketSocket(std::move(fd));
 }

@@ -44,7 +44,8 @@ absl::StatusOr<VllmExtraKeys> ExtraKeysFrom(const kvtier_extra_key* entries, siz
         break;
       case KVTIER_EXTRA_TUPLE: {
         if (in_tuple) {
-          return absl::InvalidArgumentError(absl::StrCat(name, " is a tuple in a tuple"));
+          return absl::InvalidArgumentError(
+              absl::StrCat(name, " is a tuple in a tuple; must be a value of another kind"));
         }
         const size_t behind = last - i - 1;
         if (entry.integer < 0 || static_cast<uint64_t>(entry.integer) > behind) {

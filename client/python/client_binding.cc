@@ -392,7 +392,7 @@ class PyClient {
   }
 
   const std::shared_ptr<OpenClient>& Get() const {
-    if (open_ == nullptr) throw py::value_error("the client is closed");
+    if (open_ == nullptr) throw py::value_error("the client is closed; make another");
     return open_;
   }
 

@@ -112,7 +112,8 @@ absl::StatusOr<Superblock> Interpret(const PageLayout& page) {
   }
   if (page.alignment != kBlockAlignment) {
     return absl::FailedPreconditionError(absl::StrCat("the disk is aligned to ", page.alignment,
-                                                      " bytes, this program to ", kBlockAlignment));
+                                                      " bytes, and this program aligns to ",
+                                                      kBlockAlignment));
   }
   const bool encrypted = (page.incompatible & kFeatureEncrypted) != 0;
   const DiskGeometry geometry{.segment_bytes = page.segment_bytes,
