@@ -95,7 +95,7 @@ class Sequences(WithSpaces):
             self.assertEqual([len(put[i]) for i in range(3)], lengths)
             for i, key in enumerate(keys):
                 put.copy_in(i, key[-1:] * lengths[i])
-            with self.assertRaisesRegex(ValueError, "pieces of 2 bytes, the block has 1"):
+            with self.assertRaisesRegex(ValueError, "pieces have 2 bytes; must have the block's 1"):
                 put.copy_in(0, b"ab")
             self.assertEqual(put.commit(), 3)
         with self.client.onboard(space, keys) as hit:

@@ -45,11 +45,11 @@ TEST(TenantSettingsTest, MembersAreReadAndErrorsNameThem) {
             (GroupMembers{{"acme", GroupAccess::kWrite}, {"beta", GroupAccess::kRead}}));
   EXPECT_FALSE(read->at("prompts").IsDefault());
   EXPECT_EQ(RefusalOf("prompts members=acme"),
-            "line 1: members: 'acme' is no member: TENANT:read or TENANT:write");
+            "line 1: members: 'acme' is no member; must be TENANT:read or TENANT:write");
   EXPECT_EQ(RefusalOf("prompts members=acme:own"),
-            "line 1: members: 'acme:own' is no member: TENANT:read or TENANT:write");
+            "line 1: members: 'acme:own' is no member; must be TENANT:read or TENANT:write");
   EXPECT_EQ(RefusalOf("prompts members=acme:read,acme:write"),
-            "line 1: members: 'acme' comes twice");
+            "line 1: members: 'acme' comes twice; must be named once");
   EXPECT_EQ(RefusalOf("prompts members=prompts:read"),
             "line 1: tenant 'prompts', members: 'prompts' is the share group itself; name other "
             "tenants");

@@ -206,8 +206,8 @@ class Put:
         if not 0 <= index < len(self):
             raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the put")
         if self._states[index] != "reserved" or self._ended:
-            raise ValueError(f"block {index} is {'given up' if self._ended else self._states[index]}; must be reserved to "
-                             "be written")
+            state = "given up" if self._ended else self._states[index]
+            raise ValueError(f"block {index} is {state}; must be reserved to be written")
         self._views.release_one(index)
         self._native.copy_in(index, source)
 

@@ -69,8 +69,8 @@ def refuse_aliases(layouts: Sequence[KvLayout]) -> None:
             for start, start2 in runs:
                 if _alias(start, one.memory, start2, other.memory):
                     raise ValueError(
-                        f"KV groups {second} and {first} share memory; blocks of different numbers must not overlap, and do at "
-                        f"byte {max(start, start2)} (block_stride {other.memory.block_stride} and "
+                        f"KV groups {second} and {first} share memory; blocks of different numbers must not overlap, "
+                        f"and do at byte {max(start, start2)} (block_stride {other.memory.block_stride} and "
                         f"{one.memory.block_stride})")
 
 

@@ -59,7 +59,8 @@ class Options:
         try:
             return Path(self.tenant_secret_file).read_bytes().strip()
         except OSError as error:
-            raise ValueError(f"tenant_secret_file is {self.tenant_secret_file!r}; must be a file that can be read: {error.strerror}") from error
+            raise ValueError(f"tenant_secret_file is {self.tenant_secret_file!r}; must be a file that can be read: "
+                             f"{error.strerror}") from error
 
 
 def parse_options(extra_config: Mapping[str, Any] | None) -> Options:

@@ -23,8 +23,8 @@ def refuse_unsupported(vllm_config: Any, kv_cache_config: Any, fails_by_request:
     if speculative is not None:
         method = getattr(speculative, "method", None)
         if method not in _DRAFTS_WITHOUT_KV:
-            raise ValueError(f"speculative_config.method is {method!r}, which keeps KV of a draft that is not saved; must be one of "
-                             f"{', '.join(_DRAFTS_WITHOUT_KV)}")
+            raise ValueError(f"speculative_config.method is {method!r}, which keeps KV of a draft that is not saved; must be "
+                             f"one of {', '.join(_DRAFTS_WITHOUT_KV)}")
     parallel = vllm_config.parallel_config
     for name in ("decode_context_parallel_size", "prefill_context_parallel_size"):
         if getattr(parallel, name, 1) > 1:
@@ -33,15 +33,15 @@ def refuse_unsupported(vllm_config: Any, kv_cache_config: Any, fails_by_request:
         raise ValueError("cache_config.calculate_kv_scales is True; must be False, because scales that are made while "
                          "running are in no block: give them with the weights")
     if getattr(vllm_config.model_config, "enable_sleep_mode", False) and not announces_sleep:
-        raise ValueError("model_config.enable_sleep_mode is True; must be False, because this vLLM does not say when it "
-                         "takes the blocks' memory away (vLLM 0.33 does)")
+        raise ValueError("model_config.enable_sleep_mode is True; must be False, because this vLLM does not say when "
+                         "it takes the blocks' memory away (vLLM 0.33 does)")
     if getattr(vllm_config, "use_v2_model_runner", False) and getattr(kv_cache_config, "needs_kv_cache_zeroing", False):
-        raise ValueError("use_v2_model_runner is True and the KV cache needs zeroing: that runner zeroes blocks before a "
-                         "connector can end its copies out of them; set VLLM_USE_V2_MODEL_RUNNER=0")
+        raise ValueError("use_v2_model_runner is True and the KV cache needs zeroing: that runner zeroes blocks before "
+                         "a connector can end its copies out of them; set VLLM_USE_V2_MODEL_RUNNER=0")
     groups = len(kv_cache_config.kv_cache_groups)
     if groups > 1 and not fails_by_request:
-        raise ValueError(f"kv_cache_groups has {groups} groups; must have 1, because this vLLM is told of failed loads by "
-                         "block alone and not by request (vLLM 0.32 is)")
+        raise ValueError(f"kv_cache_groups has {groups} groups; must have 1, because this vLLM is told of failed loads "
+                         "by block alone and not by request (vLLM 0.32 is)")
     _refuse_groups(vllm_config, kv_cache_config)
 
 

@@ -72,7 +72,8 @@ def _ends(shard: Path) -> tuple[bytes, bytes, bytes]:
             raise ValueError(f"{shard} begins with a header of {header_bytes} bytes; must be a safetensors file")
         header = file.read(header_bytes)
         if len(header) != header_bytes:
-            raise ValueError(f"{shard} ends inside its header of {header_bytes} bytes; must be a whole safetensors file")
+            raise ValueError(f"{shard} ends inside its header of {header_bytes} bytes; must be a whole safetensors "
+                             "file")
         first = file.read(_END_BYTES)
         file.seek(max(8 + header_bytes, shard.stat().st_size - _END_BYTES))
         return header, first, file.read(_END_BYTES)
