@@ -79,8 +79,7 @@ Task<void> NodeTenants::LookInTurn() {
   const bool failed = !secrets.ok() && !absl::IsFailedPrecondition(secrets.status());
   const std::string failure = failed ? std::string(secrets.status().message()) : "";
   if (failed && failure != secrets_failure_) {
-    Log(LogLevel::kError,
-        absl::StrCat("the tenants' secrets cannot be read, so no tenant comes or goes: ", failure));
+    Log(LogLevel::kError, absl::StrCat("tenants' secrets cannot be read: ", failure));
   }
   secrets_failure_ = failure;
   if (secrets.ok()) LookAt(*secrets);
@@ -115,8 +114,7 @@ void NodeTenants::LookAt(const TenantSecret& there) {
              "named with the one before: drop it, or restart the agent");
   } else if (parts_.tenants->IsShut(tenant->domain)) {
     parts_.tenants->Reopen(tenant->domain);
-    Log(LogLevel::kInfo,
-        absl::StrCat("tenant ", there.name, " has its secret file again and can open sessions"));
+    Log(LogLevel::kInfo, absl::StrCat("tenant ", there.name, " can open sessions again"));
   }
 }
 
@@ -321,9 +319,9 @@ Task<void> NodeTenants::EndDomain(DomainId domain) {
   // A block that was held at the drop may have been written to a disk since.
   const auto erased = co_await parts_.flows->tenant_eraser.EraseAll(&tenant);
   if (!erased.ok()) {
-    Log(LogLevel::kWarning, absl::StrCat("tenant ", tenant.name,
-                                         " was dropped, but a disk may still have blocks of it: ",
-                                         erased.status().message()));
+    Log(LogLevel::kWarning,
+        absl::StrCat("tenant ", tenant.name, " was dropped, but a disk may still have its blocks: ",
+                     erased.status().message()));
   }
   if (parts_.rooms.host->slots(domain).used_bytes() > 0) {
     leaving_.push_back(domain);  // Something has come meanwhile: the next Sweep() looks again.
@@ -341,8 +339,7 @@ void NodeTenants::TakeCluster(ClusterTenants tenants) {
   kept.cluster = std::move(tenants.settings);
   book_.Take(std::move(kept));
   ApplyShares();
-  Log(LogLevel::kInfo,
-      absl::StrCat("took the cluster's settings of tenants, version ", tenants.version));
+  Log(LogLevel::kInfo, absl::StrCat("took the cluster's settings, version ", tenants.version));
   if (!std::exchange(keeping_cluster_, true)) parts_.rooms.scope->Spawn(KeepCluster());
 }
 
@@ -353,8 +350,7 @@ Task<void> NodeTenants::KeepCluster() {
   EndTurn();
   if (!kept.ok()) {
     Log(LogLevel::kWarning,
-        absl::StrCat("the cluster's settings of tenants cannot be written to disk, "
-                     "so a restart without the coordinator would lose them: ",
+        absl::StrCat("a restart without the coordinator would lose the cluster's settings: ",
                      kept.message()));
   }
 }

@@ -209,9 +209,11 @@ TEST(HostLanesTest, CallsThatCannotBeNameWhat) {
   const auto words_of = [](const auto& result) { return std::string(result.status().message()); };
   const std::vector<EngineKey> keys = TestKeys(1, 2);
   EXPECT_THAT(words_of(lanes->Offload(keys, {}, Slots(0, 1))), HasSubstr("2 keys for 1 blocks"));
-  EXPECT_THAT(words_of(lanes->Offload(keys, {}, Slots(7, 2))), HasSubstr("blocks[1] is 8 of 8"));
+  EXPECT_THAT(words_of(lanes->Offload(keys, {}, Slots(7, 2))),
+              HasSubstr("blocks[1] is 8; must be below 8"));
   const std::vector<uint32_t> twice = {3, 3};
-  EXPECT_THAT(words_of(lanes->Onboard(keys, twice)), HasSubstr("blocks[1] is 3, which is written"));
+  EXPECT_THAT(words_of(lanes->Onboard(keys, twice)),
+              HasSubstr("blocks[1] is 3 for the second time"));
   EXPECT_THAT(words_of(lanes->Onboard(keys, Slots(0, 2), absl::Seconds(-1))), HasSubstr("timeout"));
   EXPECT_THAT(words_of(lanes->AwaitCopied(Slots(8, 1), absl::ZeroDuration())),
               HasSubstr("blocks[0] is 8"));

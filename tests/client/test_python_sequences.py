@@ -82,7 +82,7 @@ class Sequences(WithSpaces):
         secret = Sequence(self.space, keys, no_store=True)
         with self.client.reserve_sequences([secret, Sequence(self.other, keys)]) as put:
             self.assertEqual(put.states, ["no_store"] * 2 + ["reserved"] * 2)
-            with self.assertRaisesRegex(ValueError, "block 0 has no slot to write: it is no_store"):
+            with self.assertRaisesRegex(ValueError, "block 0 is no_store; must be reserved"):
                 put.copy_in(0, bytes(BLOCK_BYTES))
             put.copy_in(2, bytes(BLOCK_BYTES))
             self.assertEqual(put.commit(), 1)

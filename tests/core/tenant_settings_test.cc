@@ -150,7 +150,7 @@ TEST(TenantSettingsTest, ACheckSaysWhatDoesNotFit) {
   EXPECT_EQ(CheckGuaranteesFit(Tier::kHost, 100, Guaranteed("c", 40), one), absl::OkStatus());
   EXPECT_EQ(CheckGuaranteesFit(Tier::kHost, 100, Guaranteed("c", 41), one),
             absl::InvalidArgumentError("tenant 'c', host_guaranteed: 41; with it the guarantees of "
-                                       "all tenants are 101 bytes, and the tier has 100"));
+                                       "all tenants would be 101 bytes, and the tier has 100"));
   EXPECT_FALSE(CheckGuaranteesFit(Tier::kHost, 100, Guaranteed("c", 1), others).ok());
   EXPECT_TRUE(CheckGuaranteesFit(Tier::kHost, 100, {.name = "c"}, others).ok())
       << "who names none is not in the way";
