@@ -126,8 +126,9 @@ absl::Status Client::Residences(SpaceHandle space, std::span<const EngineKey> ke
                                 std::span<Residence> residences) const {
   KVT_RETURN_IF_ERROR(state_->Check(space, keys));
   if (residences.size() != keys.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("residences has ", residences.size(), " entries for ", keys.size(), " keys"));
+    return absl::InvalidArgumentError(absl::StrCat("residences has ", residences.size(),
+                                                   " entries for ", keys.size(),
+                                                   " keys; must have one for each"));
   }
   const AgentLink::Residency residency = state_->link->residency();
   if (residency.view == nullptr) {

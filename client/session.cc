@@ -177,7 +177,8 @@ absl::Status Session::MapMemory(absl::Time deadline) {
     residency_ = std::move(residency);
   }
   KVT_RETURN_IF_ERROR(MapGpu(deadline));
-  if (HasEnded()) return absl::UnavailableError("descriptor socket: the agent hung up");
+  if (HasEnded())
+    return absl::UnavailableError("descriptor socket: the agent hung up; connect again");
   return absl::OkStatus();
 }
 

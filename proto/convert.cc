@@ -274,7 +274,7 @@ absl::StatusOr<WireProof> ProofFrom(const v1::BlockProof& proof) {
     return absl::InvalidArgumentError(
         absl::StrCat("proof.length is ", proof.length(), "; must be 1 to ", kMaxBlockBytes));
   }
-  if (!proof.has_sum()) return absl::InvalidArgumentError("proof.sum is missing");
+  if (!proof.has_sum()) return absl::InvalidArgumentError("proof.sum is missing; must be given");
   parsed.length = proof.length();
   parsed.sum = {.hi = proof.sum().hi(), .lo = proof.sum().lo()};
   parsed.seal = proof.seal();

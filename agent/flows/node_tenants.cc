@@ -96,8 +96,8 @@ void NodeTenants::LookAt(const std::vector<TenantSecret>& secrets) {
     if (there.contains(tenant->name) || parts_.tenants->IsShut(tenant->domain)) continue;
     parts_.tenants->Shut(tenant->domain);
     Log(LogLevel::kWarning,
-        absl::StrCat("tenant ", tenant->name, " has no secret file any more: it can open no ",
-                     "session, and its blocks stay until it is dropped (kvtier tenants drop)"));
+        absl::StrCat("tenant ", tenant->name, " lost its secret file; ",
+                     "it can open no session, and its blocks stay until it is dropped"));
   }
 }
 
@@ -110,7 +110,7 @@ void NodeTenants::LookAt(const TenantSecret& there) {
   } else if (tenant->key != TenantKey::FromSecret(*there.secret)) {
     parts_.tenants->Shut(tenant->domain);
     Complain(there.name,
-             "its secret was replaced; it is let in no more, because its blocks are "
+             "its secret was replaced; it can open no session, because its blocks are "
              "named with the one before: drop it, or restart the agent");
   } else if (parts_.tenants->IsShut(tenant->domain)) {
     parts_.tenants->Reopen(tenant->domain);
@@ -319,9 +319,8 @@ Task<void> NodeTenants::EndDomain(DomainId domain) {
   // A block that was held at the drop may have been written to a disk since.
   const auto erased = co_await parts_.flows->tenant_eraser.EraseAll(&tenant);
   if (!erased.ok()) {
-    Log(LogLevel::kWarning,
-        absl::StrCat("tenant ", tenant.name, " was dropped, but a disk may still have its blocks: ",
-                     erased.status().message()));
+    Log(LogLevel::kWarning, absl::StrCat("dropped tenant ", tenant.name,
+                                         " may have blocks on disk: ", erased.status().message()));
   }
   if (parts_.rooms.host->slots(domain).used_bytes() > 0) {
     leaving_.push_back(domain);  // Something has come meanwhile: the next Sweep() looks again.

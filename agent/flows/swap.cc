@@ -49,7 +49,8 @@ Task<absl::StatusOr<SwapId>> SequenceSwapper::SwapOut(SwapOutRequest request) {
   GpuTier* const gpu = parts_.gpus->For(run);
   if (gpu == nullptr) {
     co_return absl::InvalidArgumentError(
-        "space_id: no GPU pool of this node has slots for blocks of this space");
+        "space_id: no GPU pool of this node has slots for blocks of this space; compute the "
+        "sequence again instead");
   }
   if (request.step > 0) {
     KVT_CO_RETURN_IF_ERROR(parts_.gpus->CheckStep(run.session, request.step));

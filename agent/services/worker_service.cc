@@ -28,7 +28,8 @@ std::vector<Id> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
 }  // namespace
 
 Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
-  if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
+  if (agent_->stopping())
+    co_return absl::UnavailableError("this agent is stopping; try again when it has restarted");
   co_return co_await task;
 }
 
@@ -342,7 +343,8 @@ Task<absl::Status> WorkerService::DoTakeSlots(const v1::TakeSlotsRequest* reques
   GpuTier* const gpu = agent_->gpus().For(run);
   if (gpu == nullptr) {
     co_return absl::InvalidArgumentError(
-        "space_id: no GPU pool of this node has slots for blocks of this space");
+        "space_id: no GPU pool of this node has slots for blocks of this space; start the agent "
+        "with --gpu_block_bytes of their size");
   }
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<uint32_t> slots,
                           gpu->grants().Take(session, request->slots()));

@@ -90,7 +90,7 @@ absl::StatusOr<BlockRun> SessionTable::NameRun(SessionId id, uint32_t space_id,
   const Session& session = sessions_.at(id);
   const auto found = session.spaces.find(space_id);
   if (found == session.spaces.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("space_id: ", space_id, " is not one of the ",
+    return absl::InvalidArgumentError(absl::StrCat("space_id: ", space_id, "; must be one of the ",
                                                    session.spaces.size(),
                                                    " that this session registered"));
   }

@@ -30,15 +30,16 @@ constexpr uint64_t kMinSegmentBytes = uint64_t{1} << 20;
 constexpr char kSegmentSuffix[] = ".seg";
 
 absl::Status Validate(const DiskLayout& layout) {
-  if (layout.directory.empty()) return absl::InvalidArgumentError("disk directory is empty");
+  if (layout.directory.empty())
+    return absl::InvalidArgumentError("disk directory is empty; must be named");
   if (layout.segment_count < 2 || layout.segment_count > kMaxSegments) {
     return absl::InvalidArgumentError(absl::StrCat("disk ", layout.directory, ": ",
                                                    layout.segment_count,
-                                                   " segments, expected 2 to ", kMaxSegments));
+                                                   " segments; must have 2 to ", kMaxSegments));
   }
   if (layout.segment_bytes < kMinSegmentBytes || layout.segment_bytes % kBlockAlignment != 0) {
     return absl::InvalidArgumentError(absl::StrCat("disk ", layout.directory, ": segments of ",
-                                                   layout.segment_bytes, " bytes, expected ",
+                                                   layout.segment_bytes, " bytes; must have ",
                                                    kMinSegmentBytes, " or more, in whole pages"));
   }
   return absl::OkStatus();

@@ -79,7 +79,7 @@ absl::Status CheckPlaces(const BlockBatch& batch) {
       if (Holds(*batch.region, absl::uint128(offset) + geometry.planes[plane], extent)) continue;
       return WrongBatch("blocks[", i, "] at ", offset, ", with planes[", plane, "] at ",
                         geometry.planes[plane], ", leaves a region of ", batch.region->bytes(),
-                        " bytes");
+                        " bytes; must lie in it");
     }
   }
   return absl::OkStatus();
