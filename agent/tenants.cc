@@ -38,7 +38,7 @@ absl::Status TenantTable::Check(const Entry& entry) const {
         absl::StrCat("tenant name '", entry.name,
                      "'; must be 1 to 63 of [a-zA-Z0-9._-], starting with a letter or digit"));
   }
-  if (Find(entry.name) != nullptr) return refused("given twice");
+  if (Find(entry.name) != nullptr) return refused("it is given twice; give it once");
   const bool open = entry.secret.empty() && entry.name == kOpenTenant;
   if (!open && entry.secret.size() < kMinSecretBytes) {
     return refused("the secret has ", entry.secret.size(), " bytes; must have at least ",
@@ -54,7 +54,7 @@ absl::Status TenantTable::Check(const Entry& entry) const {
     }
     // They would name the same blocks, and each would look for them in its own arena.
     if (row.tenant.key == key)
-      return refused("its secret is that of tenant '", row.tenant.name, "'");
+      return refused("its secret is that of tenant '", row.tenant.name, "'; give it another");
   }
   if (size() >= kMaxTenants)
     return refused("this node has ", kMaxTenants,

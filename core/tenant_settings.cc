@@ -62,7 +62,8 @@ absl::Status CheckMembers(const TenantSettings& settings) {
   }
   for (const auto& [tenant, access] : settings.members) {
     if (!NodeId::FromString(tenant).ok()) {
-      return refused("'", tenant, "'; must be 1 to 63 of [a-zA-Z0-9._-], starting alphanumeric");
+      return refused("'", tenant,
+                     "'; must be 1 to 63 of [a-zA-Z0-9._-], starting with a letter or digit");
     }
     if (tenant == settings.name) {
       return refused("'", tenant, "' is the share group itself; name other tenants");

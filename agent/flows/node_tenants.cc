@@ -242,13 +242,11 @@ absl::Status NodeTenants::CheckMayDrop(const Tenant* tenant) const {
     return absl::FailedPreconditionError(absl::StrCat("tenant: '", tenant->name, "' ", why));
   };
   if (parts_.tenants->size() == 1) {
-    return refused(
-        "is the only one of this node, which would let in nobody; set another one first");
+    return refused("is the only tenant of this node; set another one first");
   }
   for (size_t i = 0; i < parts_.rooms.gpus->size(); ++i) {
     if (parts_.rooms.gpus->at(i).domain() != tenant->domain) continue;
-    return refused(
-        "has the GPU pools (--gpu_tenant); start the agent with those of another tenant");
+    return refused("has the GPU pools; start the agent with another --gpu_tenant first");
   }
   return absl::OkStatus();
 }

@@ -41,13 +41,14 @@ absl::StatusOr<std::string> ReadSecretFile(const std::filesystem::path& path) {
   }
   const auto bytes = ReadFileStart(path, kMaxSecretFileBytes + 1);
   if (!bytes.ok()) return refused(absl::StrCat("cannot be read: ", bytes.status().message()));
-  if (!bytes->has_value()) return refused("went away while it was read");
+  if (!bytes->has_value()) return refused("was removed while it was read");
   if ((*bytes)->size() > kMaxSecretFileBytes) {
-    return refused(absl::StrCat("has more than ", kMaxSecretFileBytes, " bytes"));
+    return refused(
+        absl::StrCat("has more than ", kMaxSecretFileBytes, " bytes, so it is no secret"));
   }
   std::string secret(reinterpret_cast<const char*>((*bytes)->data()), (*bytes)->size());
   if (absl::EndsWith(secret, "\n")) secret.pop_back();
-  if (secret.empty()) return refused("holds no secret");
+  if (secret.empty()) return refused("holds no secret; write one into it");
   return secret;
 }
 

@@ -79,8 +79,9 @@ bool SwappedSequences::Complete(SwapId id, std::vector<SwappedBlock> blocks) {
 absl::StatusOr<ReturningSequence> SwappedSequences::BeginReturn(SessionId session, SwapId id) {
   const auto found = sequences_.find(id);
   if (found == sequences_.end() || found->second.of.session != session || found->second.is_moving) {
-    return absl::NotFoundError(absl::StrCat("swap_id: ", static_cast<uint64_t>(id),
-                                            "; the session has no such sequence swapped out"));
+    return absl::NotFoundError(
+        absl::StrCat("swap_id: ", static_cast<uint64_t>(id),
+                     "; the session has no sequence of this number swapped out"));
   }
   Sequence& sequence = found->second;
   sequence.is_moving = true;

@@ -1,4 +1,4 @@
-"""Every error and log line of the programs, as a reader finds them: collected from the sources, a <name> for each value.
+"""Every error and log line of the programs, as a reader finds it: collected from the sources, a <name> for each value.
 
     python3 tests/layers/messages.py [FOLDER...] > messages.txt
 
@@ -11,13 +11,17 @@ import sys
 
 import tree
 
-# Calls that make a Status, an exception or a line of the log, by their own name or by one of a helper of the tree.
-_CALL = re.compile(r"\b(?:absl::|py::|pybind11::|std::)?(?P<kind>[A-Z]\w+Error|Log|Wrong\w*|Fail|Failed|Refused|Raise\w*|"
-                   r"value_error|type_error|index_error|buffer_error|runtime_error|PyErr_SetString|PyErr_Format|Status)\(")
+# Calls that make a Status, an exception or a line of the log, by their own name or by that of a helper of the tree.
+_CALL = re.compile(
+    r"\b(?:absl::|py::|pybind11::|std::)?(?P<kind>[A-Z]\w+Error|Log|Wrong\w*|Fail|Failed|Failure|Refused|refused|"
+    r"Complain|Lost|Damaged|Contradiction|CannotListen|value_error|type_error|index_error|buffer_error|runtime_error|"
+    r"PyErr_SetString|PyErr_Format|Status)\(")
 _CONCATENATED = re.compile(r"absl::(?:StrCat|StrFormat)\((.*)\)\s*$", re.S)
 _NO_TEXT = re.compile(r"\s*(?:LogLevel::|KVTIER_[A-Z]+$|absl::StatusCode::|PyExc_|[\w.*>()-]+\.code\(\)$)")
 _PROGRAM_FOLDERS = ("agent", "cli", "client", "coordinator", "core", "kernels", "proto", "tier_disk", "tier_gpu",
                     "tier_host")
+_WRAPPED = re.compile(r"(?:absl::Hex|absl::CHexEscape|absl::FormatDuration|absl::ToInt64Milliseconds|std::to_string|"
+                      r"std::string|static_cast<[\w:]+>)\((.*)\)$", re.S)
 _TEXT = re.compile(r'"((?:\\.|[^"\\])*)"')
 
 
@@ -36,8 +40,8 @@ def _arguments(text, start):
     return text[start:at - 1]
 
 
-def _parts(arguments):
-    """The arguments of StrCat() and its like, split at their commas."""
+def _parts(arguments, separator=","):
+    """The arguments of StrCat() and its like, split at their commas, or the terms of a sum."""
     depth, part, parts, quoted, escaped = 0, "", [], False, False
     for char in arguments:
         if quoted:
@@ -46,7 +50,7 @@ def _parts(arguments):
             quoted = True
         else:
             depth += (char in "([{") - (char in ")]}")
-            if char == "," and depth == 0:
+            if char == separator and depth == 0:
                 parts.append(part)
                 part = ""
                 continue
@@ -55,9 +59,15 @@ def _parts(arguments):
 
 
 def _value(part):
-    """What stands in the message for an argument: its last name, or the texts between which it chooses."""
-    if texts := _TEXT.findall(part):
-        return "<" + "|".join(texts) + ">" if "?" in part else "".join(texts)
+    """What stands in the message for an argument: its text, its last name, or the texts between which it chooses."""
+    if part.startswith('"') or '"' not in part or "?" in part:
+        texts = _TEXT.findall(part)
+        if part.startswith('"'):
+            return "".join(texts)
+        if texts:
+            return "<" + "|".join(texts) + ">"
+    if wrapped := _WRAPPED.match(part):
+        return _value(wrapped[1].strip())
     return "<" + re.sub(r"\s+", " ", re.sub(r"\(.*", "", part, flags=re.S)).split(".")[-1].strip("*& ") + ">"
 
 
@@ -67,13 +77,13 @@ def _sentence(arguments):
     for argument in _parts(arguments):
         concatenated = _CONCATENATED.match(argument.strip())
         for part in _parts(concatenated[1]) if concatenated else [argument]:
-            part = part.strip()
-            if part.startswith('"'):
-                words.append("".join(_TEXT.findall(part)))
-            elif part and not _NO_TEXT.match(part):
-                words.append(_value(part))
+            terms = [term.strip() for term in _parts(part, "+")]
+            joins = any(term.startswith('"') for term in terms)
+            for term in terms if joins else [part.strip()]:
+                if term and not _NO_TEXT.match(term):
+                    words.append(_value(term))
     said = "".join(words)
-    return said if re.search(r"[a-z]{2}", re.sub(r"<[^>]*>", "", said)) else ""
+    return said if re.search(r"[a-z]{2}", re.sub(r"<[^>|]*>", "", said)) else ""
 
 
 def _of_cxx(text):
