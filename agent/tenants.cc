@@ -56,9 +56,10 @@ absl::Status TenantTable::Check(const Entry& entry) const {
     if (row.tenant.key == key)
       return refused("its secret is that of tenant '", row.tenant.name, "'; give it another");
   }
-  if (size() >= kMaxTenants)
+  if (size() >= kMaxTenants) {
     return refused("this node has ", kMaxTenants,
                    " tenants already, the most that it may; drop one first");
+  }
   if (rows_.size() >= kMaxDomains) {
     return absl::FailedPreconditionError(absl::StrCat(
         "tenant '", entry.name, "': ", kMaxDomains,

@@ -173,9 +173,10 @@ std::shared_ptr<const GpuMemory> Client::gpu_memory() const { return state_->lin
 absl::Status Client::Ping(absl::Duration timeout) {
   KVT_RETURN_IF_ERROR(CheckPositive("timeout", timeout));
   const std::shared_ptr<Connection> connection = state_->link->Admit(timeout);
-  if (connection == nullptr)
+  if (connection == nullptr) {
     return absl::UnavailableError(
         "there is no connection to the agent; see last_error of the statistics");
+  }
   const absl::Time began = MonotonicClock().Now();
   const absl::Status status = connection->Ping(std::min(timeout, kMaxTimeout));
   state_->link->Ended(connection, {.name = "ping",

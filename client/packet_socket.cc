@@ -64,9 +64,10 @@ absl::Status PacketSocket::Send(std::span<const std::byte> packet, absl::Time de
     if (absl::Status ready = WaitFor(POLLOUT, deadline); !ready.ok()) return ready;
     const ssize_t sent = send(fd(), packet.data(), packet.size(), MSG_NOSIGNAL);
     if (sent == static_cast<ssize_t>(packet.size())) return absl::OkStatus();
-    if (sent >= 0)
+    if (sent >= 0) {
       return absl::UnavailableError(
           "descriptor socket: a packet was sent only in part; connect again");
+    }
     if (errno != EINTR && errno != EAGAIN) return Failed("send");
   }
 }
@@ -99,8 +100,9 @@ absl::StatusOr<FileDescriptor> PacketSocket::Receive(std::span<std::byte> packet
     memcpy(&fd, CMSG_DATA(header), sizeof(fd));
     passed = FileDescriptor(fd);
   }
-  if (received == 0)
+  if (received == 0) {
     return absl::UnavailableError("descriptor socket: the agent hung up; connect again");
+  }
   if (received != static_cast<ssize_t>(packet.size()) ||
       (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return absl::FailedPreconditionError(absl::StrCat(

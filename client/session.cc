@@ -177,8 +177,9 @@ absl::Status Session::MapMemory(absl::Time deadline) {
     residency_ = std::move(residency);
   }
   KVT_RETURN_IF_ERROR(MapGpu(deadline));
-  if (HasEnded())
+  if (HasEnded()) {
     return absl::UnavailableError("descriptor socket: the agent hung up; connect again");
+  }
   return absl::OkStatus();
 }
 

@@ -157,9 +157,10 @@ void SwappedSequence::Release() {
 }
 
 absl::StatusOr<GrantedSlots> SwappedSequence::SwapIn(absl::Duration timeout) {
-  if (link_ == nullptr)
+  if (link_ == nullptr) {
     return absl::InvalidArgumentError(
         "swap_in: the sequence is NULL or back already; must be swapped out");
+  }
   if (timeout < absl::ZeroDuration() || timeout > kMaxSwapInTimeout) {
     return absl::InvalidArgumentError(absl::StrCat("timeout is ", absl::FormatDuration(timeout),
                                                    "; must be 0 to ",

@@ -118,9 +118,10 @@ absl::StatusOr<ClusterTenants> LoadTenants(rocksdb::DB& db) {
   if (read.IsNotFound()) return ClusterTenants();
   KVT_RETURN_IF_ERROR(FromRocks(read, "reading tenants' settings"));
   std::optional<SummedReader> in = SummedReader::Open(bytes);
-  if (!in.has_value())
+  if (!in.has_value()) {
     return absl::DataLossError(
         "the stored settings of tenants are damaged; remove --data_dir to start without them");
+  }
   const auto form = in->Take<uint32_t>();
   if (!form.has_value() || *form < kMinTenantSettingsForm || *form > kTenantSettingsForm) {
     return absl::DataLossError(absl::StrCat("the stored settings of tenants have version ",
@@ -170,9 +171,10 @@ absl::Status SettingsStore::Set(const std::string& name, const std::string& valu
   CoordinatorSettings changed;
   {
     absl::MutexLock lock(&mu_);
-    if (writing_)
+    if (writing_) {
       return absl::AbortedError(absl::StrCat(
           "setting ", name, " is not changed, because another is being written; try again"));
+    }
     absl::StatusOr<CoordinatorSettings> with = With(settings_, name, value);
     if (!with.ok()) return absl::InvalidArgumentError(with.status().message());
     KVT_RETURN_IF_ERROR(with->Validate());
@@ -191,10 +193,11 @@ absl::Status SettingsStore::Set(const std::string& name, const std::string& valu
 
 absl::StatusOr<ClusterTenants> SettingsStore::BeginTenants() {
   absl::MutexLock lock(&mu_);
-  if (writing_)
+  if (writing_) {
     return absl::AbortedError(
         "the tenants' settings are not changed, because another setting is being written; try "
         "again");
+  }
   writing_ = true;
   return tenants_;
 }

@@ -126,8 +126,9 @@ std::string EncodeReuseLessons(const ReuseLessons& lessons) {
 absl::StatusOr<ReuseLessons> DecodeReuseLessons(absl::string_view bytes) {
   std::optional<SummedReader> in = SummedReader::Open(bytes);
   if (!in.has_value()) return absl::DataLossError("the stored lessons are damaged");
-  if (in->Take<uint64_t>() != kReuseMagic)
+  if (in->Take<uint64_t>() != kReuseMagic) {
     return absl::DataLossError("the stored bytes are no lessons");
+  }
   const auto version = in->Take<uint32_t>();
   if (version != kReuseLessonsVersion) {
     return absl::FailedPreconditionError(absl::StrCat("the stored lessons have version ",
@@ -139,8 +140,9 @@ absl::StatusOr<ReuseLessons> DecodeReuseLessons(absl::string_view bytes) {
         "the stored lessons have other classes or buckets than this program");
   }
   std::optional<ReuseLessons> lessons = TakeLessons(&*in);
-  if (!lessons.has_value())
+  if (!lessons.has_value()) {
     return absl::DataLossError("the stored lessons are damaged: their parts do not fit together");
+  }
   return *std::move(lessons);
 }
 

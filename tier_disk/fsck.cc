@@ -71,8 +71,9 @@ absl::StatusOr<size_t> ReadAt(const File& file, uint64_t offset, std::span<std::
 absl::StatusOr<File> LockDirectory(const std::string& directory) {
   const std::string path = directory + "/LOCK";
   File lock(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (lock.descriptor() < 0)
+  if (lock.descriptor() < 0) {
     return OpenError("this is no disk directory: cannot open", path, errno);
+  }
   if (flock(lock.descriptor(), LOCK_EX | LOCK_NB) == 0) return lock;
   if (errno != EWOULDBLOCK) return OpenError("cannot lock", path, errno);
   return absl::FailedPreconditionError(

@@ -64,8 +64,9 @@ Task<void> DiskLoader::Run(QueuedLoad queued) {
 
 Task<absl::Status> DiskLoader::LoadOne(QueuedLoad queued) {
   const std::optional<DiskBlock> block = parts_.disks->Find(queued.key);
-  if (!block.has_value())
+  if (!block.has_value()) {
     co_return absl::NotFoundError("the block was dropped from the disk before it was loaded");
+  }
   const BlockRoom room = parts_.evictor->RoomFor(queued.domain, queued.lengths, block->length);
   KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, parts_.evictor->ReserveHost(queued.domain, room));
   const uint64_t erasures = parts_.index->erasures(queued.domain);

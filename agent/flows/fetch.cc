@@ -211,8 +211,9 @@ void Fetcher::Learn(const std::string& asked, DomainId payer, const Arrivals& ar
   if (absl::IsDeadlineExceeded(status) && !arrivals.fell_silent()) failure = absl::OkStatus();
   // The tenant has its share of the peer's streams: others are served.
   if (absl::IsAborted(status)) failure = absl::OkStatus();
-  if (arrivals.any_wrong())
+  if (arrivals.any_wrong()) {
     failure = absl::DataLossError("a block that it sent does not match its checksum");
+  }
   standings_.Ended(
       asked, payer,
       {.bytes = arrivals.bytes(), .took = arrivals.took(), .failure = std::move(failure)});

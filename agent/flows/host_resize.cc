@@ -41,8 +41,9 @@ absl::Status HostResizer::Begin(uint64_t bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "bytes: ", bytes, "; must be at most ", now.max_bytes, ", the agent's --host_max_bytes"));
   }
-  if (parts_.waits->ended())
+  if (parts_.waits->ended()) {
     return absl::UnavailableError("the agent is stopping; ask again when it has restarted");
+  }
   const uint64_t slabs = bytes / parts_.host->slab_bytes();
   Log(LogLevel::kInfo, absl::StrCat("resizing host memory from ", now.bytes, " to ",
                                     slabs * parts_.host->slab_bytes(), " bytes"));
@@ -72,10 +73,11 @@ absl::Status HostResizer::Obstacle() const {
   if (now.bytes < now.target_bytes && !parts_.mover->failure().empty()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("host memory stays at ", now.bytes, " bytes: ", parts_.mover->failure(),
-                     "; raise the limit of the agent's cgroup where it is that, and ask again"));
+                     "; ask again when there is room, or raise the limit of the agent's cgroup"));
   }
-  if (parts_.waits->ended())
+  if (parts_.waits->ended()) {
     return absl::UnavailableError("the agent is stopping; ask again when it has restarted");
+  }
   if (parts_.executor->Now() < deadline_) return absl::OkStatus();
   return absl::DeadlineExceededError(
       absl::StrCat("host memory stays at ", now.bytes, " bytes: not all slabs came or left in ",

@@ -135,8 +135,9 @@ bool Onboarder::Parts::IsOver() const {
 Task<absl::StatusOr<OnboardPart>> Onboarder::Parts::Next() {
   for (;;) {
     KVT_CO_RETURN_IF_ERROR(onboarder_->CheckSession(sequences_[0].request));
-    if (cancelled_)
+    if (cancelled_) {
       co_return absl::CancelledError("the caller hung up while its blocks were onboarded");
+    }
     news_ = std::make_unique<Event>(onboarder_->flows_.executor);
     const bool is_late =
         onboarder_->flows_.waits->ended() || deadline_ <= onboarder_->flows_.executor->Now();

@@ -23,8 +23,9 @@ absl::Status GpuResizer::Begin(uint64_t bytes) {
     return absl::InvalidArgumentError(absl::StrCat("bytes: ", bytes, "; must be at most ",
                                                    max_bytes(), ", the agent's --gpu_max_bytes"));
   }
-  if (stopping_)
+  if (stopping_) {
     return absl::UnavailableError("the agent is stopping; ask again when it has restarted");
+  }
   target_ = bytes / handle_bytes;
   deadline_ = parts_.executor->Now() + kGpuResizeTimeout;
   ended_ = absl::OkStatus();

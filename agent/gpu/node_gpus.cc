@@ -86,9 +86,10 @@ std::string NodeGpus::UuidsText() const {
 }
 
 absl::StatusOr<GpuTier*> NodeGpus::Named(const std::string& uuid) const {
-  if (tiers_.empty())
+  if (tiers_.empty()) {
     return absl::FailedPreconditionError(
         "this node has no GPU pool; start the agent with --gpu_bytes");
+  }
   if (uuid.empty() && tiers_.size() == 1) return tiers_.front().get();
   if (uuid.empty()) {
     return absl::InvalidArgumentError(

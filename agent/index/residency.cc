@@ -31,8 +31,8 @@ absl::StatusOr<std::unique_ptr<ResidencyTable>> MakeTable(const std::string& nam
 
 void LogFailure(const std::string& name, const absl::Status& why) {
   Log(LogLevel::kError,
-      absl::StrCat("the residency table of tenant ", name, " does not grow, so workers find ",
-                   "some blocks only by a call: ", why.message()));
+      absl::StrCat("the residency table of ", name, " could not be made or enlarged, so workers ",
+                   "find some blocks only by a call: ", why.message()));
 }
 
 }  // namespace
@@ -159,8 +159,9 @@ Task<absl::Status> Residency::FillNext(Domain* domain) {
   KVT_KILL_POINT("residency.next_made");
   while (domain->taken_over < domain->table->buckets()) {
     co_await SleepUntil(parts_.executor, parts_.executor->Now());
-    if (stopped_ || domain->dropped)
+    if (stopped_ || domain->dropped) {
       co_return absl::CancelledError("the residency table is not needed any more");
+    }
     const size_t count =
         std::min(kBucketsTakenOverPerTurn, domain->table->buckets() - domain->taken_over);
     KVT_CO_RETURN_IF_ERROR(domain->next->Populate(2 * domain->taken_over, 2 * count));

@@ -37,9 +37,10 @@ absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
                                                       const DescriptorSocket::Wish& wish) {
   KVT_ASSIGN_OR_RETURN(const SessionTenants of, TenantsOf(agent, wish.session));
   // A process that maps a pool can write all of it, so it serves its own tenant alone.
-  if (of.in_group())
+  if (of.in_group()) {
     return absl::NotFoundError(
         "members of a share group have no GPU pool; open a session without the group");
+  }
   const DomainId domain = of.home->domain;
   if (wish.device) {
     KVT_RETURN_IF_ERROR(agent->gpus().Choose(wish.session, domain, wish.device));
@@ -53,9 +54,10 @@ absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
                                             handles.size(), " handles, it may have shrunk since"));
   }
   const int fd = fcntl(handles[wish.index].descriptor, F_DUPFD_CLOEXEC, 0);
-  if (fd < 0)
+  if (fd < 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot duplicate the descriptor of the GPU pool: ", strerror(errno)));
+  }
   return DescriptorSocket::Shared{.fd = fd,
                                   .bytes = pool->handle_bytes(),
                                   .handles = static_cast<uint32_t>(handles.size()),
@@ -88,9 +90,10 @@ absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent, SessionId se
       agent->sessions().staging().RegionOf(session, of.payer->domain);
   if (!region.ok()) return region.status();
   const int fd = fcntl((*region)->read_write_fd(), F_DUPFD_CLOEXEC, 0);
-  if (fd < 0)
+  if (fd < 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot duplicate the descriptor of the staging region: ", strerror(errno)));
+  }
   return DescriptorSocket::Shared{.fd = fd, .bytes = (*region)->bytes().size(), .duplicated = true};
 }
 

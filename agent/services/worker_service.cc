@@ -28,8 +28,9 @@ std::vector<Id> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
 }  // namespace
 
 Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
-  if (agent_->stopping())
+  if (agent_->stopping()) {
     co_return absl::UnavailableError("this agent is stopping; try again when it has restarted");
+  }
   co_return co_await task;
 }
 

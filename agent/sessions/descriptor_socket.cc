@@ -245,9 +245,10 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
 
 absl::StatusOr<DescriptorSocket::Shared> DescriptorSocket::MakeLifeline(Connection* connection) {
   // A second one would leave open which of them speaks for the process.
-  if (connection->lifeline >= 0)
+  if (connection->lifeline >= 0) {
     return absl::AlreadyExistsError(
         "lifeline: this connection has been given one already; use that one");
+  }
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
     return absl::ResourceExhaustedError(absl::StrCat("cannot make a lifeline: ", strerror(errno)));

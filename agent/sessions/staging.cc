@@ -39,9 +39,10 @@ absl::StatusOr<std::shared_ptr<StagingRegion>> Staging::Make(SessionId session, 
 }
 
 absl::StatusOr<const SealedMemory*> Staging::RegionOf(SessionId session, DomainId payer) {
-  if (!enabled())
+  if (!enabled()) {
     return absl::NotFoundError(
         "workers of this node write into the arena, not into staging regions (--worker_memory)");
+  }
   if (const auto found = regions_.find(session); found != regions_.end()) {
     return found->second.region->memory.get();
   }

@@ -149,10 +149,11 @@ int StartJob(const JobArguments& arguments, kvtier_lane_job** job, Start start) 
 // Returns the timeout of a wait, for which there is no default.
 absl::StatusOr<absl::Duration> WaitFrom(int32_t timeout_ms) {
   KVT_ASSIGN_OR_RETURN(const std::optional<absl::Duration> timeout, TimeoutFrom(timeout_ms));
-  if (!timeout)
+  if (!timeout) {
     return absl::InvalidArgumentError(
         "timeout_ms is KVTIER_DEFAULT_TIMEOUT; must be 0 or more, as a wait for lanes has no "
         "default");
+  }
   return *timeout;
 }
 
@@ -174,9 +175,10 @@ absl::StatusOr<bool> ResultOf(const kvtier_lane_job* job, size_t index) {
   if (job == nullptr || index >= job->job->slots().size()) {
     return absl::InvalidArgumentError("job is NULL, or index is past its keys");
   }
-  if (!job->job->done())
+  if (!job->job->done()) {
     return absl::InvalidArgumentError(
         "job has not ended; must be polled or waited for until it has");
+  }
   return job->job->results()[index];
 }
 

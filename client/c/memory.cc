@@ -22,8 +22,9 @@ int GetHostMemory(kvtier_client* client, kvtier_host_memory* memory, kvtier_mapp
   }
   auto made = std::make_unique<kvtier_mapping>(kvtier_mapping{client->client->host_memory()});
   const HostMemory& ours = made->memory;
-  if (ours.read == nullptr)
+  if (ours.read == nullptr) {
     return Fail(KVTIER_ABSENT, "there is no connection to the agent; try again later");
+  }
   const bool writable = ours.write != nullptr;
   *memory = {.struct_size = memory->struct_size,
              .is_staged = ours.is_staged ? 1U : 0U,

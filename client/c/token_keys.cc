@@ -81,9 +81,10 @@ absl::StatusOr<TokenHash> HashFrom(const kvtier_token_hash& given) {
   if (given.form != KVTIER_KEYS_VLLM) {
     return absl::InvalidArgumentError(absl::StrCat("form is ", given.form, "; must be 0 or 1"));
   }
-  if (!extra->empty())
+  if (!extra->empty()) {
     return absl::InvalidArgumentError(
         "extra is given; must be empty unless form is KVTIER_KEYS_PLAIN");
+  }
   if (given.extra_keys == nullptr && given.extra_count > 0) {
     return absl::InvalidArgumentError("extra_keys is NULL");
   }

@@ -119,9 +119,10 @@ absl::StatusOr<std::shared_ptr<LaneJob>> WorkerPool::Onboard(const KeyedSlots& b
   const uint32_t layers = memory_->form.rows.shape.layers;
   if (options.order == PlanOrder::kLayerWise || options.hooks.submitted != nullptr) {
     progress = lanes_->words()->Take();
-    if (!progress)
+    if (!progress) {
       return absl::ResourceExhaustedError(
           "lanes: all progress words are in use; poll the jobs that ended");
+    }
   }
   work->job = std::make_shared<LaneJob>(progress, layers);
   work->keys.assign(blocks.keys.begin(), blocks.keys.end());

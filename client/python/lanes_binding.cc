@@ -156,8 +156,9 @@ std::optional<std::string> Error(const PyJob& self) {
 }
 
 std::vector<bool> Results(const PyJob& self) {
-  if (!self.job->done())
+  if (!self.job->done()) {
     throw std::runtime_error("the job is not done; wait until it is and ask for its results then");
+  }
   return self.job->results();
 }
 

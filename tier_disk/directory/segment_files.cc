@@ -30,8 +30,9 @@ constexpr uint64_t kMinSegmentBytes = uint64_t{1} << 20;
 constexpr char kSegmentSuffix[] = ".seg";
 
 absl::Status Validate(const DiskLayout& layout) {
-  if (layout.directory.empty())
+  if (layout.directory.empty()) {
     return absl::InvalidArgumentError("disk directory is empty; must be named");
+  }
   if (layout.segment_count < 2 || layout.segment_count > kMaxSegments) {
     return absl::InvalidArgumentError(absl::StrCat("disk ", layout.directory, ": ",
                                                    layout.segment_count,

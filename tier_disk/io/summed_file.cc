@@ -37,8 +37,9 @@ absl::StatusOr<OpenedSummedFile> OpenSummedFile(const std::string& directory,
                                                 absl::string_view bytes) {
   const std::string path = absl::StrCat(directory, "/", form.name);
   std::optional<SummedReader> in = SummedReader::Open(bytes);
-  if (!in.has_value())
+  if (!in.has_value()) {
     return absl::DataLossError(absl::StrCat(path, " is damaged: it fails its checksum"));
+  }
   if (in->Take<uint64_t>() != form.magic) {
     return absl::DataLossError(absl::StrCat(path, " is no file of ", form.holds));
   }

@@ -197,8 +197,9 @@ void EncodeRecordHeader(const RecordHeader& header, Page page) {
 absl::StatusOr<RecordHeader> DecodeRecordHeader(ConstPage page) {
   HeaderFields fields;
   std::memcpy(&fields, page.data(), sizeof(fields));
-  if (fields.magic != kRecordMagic)
+  if (fields.magic != kRecordMagic) {
     return absl::DataLossError("there is no record: its magic is wrong");
+  }
   if (fields.version != kRecordVersion) {
     return absl::DataLossError(
         absl::StrCat("the record has version ", fields.version, ", expected ", kRecordVersion));
@@ -216,8 +217,9 @@ absl::StatusOr<RecordHeader> DecodeRecordHeader(ConstPage page) {
     }
     case Kind::kSealed: {
       KVT_ASSIGN_OR_RETURN(const SealedLayout layout, ParseAs<SealedLayout>(page));
-      if (layout.key_id == 0)
+      if (layout.key_id == 0) {
         return absl::DataLossError("the header of a sealed record names no key");
+      }
       CipherProof& proof = header.proof.emplace();
       proof.key_id = KeyId{layout.key_id};
       std::copy(std::begin(layout.opening), std::end(layout.opening), proof.opening.bytes.begin());

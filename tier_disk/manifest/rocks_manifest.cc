@@ -247,8 +247,9 @@ absl::Status RocksManifest::EraseSaltNow(const std::string& tenant) {
   //    unlinks them before it returns.
   if (status.ok()) status = db_->DisableFileDeletions();
   if (status.ok()) status = db_->EnableFileDeletions(/*force=*/true);
-  if (!status.ok())
+  if (!status.ok()) {
     return absl::UnavailableError(StoreError("cannot erase a salt", status).message());
+  }
   return SyncDirectory(path_);
 }
 

@@ -39,8 +39,9 @@ absl::Status CheckCodec(const BlockBatch& batch) {
                       ", as a raw block of this geometry has");
   }
   const auto codec = static_cast<uint32_t>(batch.codec);
-  if (!IsKnown(batch.codec))
+  if (!IsKnown(batch.codec)) {
     return WrongBatch("codec is ", codec, "; must be one that this program knows");
+  }
   const KvShape& shape = geometry.shape;
   if (!IsEncodable(shape)) {
     return WrongBatch("head_dim is ", shape.head_dim, "; must be one that codec ", codec, " takes");

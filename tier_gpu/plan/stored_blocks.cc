@@ -20,8 +20,9 @@ uint64_t RowsInRow(const KvGeometry& geometry) { return geometry.axes == KvAxes:
 absl::Status CheckShape(const KvGeometry& geometry, const StoredBlocks& stored) {
   const KvShape& shape = stored.shape;
   const uint32_t axes = geometry.axes == KvAxes::kLatent ? 1 : 2;
-  if (shape.axes != axes)
+  if (shape.axes != axes) {
     return WrongShape("axes is ", shape.axes, "; must be the geometry's, ", axes);
+  }
   if (shape.layers != geometry.layers) {
     return WrongShape("layers is ", shape.layers, "; must be the geometry's, ", geometry.layers);
   }

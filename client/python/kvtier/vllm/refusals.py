@@ -23,8 +23,8 @@ def refuse_unsupported(vllm_config: Any, kv_cache_config: Any, fails_by_request:
     if speculative is not None:
         method = getattr(speculative, "method", None)
         if method not in _DRAFTS_WITHOUT_KV:
-            raise ValueError(f"speculative_config.method is {method!r}, which keeps KV of a draft that is not saved; must be "
-                             f"one of {', '.join(_DRAFTS_WITHOUT_KV)}")
+            raise ValueError(f"speculative_config.method is {method!r}, which keeps KV of a draft that is not "
+                             f"saved; must be one of {', '.join(_DRAFTS_WITHOUT_KV)}")
     parallel = vllm_config.parallel_config
     for name in ("decode_context_parallel_size", "prefill_context_parallel_size"):
         if getattr(parallel, name, 1) > 1:

@@ -71,8 +71,8 @@ def _read_hint(parameters: Mapping[str, object]) -> kvtier.ReuseHint:
             fields[field] = value
         elif name not in _warned:
             _warned.add(name)
-            _log.warning("kvtier: %s is %s; must be %s, so it is ignored, and so are later ones without a warning", name,
-                         _shown(name, value), rule)
+            _log.warning("kvtier: %s is %s; must be %s, so it is ignored, and so are later ones without a warning",
+                         name, _shown(name, value), rule)
     return kvtier.ReuseHint(**fields)
 
 
