@@ -237,7 +237,7 @@ absl::StatusOr<HostMemoryChoice> ParseHostMemory(absl::string_view text) {
        {HostMemoryChoice::kFixed, HostMemoryChoice::kMoving, HostMemoryChoice::kAuto}) {
     if (text == HostMemoryName(choice)) return choice;
   }
-  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is none of fixed, moving and auto"));
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "'; must be fixed, moving or auto"));
 }
 
 const char* WorkerMemoryName(WorkerMemory memory) {
@@ -248,7 +248,7 @@ absl::StatusOr<WorkerMemory> ParseWorkerMemory(absl::string_view text) {
   for (const WorkerMemory memory : {WorkerMemory::kDirect, WorkerMemory::kStaged}) {
     if (text == WorkerMemoryName(memory)) return memory;
   }
-  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is neither direct nor staged"));
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "'; must be direct or staged"));
 }
 
 absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text) {
@@ -257,14 +257,14 @@ absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text) {
     if (text == WritePolicyName(policy)) return policy;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is none of all, second_touch and predicted_reuse"));
+      absl::StrCat("'", text, "'; must be all, second_touch or predicted_reuse"));
 }
 
 absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text) {
   for (const WriteMoment moment : {WriteMoment::kAtCommit, WriteMoment::kAtEviction}) {
     if (text == WriteMomentName(moment)) return moment;
   }
-  return absl::InvalidArgumentError(absl::StrCat("'", text, "' is neither commit nor eviction"));
+  return absl::InvalidArgumentError(absl::StrCat("'", text, "'; must be commit or eviction"));
 }
 
 absl::StatusOr<TenantTable> ReadTenants(const std::string& directory) {

@@ -226,7 +226,8 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   TaskScope stopping(&executor);
   if (!AwaitOn(&executor, &stopping, agent->Stop(executor.Now() + kStopTimeout))) {
     // Something hangs in the kernel or a driver; the disk tier is crash-safe.
-    Log(LogLevel::kError, "stopped with I/O in flight");
+    Log(LogLevel::kError,
+        "the agent ends with I/O still in flight: a disk or GPU driver does not answer");
     _exit(1);
   }
   executor.Stop();

@@ -14,11 +14,11 @@ namespace {
 void LogRecovered(const std::string& whose, const DiskTier::Recovery& recovery,
                   absl::Duration took) {
   Log(LogLevel::kInfo,
-      absl::StrCat(whose, ": ", recovery.recovered_blocks, " blocks warm in ",
+      absl::StrCat(whose, ": ", recovery.recovered_blocks, " blocks recovered in ",
                    absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))), "; dropped ",
                    recovery.dropped_stale, " of older generations, ", recovery.dropped_corrupt,
                    " damaged, ", recovery.dropped_misfit, " outside the disk as configured, ",
-                   recovery.dropped_keyless, " without a key"));
+                   recovery.dropped_keyless, " whose tenant's key is gone"));
 }
 
 // Reads the secret; null: none is configured.
@@ -80,8 +80,9 @@ absl::StatusOr<std::vector<NamedDisk>> OpenNamedDisks(Executor* executor,
   if (opened == 0 && !first_failure.ok()) return first_failure;
   for (const NamedDisk& disk : disks) {
     if (disk.opened.ok()) continue;
-    Log(LogLevel::kError, absl::StrCat("disk ", disk.directory, " stays out until the next start: ",
-                                       disk.opened.status().message()));
+    Log(LogLevel::kError,
+        absl::StrCat("disk ", disk.directory,
+                     " is not used until the agent restarts: ", disk.opened.status().message()));
   }
   return disks;
 }
@@ -96,7 +97,8 @@ void LogRecovery(const std::vector<NamedDisk>& disks, const DiskSet::Recovery& r
     if (found->ok()) {
       LogRecovered(name, **found, took);
     } else {
-      Log(LogLevel::kError, absl::StrCat(name, ": ", found->status().ToString()));
+      Log(LogLevel::kError, absl::StrCat(name, " could not be recovered and is not used: ",
+                                         found->status().ToString()));
     }
     ++found;
   }

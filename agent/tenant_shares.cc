@@ -76,12 +76,13 @@ void TenantShares::GiveBack(DomainId domain, size_t amount) {
 
 absl::Status TenantShares::Refusal(absl::string_view things, DomainId domain) const {
   if (taken_ == limit_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(things, ": all ", limit_, " of the node are in use"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        things, ": all ", limit_, " of the node are in use; release some, or try again later"));
   }
   return absl::ResourceExhaustedError(absl::StrCat(things, ": the tenant has ", Taken(domain),
-                                                   " of the node's ", limit_, ", and ",
-                                                   limit_ - taken_, " are kept for other tenants"));
+                                                   " of the node's ", limit_,
+                                                   ", and the free ones are "
+                                                   "kept for other tenants; release some"));
 }
 
 void TenantShares::Audit() const {

@@ -18,7 +18,7 @@ constexpr size_t kMinSecretBytes = 16;
 absl::StatusOr<TenantTable> TenantTable::Create(const std::vector<Entry>& entries) {
   if (entries.empty() || entries.size() > kMaxTenants) {
     return absl::InvalidArgumentError(
-        absl::StrCat("tenants: ", entries.size(), " given, 1 to ", kMaxTenants, " allowed"));
+        absl::StrCat("tenants: ", entries.size(), "; must be 1 to ", kMaxTenants));
   }
   TenantTable table;
   for (const Entry& entry : entries) {
@@ -34,14 +34,15 @@ absl::Status TenantTable::Check(const Entry& entry) const {
   };
   // A tenant's name has the alphabet of a node's.
   if (!NodeId::FromString(entry.name).ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "tenant name '", entry.name, "': 1 to 63 of [a-zA-Z0-9._-], starting alphanumeric"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("tenant name '", entry.name,
+                     "'; must be 1 to 63 of [a-zA-Z0-9._-], starting with a letter or digit"));
   }
-  if (Find(entry.name) != nullptr) return refused("given twice");
+  if (Find(entry.name) != nullptr) return refused("it is given twice; give it once");
   const bool open = entry.secret.empty() && entry.name == kOpenTenant;
   if (!open && entry.secret.size() < kMinSecretBytes) {
-    return refused("the secret has ", entry.secret.size(), " bytes, at least ", kMinSecretBytes,
-                   " are needed");
+    return refused("the secret has ", entry.secret.size(), " bytes; must have at least ",
+                   kMinSecretBytes);
   }
   const TenantKey key = TenantKey::FromSecret(entry.secret);
   for (const Row& row : rows_) {
@@ -53,14 +54,17 @@ absl::Status TenantTable::Check(const Entry& entry) const {
     }
     // They would name the same blocks, and each would look for them in its own arena.
     if (row.tenant.key == key)
-      return refused("its secret is that of tenant '", row.tenant.name, "'");
+      return refused("its secret is that of tenant '", row.tenant.name, "'; give it another");
   }
-  if (size() >= kMaxTenants) return refused("there are ", kMaxTenants, " already");
+  if (size() >= kMaxTenants) {
+    return refused("this node has ", kMaxTenants,
+                   " tenants already, the most that it may; drop one first");
+  }
   if (rows_.size() >= kMaxDomains) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("tenant '", entry.name, "': ", kMaxDomains,
-                     " tenants came since the agent started, and it can take no more: restart the "
-                     "agent"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "tenant '", entry.name, "': ", kMaxDomains,
+        " tenants came since the agent started, the most that it can take; restart the "
+        "agent"));
   }
   return absl::OkStatus();
 }

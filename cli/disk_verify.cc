@@ -59,7 +59,7 @@ absl::Status Follow(const v1::DiskVerifyStatusResponse& status,
     if (theirs == status.disks().end() || theirs->pass() != ours.pass()) {
       return absl::AbortedError(
           absl::StrCat("the pass over ", ours.disk(),
-                       " was lost: the agent began anew or has other disks; start another"));
+                       " was lost: the agent restarted or has other disks; start another"));
     }
     ours = *theirs;
   }

@@ -51,7 +51,8 @@ class Members {
   absl::StatusOr<uint64_t> RequiredNumber(std::initializer_list<const char*> names) const {
     KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> number, Number(names));
     if (number.has_value()) return *number;
-    return absl::InvalidArgumentError(absl::StrCat("there is no ", *names.begin()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no ", *names.begin(), "; must be given"));
   }
   std::string Text(std::initializer_list<const char*> names) const {
     const Value* const value = Find(names);
@@ -81,7 +82,8 @@ absl::Status TakeLayerTypes(const google::protobuf::ListValue& types, ModelFacts
       ++facts->window_layers;
     } else if (name != "full_attention" && name != "attention") {
       return absl::InvalidArgumentError(absl::StrCat(
-          "layer_types has a layer of a kind that is not known: ", type.ShortDebugString()));
+          "layer_types has ", type.ShortDebugString(),
+          ", a kind that is not known; must be full_attention, attention or sliding_attention"));
     }
     ++facts->layers;
   }
@@ -98,7 +100,7 @@ absl::Status TakeWindow(const Members& members, ModelFacts* facts) {
     if (facts->window_layers > 0 && !window.has_value()) {
       return absl::InvalidArgumentError(
           "layer_types has a sliding_attention, and there is no "
-          "sliding_window");
+          "sliding_window; must be given");
     }
   } else if (window.value_or(0) > 0 && !members.IsFalse("use_sliding_window")) {
     KVT_ASSIGN_OR_RETURN(std::optional<uint64_t> pattern,
@@ -146,7 +148,7 @@ absl::Status TakeHeads(const Members& members, ModelFacts* facts) {
   if (facts->heads == 0 || hidden % facts->heads != 0) {
     return absl::InvalidArgumentError(absl::StrCat("there is no head_dim, and hidden_size ", hidden,
                                                    " is no multiple of num_attention_heads ",
-                                                   facts->heads));
+                                                   facts->heads, "; give head_dim"));
   }
   facts->head_dim = hidden / facts->heads;
   return absl::OkStatus();
@@ -159,7 +161,7 @@ absl::StatusOr<ModelFacts> FactsFromConfig(absl::string_view json) {
   const auto parsed = google::protobuf::util::JsonStringToMessage(std::string(json), &config);
   if (!parsed.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("not a JSON object: ", std::string(parsed.message())));
+        absl::StrCat("this is not a JSON object: ", std::string(parsed.message())));
   }
   const Struct* object = &config;
   const Members outer(object);
@@ -185,7 +187,8 @@ absl::StatusOr<ModelFacts> FactsFromConfigFile(const std::string& path) {
   std::string text(kMaxConfigBytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad() || in.gcount() == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(file, " cannot be read, or is empty"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, " cannot be read, or is empty; name a model's config.json"));
   }
   text.resize(static_cast<size_t>(in.gcount()));
   if (text.size() > kMaxConfigBytes) {

@@ -30,7 +30,7 @@ absl::Status ReadMembers(const MemberOption& option, const std::string& names,
   for (const absl::string_view name : absl::StrSplit(names, ',')) {
     if (!NodeId::FromString(name).ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          option.name, ": '", name, "' is no tenant's name: 1 to 63 of [a-zA-Z0-9._-]"));
+          option.name, ": '", name, "' is no tenant's name; must be 1 to 63 of [a-zA-Z0-9._-]"));
     }
     if (name == change->name) {
       return absl::InvalidArgumentError(absl::StrCat(

@@ -146,7 +146,7 @@ bool AgentLink::JudgeFailure(const CallEnd& end, const std::string& text) {
 void AgentLink::NoteOpened(const std::string& text) {
   ++stats_.breaker_opened;
   Log(LogLevel::kWarning,
-      absl::StrCat("kvtier: the agent does not answer, serving misses; last: ", text));
+      absl::StrCat("kvtier: the agent does not answer, serving misses; its last error: ", text));
 }
 
 void AgentLink::Release(Connection* connection, ReleaseQueue::Kind kind,
@@ -309,8 +309,8 @@ void AgentLink::Connect() {
     // One line for each reason, not one for each try.
     if (logged_ != connection.status().message()) {
       logged_ = std::string(connection.status().message());
-      Log(LogLevel::kWarning,
-          absl::StrCat("kvtier: not connected, serving misses: ", connection.status().ToString()));
+      Log(LogLevel::kWarning, absl::StrCat("kvtier: the agent cannot be reached, serving misses: ",
+                                           connection.status().ToString()));
     }
     return;
   }
@@ -350,7 +350,8 @@ bool AgentLink::Probe(const std::shared_ptr<Connection>& connection) {
     rebuilding_ = garbled_ || breaker_.openings() >= kOpeningsToRebuild;
   }
   if (rebuilding_) {
-    Drop(connection, absl::UnavailableError("the connection does not work; making another"));
+    Drop(connection,
+         absl::UnavailableError("the connection to the agent does not work, so another is made"));
     return false;
   }
   const absl::Status answer = connection->Ping(options_.breaker.probe_timeout);
@@ -374,7 +375,7 @@ absl::Time AgentLink::LookAtPool(const Session& session) {
   next_look_ = clock_.Now() + kPoolLookInterval;
   if (!looked.ok()) {
     absl::MutexLock lock(&mu_);
-    NoteError(absl::StrCat("gpu pool: ", looked.ToString()));
+    NoteError(absl::StrCat("cannot map the GPU pool: ", looked.ToString()));
   }
   return next_look_;
 }
@@ -395,7 +396,7 @@ absl::Time AgentLink::LookAtResidency(const Session& session) {
     return absl::InfiniteFuture();
   }
   absl::MutexLock lock(&mu_);
-  NoteError(absl::StrCat("residency table: ", renewed.ToString()));
+  NoteError(absl::StrCat("cannot map the residency table: ", renewed.ToString()));
   return next_renewal_;
 }
 

@@ -191,7 +191,8 @@ absl::Status Client::SubmitOnboardParts(
   KVT_ASSIGN_OR_RETURN(const std::vector<KeySequence> taken, state_->Taken(sequences));
   KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
   if (options.target != OnboardTarget::kHost) {
-    return absl::InvalidArgumentError("target is the GPU pool; parts come in host memory alone");
+    return absl::InvalidArgumentError(
+        "target is the GPU pool; must be host memory where an onboard comes in parts");
   }
   auto call = std::make_unique<OnboardPartsCall>(taken, options, timeout, std::move(on_part));
   return SubmitCall<OnboardPartsCall, PendingStreamCall<OnboardPartsCall>>(

@@ -25,8 +25,8 @@ absl::Status CheckBuffer(absl::string_view name, std::span<const std::byte> buff
   }
   const auto past = reinterpret_cast<uintptr_t>(buffer.data()) % kAlignment;
   if (past == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " begins ", past, " bytes past a multiple of ", kAlignment));
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, " begins ", past, " bytes past a multiple of ", kAlignment, "; must begin at one"));
 }
 
 using Form = int (*)(const kernels::CodecLaunch&);

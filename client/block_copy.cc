@@ -14,11 +14,11 @@ namespace {
 absl::Status CheckSizes(size_t i, size_t block_bytes, size_t piece_bytes) {
   if (block_bytes == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("block ", i, " has no memory that this process can reach"));
+        absl::StrCat("block ", i, " is not mapped in this process; must be in host memory"));
   }
   if (piece_bytes != block_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("block ", i, ": pieces of ", piece_bytes,
-                                                   " bytes, the block has ", block_bytes));
+    return absl::InvalidArgumentError(absl::StrCat("block ", i, ": pieces have ", piece_bytes,
+                                                   " bytes; must have the block's ", block_bytes));
   }
   return absl::OkStatus();
 }

@@ -114,7 +114,8 @@ absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* 
     return absl::OkStatus();
   }
   if (!submitted->Book()) {
-    return absl::ResourceExhaustedError("too many submitted calls are under way");
+    return absl::ResourceExhaustedError(
+        "too many submitted calls are under way; poll those that ended");
   }
   std::shared_ptr<Connection> connection = link->Admit(AnswerTimeout((*call)->messages.timeout));
   if (connection != nullptr && (*call)->Fill(connection)) {

@@ -38,9 +38,9 @@ absl::Status ClientOptions::Validate() const {
       std::max(sizeof(wire::kControlSocketName), sizeof(wire::kDescriptorSocketName)) - 1;
   if (socket_dir.empty() || path > kMaxSocketPathBytes ||
       socket_dir.find('\0') != std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("socket_dir is \"", socket_dir,
-                                                   "\"; with a socket's name it makes ", path,
-                                                   " bytes and may make ", kMaxSocketPathBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("socket_dir is \"", socket_dir, "\"; with a socket's name it has ", path,
+                     " bytes and must have at most ", kMaxSocketPathBytes));
   }
   KVT_RETURN_IF_ERROR(CheckName("tenant", tenant));
   if (!group.empty()) KVT_RETURN_IF_ERROR(CheckName("group", group));
@@ -126,8 +126,9 @@ absl::Status Client::Residences(SpaceHandle space, std::span<const EngineKey> ke
                                 std::span<Residence> residences) const {
   KVT_RETURN_IF_ERROR(state_->Check(space, keys));
   if (residences.size() != keys.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("residences has ", residences.size(), " entries for ", keys.size(), " keys"));
+    return absl::InvalidArgumentError(absl::StrCat("residences has ", residences.size(),
+                                                   " entries for ", keys.size(),
+                                                   " keys; must have one for each"));
   }
   const AgentLink::Residency residency = state_->link->residency();
   if (residency.view == nullptr) {
@@ -172,7 +173,10 @@ std::shared_ptr<const GpuMemory> Client::gpu_memory() const { return state_->lin
 absl::Status Client::Ping(absl::Duration timeout) {
   KVT_RETURN_IF_ERROR(CheckPositive("timeout", timeout));
   const std::shared_ptr<Connection> connection = state_->link->Admit(timeout);
-  if (connection == nullptr) return absl::UnavailableError("no agent, or the breaker is open");
+  if (connection == nullptr) {
+    return absl::UnavailableError(
+        "there is no connection to the agent; see last_error of the statistics");
+  }
   const absl::Time began = MonotonicClock().Now();
   const absl::Status status = connection->Ping(std::min(timeout, kMaxTimeout));
   state_->link->Ended(connection, {.name = "ping",

@@ -35,8 +35,8 @@ absl::StatusOr<absl::Duration> Client::State::Timeout(
 }
 
 absl::Status Client::State::NoSuchSpace(SpaceHandle space) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("space handle ", static_cast<uint32_t>(space), " is none of this client's"));
+  return absl::InvalidArgumentError(absl::StrCat("space handle ", static_cast<uint32_t>(space),
+                                                 "; must be one that this client registered"));
 }
 
 absl::Status Client::State::Check(SpaceHandle space, std::span<const EngineKey> keys) const {
@@ -98,10 +98,12 @@ absl::StatusOr<std::vector<KeySequence>> Client::State::Taken(
 absl::Status Client::State::CheckReserve(std::span<const KeySequence> sequences,
                                          const ReserveOptions& options) const {
   if (options.parent) {
-    return absl::InvalidArgumentError("parent is given beside sequences, which have their own");
+    return absl::InvalidArgumentError(
+        "parent must not be given with sequences, which have their own");
   }
   if (!options.lengths.empty()) {
-    return absl::InvalidArgumentError("lengths are given beside sequences, which have their own");
+    return absl::InvalidArgumentError(
+        "lengths must not be given with sequences, which have their own");
   }
   KVT_RETURN_IF_ERROR(Check(sequences));
   if (InForkedChild()) return absl::OkStatus();  // A forked child reserves nothing.
@@ -122,7 +124,8 @@ absl::Status Client::State::CheckLengths(const KeySequence& sequence, OnboardTar
                      allowed->any ? "one for each" : "none in a space without any_length"));
   }
   if (allowed->any && target == OnboardTarget::kGpu) {
-    return absl::InvalidArgumentError("target is the GPU pool; a space with any_length has none");
+    return absl::InvalidArgumentError(
+        "target is the GPU pool; must be host memory in a space with any_length");
   }
   for (size_t i = 0; i < lengths.size(); ++i) {
     if (allowed->Allow(lengths[i])) continue;

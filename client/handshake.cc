@@ -41,17 +41,22 @@ absl::Status WelcomeStatus(const wire::Welcome& welcome, const SessionOptions& o
     case wire::WelcomeCode::kUnknownTenant:
       return UnknownTenant(options);
     case wire::WelcomeCode::kTooManySessions:
-      return absl::ResourceExhaustedError("the agent has too many sessions");
+      return absl::ResourceExhaustedError(
+          "the agent has no session free for this tenant; close one, or try again later");
     case wire::WelcomeCode::kMalformed:
-      return absl::FailedPreconditionError("the agent could not read our Hello");
+      return absl::FailedPreconditionError(
+          "the agent could not read this client's Hello; build both from the same sources");
     case wire::WelcomeCode::kForbiddenUser:
-      return absl::PermissionDeniedError("the agent does not serve this user (SO_PEERCRED)");
+      return absl::PermissionDeniedError(
+          "the agent does not serve this user (SO_PEERCRED); add its uid to the agent's "
+          "--allow_uids");
     case wire::WelcomeCode::kLayoutMismatch:
       return LayoutMismatch(wire::SpokenVersion(welcome.version, welcome.min_version),
                             welcome.layout);
   }
   return absl::FailedPreconditionError(
-      absl::StrCat("the agent refused with unknown code ", static_cast<uint16_t>(welcome.code)));
+      absl::StrCat("the agent refused the session with unknown code ",
+                   static_cast<uint16_t>(welcome.code), "; upgrade this client"));
 }
 
 }  // namespace

@@ -60,7 +60,8 @@ absl::StatusOr<std::shared_ptr<Mapping>> Mapping::MapHandles(std::span<const int
   uint64_t range = 0;
   if (__builtin_mul_overflow(handle_bytes, uint64_t{max_handles}, &range)) {
     return absl::FailedPreconditionError(absl::StrCat("the agent says its pool has ", max_handles,
-                                                      " handles of ", handle_bytes, " bytes"));
+                                                      " handles of ", handle_bytes,
+                                                      " bytes, more than an address space has"));
   }
   void* const at =
       mmap(nullptr, range, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -57,7 +57,9 @@ absl::Status OnboardedBlocks::Prove(size_t i) const {
   const std::span<const std::byte> bytes = blocks_[i].bytes;
   if (bytes.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("block ", i, ": only a device of this worker's reaches its bytes"));
+        absl::StrCat("block ", i,
+                     " is in GPU memory that is not mapped in this process; must be in host memory "
+                     "to be checked"));
   }
   return CheckSum(i, SumPayload(bytes));
 }
@@ -65,8 +67,8 @@ absl::Status OnboardedBlocks::Prove(size_t i) const {
 absl::Status OnboardedBlocks::CheckSum(size_t i, const PayloadSum& sum) const {
   // Before the sums: after the end of a lease another block may lie there, which is no damage.
   if (!valid()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("block ", i, ": the lease or the session ended while it was read"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "block ", i, ": the lease or the session ended while it was read; onboard it again"));
   }
   const absl::Status proven = CheckLeasedSum(i, sum, blocks_[i].sum);
   if (!proven.ok()) {

@@ -37,7 +37,8 @@ absl::StatusOr<PacketSocket> PacketSocket::Connect(const std::string& path) {
   if (!fd.is_open()) return Failed("socket");
   // The socket is non-blocking: if the agent accepts nobody, connect() fails at once with EAGAIN.
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return absl::UnavailableError(absl::StrCat("no agent at ", path, ": ", strerror(errno)));
+    return absl::UnavailableError(
+        absl::StrCat("no agent listens at ", path, ": ", strerror(errno)));
   }
   return PacketSocket(std::move(fd));
 }
@@ -47,7 +48,8 @@ absl::Status PacketSocket::WaitFor(short events, absl::Time deadline) const {
   for (;;) {
     const absl::Duration left = deadline - clock.Now();
     if (left <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError("descriptor socket: the agent does not answer");
+      return absl::DeadlineExceededError(
+          "descriptor socket: the agent did not answer in time; try again");
     }
     pollfd ready = {.fd = fd(), .events = events, .revents = 0};
     const timespec wait = absl::ToTimespec(std::min(left, absl::Hours(1)));
@@ -62,7 +64,10 @@ absl::Status PacketSocket::Send(std::span<const std::byte> packet, absl::Time de
     if (absl::Status ready = WaitFor(POLLOUT, deadline); !ready.ok()) return ready;
     const ssize_t sent = send(fd(), packet.data(), packet.size(), MSG_NOSIGNAL);
     if (sent == static_cast<ssize_t>(packet.size())) return absl::OkStatus();
-    if (sent >= 0) return absl::UnavailableError("descriptor socket: a packet was cut");
+    if (sent >= 0) {
+      return absl::UnavailableError(
+          "descriptor socket: a packet was sent only in part; connect again");
+    }
     if (errno != EINTR && errno != EAGAIN) return Failed("send");
   }
 }
@@ -95,7 +100,9 @@ absl::StatusOr<FileDescriptor> PacketSocket::Receive(std::span<std::byte> packet
     memcpy(&fd, CMSG_DATA(header), sizeof(fd));
     passed = FileDescriptor(fd);
   }
-  if (received == 0) return absl::UnavailableError("descriptor socket: the agent hung up");
+  if (received == 0) {
+    return absl::UnavailableError("descriptor socket: the agent hung up; connect again");
+  }
   if (received != static_cast<ssize_t>(packet.size()) ||
       (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     return absl::FailedPreconditionError(absl::StrCat(

@@ -39,8 +39,8 @@ absl::StatusOr<std::unique_ptr<PagedKv>> PagedKv::Create(GrantedSlots slots,
                                                          const Options& options) {
   if (slots.size() == 0) {
     return absl::InvalidArgumentError(
-        "slots: none were granted (no agent, or no pool for blocks "
-        "of this size that the host reaches)");
+        "slots is empty; must be granted by an agent that has a pool for "
+        "blocks of this size, which the host reaches");
   }
   if (options.block_tokens == 0) {
     return absl::InvalidArgumentError("block_tokens is 0; must be positive");
@@ -151,8 +151,8 @@ absl::Status PagedKv::CheckReturn(SequenceId sequence) const {
   const SequenceFacts first = *tables_.Facts(*next);
   return absl::FailedPreconditionError(
       absl::StrCat("sequence ", facts.started, " of priority ", facts.priority,
-                   " cannot come back yet: sequence ", first.started, " of priority ",
-                   first.priority, " is out, too, and first in line"));
+                   " cannot be swapped in yet; swap in first sequence ", first.started,
+                   " of priority ", first.priority, ", which is first in line"));
 }
 
 absl::Status PagedKv::SwapIn(SequenceId sequence) {
@@ -181,7 +181,7 @@ absl::Status PagedKv::BringIn(SequenceId sequence, std::span<const SwapCopy> cop
   size_t blocks = 0;
   for (const Swapped& part : parts) blocks += part.blocks.size();
   absl::Status status;
-  if (blocks != copies.size()) status = absl::DataLossError("blocks of it were lost before");
+  if (blocks != copies.size()) status = absl::DataLossError("some of its blocks were lost before");
   size_t back = 0;
   for (; status.ok() && back < parts.size(); ++back) {
     std::vector<uint32_t> numbers;
@@ -194,7 +194,7 @@ absl::Status PagedKv::BringIn(SequenceId sequence, std::span<const SwapCopy> cop
   if (status.ok() || is_lost) swapped_.erase(sequence);
   if (status.ok() || !is_lost) return status;
   return absl::DataLossError(
-      absl::StrCat("blocks of the sequence are lost, so free it and compute "
+      absl::StrCat("blocks of the sequence are lost; free it and compute "
                    "it again: ",
                    status.message()));
 }
@@ -208,7 +208,7 @@ absl::StatusOr<std::vector<uint32_t>> PagedKv::slots(SequenceId sequence) const 
   KVT_ASSIGN_OR_RETURN(const SequenceFacts facts, tables_.Facts(sequence));
   if (facts.swapped_out) {
     return absl::FailedPreconditionError(
-        absl::StrCat("sequence ", facts.started, " is out of the pool: swap it in first"));
+        absl::StrCat("sequence ", facts.started, " is swapped out; swap it in first"));
   }
   std::vector<uint32_t> numbers;
   const std::span<const uint32_t> blocks = *tables_.slots(sequence);

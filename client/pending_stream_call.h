@@ -49,7 +49,7 @@ class PendingStreamCall final : public PendingCall<CallType> {
     // After the last message the call has succeeded, however the stream then ends.
     if (is_whole_) return absl::OkStatus();
     if (!status_.ok()) return convert::FromGrpc(status_);
-    return absl::DataLossError("the answer has no end");
+    return absl::DataLossError("the agent's answer ended before it was whole; try again");
   }
 
   typename PendingCall<CallType>::Reader reader_;

@@ -28,8 +28,8 @@ absl::StatusOr<std::vector<uint64_t>> LengthsOf(const BlockLengths& allowed, siz
   for (size_t i = first; i < first + count; ++i) {
     lengths.push_back(TotalBytes(pieces_of(i)));
     if (allowed.Allow(lengths.back())) continue;
-    return absl::InvalidArgumentError(absl::StrCat("block ", i, ": pieces of ", lengths.back(),
-                                                   " bytes; must be 1 to ", allowed.longest));
+    return absl::InvalidArgumentError(absl::StrCat("block ", i, ": pieces have ", lengths.back(),
+                                                   " bytes; must have 1 to ", allowed.longest));
   }
   return lengths;
 }

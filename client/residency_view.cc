@@ -29,8 +29,8 @@ absl::StatusOr<std::shared_ptr<const ResidencyView>> ResidencyView::Open(
   const size_t bytes = mapping->size();
   const std::optional<std::span<const std::byte>> all = mapping->Read(0, bytes);
   if (bytes < wire::kResidencyHeaderBytes) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the agent says its residency table has ", bytes, " bytes"));
+    return absl::FailedPreconditionError(absl::StrCat("the agent says its residency table has ",
+                                                      bytes, " bytes, fewer than its header"));
   }
   const std::span<const uint64_t> words(reinterpret_cast<const uint64_t*>(all->data()),
                                         bytes / sizeof(uint64_t));

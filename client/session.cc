@@ -135,7 +135,8 @@ absl::StatusOr<std::shared_ptr<GpuMemory>> RequestPool(const Conversation& with,
     }
     if (whole) return pool;
   }
-  return absl::UnavailableError("the GPU pool changes faster than it can be mapped");
+  return absl::UnavailableError(
+      "the GPU pool changed again and again while it was mapped; try again");
 }
 
 }  // namespace
@@ -166,7 +167,7 @@ absl::Status Session::MapMemory(absl::Time deadline) {
   arena_read_ = std::move(arena.mapping);
   arena_moves_ = arena.moves;
   if (arena_read_ == nullptr) {
-    return absl::UnavailableError("the agent has no arena for this tenant yet");
+    return absl::UnavailableError("the agent has no host memory for this tenant yet; try again");
   }
   KVT_RETURN_IF_ERROR(MapWriteMemory(deadline));
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<const ResidencyView> residency,
@@ -176,7 +177,9 @@ absl::Status Session::MapMemory(absl::Time deadline) {
     residency_ = std::move(residency);
   }
   KVT_RETURN_IF_ERROR(MapGpu(deadline));
-  if (HasEnded()) return absl::UnavailableError("descriptor socket: the agent hung up");
+  if (HasEnded()) {
+    return absl::UnavailableError("descriptor socket: the agent hung up; connect again");
+  }
   return absl::OkStatus();
 }
 
@@ -245,7 +248,8 @@ std::shared_ptr<const ResidencyView> Session::residency() const {
 
 absl::Status Session::RenewResidency(absl::Time deadline) const {
   if (!BeginLook(deadline))
-    return absl::DeadlineExceededError("another call asks the agent for memory");
+    return absl::DeadlineExceededError(
+        "another call was asking the agent for memory until the deadline; try again");
   const Conversation with{.socket = &socket_, .unanswered = &unanswered_};
   absl::StatusOr<std::shared_ptr<const ResidencyView>> seen = RequestResidency(with, deadline);
   EndLook();
@@ -266,7 +270,7 @@ bool Session::pool_changes() const {
 absl::Status Session::FollowPool(uint64_t version, absl::Time deadline) const {
   const auto follows = [version](const GpuMemory& gpu) { return gpu.version >= version; };
   const std::shared_ptr<const GpuMemory> known = gpu();
-  if (known == nullptr) return absl::UnavailableError("the agent has no GPU pool for us");
+  if (known == nullptr) return absl::UnavailableError("the agent has no GPU pool for this session");
   if (follows(*known)) return absl::OkStatus();
   KVT_RETURN_IF_ERROR(LookAtPool(deadline));
   const std::shared_ptr<const GpuMemory> seen = gpu();
@@ -276,10 +280,12 @@ absl::Status Session::FollowPool(uint64_t version, absl::Time deadline) const {
 }
 
 absl::Status Session::LookAtPool(absl::Time deadline) const {
-  if (!BeginLook(deadline)) return absl::DeadlineExceededError("another call maps the GPU pool");
+  if (!BeginLook(deadline))
+    return absl::DeadlineExceededError(
+        "another call was mapping the GPU pool until the deadline; try again");
   const std::shared_ptr<const GpuMemory> known = gpu();
   absl::StatusOr<std::shared_ptr<const GpuMemory>> seen =
-      known == nullptr ? absl::UnavailableError("the agent has no GPU pool for us")
+      known == nullptr ? absl::UnavailableError("the agent has no GPU pool for this session")
                        : Look(*known, deadline);
   EndLook();
   if (!seen.ok()) return seen.status();
@@ -313,7 +319,7 @@ absl::StatusOr<std::shared_ptr<const GpuMemory>> Session::Look(const GpuMemory& 
   if (pool->handle_bytes != known.handle_bytes || pool->max_handles != known.max_handles) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the agent says its GPU pool has ", pool->max_handles, " handles of ", pool->handle_bytes,
-        " bytes at most; it was ", known.max_handles, " of ", known.handle_bytes));
+        " bytes at most; before it was ", known.max_handles, " of ", known.handle_bytes));
   }
   const size_t handles = pool->handles.size();
   if (handles == 0) return std::shared_ptr<const GpuMemory>();  // Nothing has changed.

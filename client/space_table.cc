@@ -22,7 +22,8 @@ absl::StatusOr<size_t> SpaceTable::Add(const SpaceSpec& spec) {
   }
   if (spaces_.size() == kMaxSpaces) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("a client has at most ", kMaxSpaces, " spaces"));
+        absl::StrCat("this client has ", kMaxSpaces,
+                     " spaces, the most that it may; make another client for more"));
   }
   spaces_.emplace(next_, Space{.spec = spec,
                                .digest = digest,

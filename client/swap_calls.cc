@@ -22,8 +22,9 @@ constexpr absl::Duration kSwapOutTimeout = absl::Seconds(22);
 absl::Status ErrorOf(const char* name, bool is_sent, const grpc::Status& answer,
                      Connection* connection) {
   if (!is_sent) {
-    return absl::UnavailableError(
-        absl::StrCat(name, ": no agent, or the session that granted the slots has ended"));
+    return absl::UnavailableError(absl::StrCat(name,
+                                               ": there is no agent, or the session that granted "
+                                               "the slots has ended; compute the sequence again"));
   }
   const absl::Status status = convert::FromGrpc(answer);
   const std::string text = absl::StrCat(name, ": ", status.message());
@@ -111,7 +112,10 @@ SwapInCall::Result SwapInCall::Finish(const std::shared_ptr<AgentLink>& link, Ca
               granted.memory_.Write(number * granted.slot_bytes_, granted.slot_bytes_).has_value();
   }
   if (reached) return granted;
-  return absl::DataLossError(absl::StrCat(kName, ": slots of the pool that are not mapped here"));
+  return absl::DataLossError(
+      absl::StrCat(kName,
+                   ": the agent granted slots of the GPU pool that are not mapped in this process; "
+                   "free the sequence and compute it again"));
 }
 
 absl::StatusOr<SwappedSequence> GrantedSlots::SwapOut(std::span<const uint32_t> numbers,
@@ -121,8 +125,8 @@ absl::StatusOr<SwappedSequence> GrantedSlots::SwapOut(std::span<const uint32_t> 
   std::vector<uint32_t> granted = numbers_;
   std::ranges::sort(granted);
   if (leaving.empty() || !std::ranges::includes(granted, leaving)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("numbers: ", leaving.size(), " slots; must be 1 or more of these, each once"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "numbers: ", leaving.size(), " slots; must be 1 or more of the granted ones, each once"));
   }
   SwapOutCall call(*this, numbers, options);
   KVT_ASSIGN_OR_RETURN(SwappedSequence swapped, RunCall(link_, &call));
@@ -153,7 +157,10 @@ void SwappedSequence::Release() {
 }
 
 absl::StatusOr<GrantedSlots> SwappedSequence::SwapIn(absl::Duration timeout) {
-  if (link_ == nullptr) return absl::InvalidArgumentError("swap_in: no sequence is swapped out");
+  if (link_ == nullptr) {
+    return absl::InvalidArgumentError(
+        "swap_in: the sequence is NULL or back already; must be swapped out");
+  }
   if (timeout < absl::ZeroDuration() || timeout > kMaxSwapInTimeout) {
     return absl::InvalidArgumentError(absl::StrCat("timeout is ", absl::FormatDuration(timeout),
                                                    "; must be 0 to ",

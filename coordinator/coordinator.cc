@@ -86,8 +86,9 @@ absl::StatusOr<Node*> Coordinator::FindOrInsert(const Report& report) {
   if (Node* const known = nodes_.Find(report.node); known != nullptr) return known;
   if (nodes_.full()) {
     ++stats_.refused_nodes;
-    return absl::ResourceExhaustedError(absl::StrCat("node ", report.node.str(), ": the table has ",
-                                                     nodes_.size(), " nodes, its limit"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("node ", report.node.str(), ": the coordinator has ", nodes_.size(),
+                     " nodes already, the most that it may; stop agents that are not needed"));
   }
   return nodes_.Insert({.id = report.node,
                         .epoch = report.node_epoch,

@@ -50,8 +50,8 @@ grpc::Status CoordinatorAdminService::Lookup(grpc::ServerContext*, const v1::Loo
                                              v1::LookupResponse* response) {
   if (request->block_key().empty()) {
     return convert::ToGrpc(absl::InvalidArgumentError(
-        "block_key is empty; the coordinator knows block keys only, an agent can name one from "
-        "tenant, space and engine key"));
+        "block_key is empty; must be given to a coordinator, and an agent can make it from tenant, "
+        "space and engine key"));
   }
   const absl::StatusOr<BlockKey> key = convert::BlockKeyFrom(request->block_key(), "block_key");
   if (!key.ok()) return convert::ToGrpc(key.status());
@@ -127,7 +127,7 @@ grpc::Status CoordinatorAdminService::SetTenant(grpc::ServerContext*,
                                                 v1::SetTenantResponse* response) {
   if (!request->secret().empty()) {
     return convert::ToGrpc(absl::InvalidArgumentError(
-        "secret: a coordinator takes none; set the tenant's secret on each node"));
+        "secret: must be empty for a coordinator; set the tenant's secret on each node"));
   }
   const absl::StatusOr<TenantChange> change = convert::TenantChangeFrom(request->settings());
   if (!change.ok()) return convert::ToGrpc(change.status());

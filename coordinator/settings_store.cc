@@ -70,7 +70,8 @@ absl::StatusOr<CoordinatorSettings> With(CoordinatorSettings settings, absl::str
   }
   std::string names;
   for (const Known& known : kKnown) absl::StrAppend(&names, names.empty() ? "" : ", ", known.name);
-  return absl::NotFoundError(absl::StrCat("no setting ", Shown(name), "; known are ", names));
+  return absl::NotFoundError(
+      absl::StrCat("no setting is called ", Shown(name), "; there are ", names));
 }
 
 absl::Status FromRocks(const rocksdb::Status& status, absl::string_view what) {
@@ -98,7 +99,8 @@ absl::StatusOr<CoordinatorSettings> Load(rocksdb::DB& db, CoordinatorSettings se
     absl::StatusOr<CoordinatorSettings> changed = With(settings, name, entry->value().ToString());
     if (absl::IsNotFound(changed.status())) {
       // The setting belongs to a newer version, before a roll-back: it is kept for its return.
-      Log(LogLevel::kWarning, absl::StrCat("settings: ", changed.status().message(), "; ignored"));
+      Log(LogLevel::kWarning,
+          absl::StrCat("a stored setting is ignored: ", changed.status().message()));
       continue;
     }
     if (!changed.ok()) return absl::DataLossError(changed.status().message());
@@ -116,16 +118,22 @@ absl::StatusOr<ClusterTenants> LoadTenants(rocksdb::DB& db) {
   if (read.IsNotFound()) return ClusterTenants();
   KVT_RETURN_IF_ERROR(FromRocks(read, "reading tenants' settings"));
   std::optional<SummedReader> in = SummedReader::Open(bytes);
-  if (!in.has_value()) return absl::DataLossError("tenants' settings are damaged");
+  if (!in.has_value()) {
+    return absl::DataLossError(
+        "the stored settings of tenants are damaged; remove --data_dir to start without them");
+  }
   const auto form = in->Take<uint32_t>();
   if (!form.has_value() || *form < kMinTenantSettingsForm || *form > kTenantSettingsForm) {
-    return absl::DataLossError(absl::StrCat("tenants' settings have version ", form.value_or(0),
-                                            ", this program's is ", kTenantSettingsForm));
+    return absl::DataLossError(absl::StrCat("the stored settings of tenants have version ",
+                                            form.value_or(0), ", this program reads up to version ",
+                                            kTenantSettingsForm));
   }
   const auto version = in->Take<uint64_t>();
   std::optional<TenantSettingsMap> settings = TakeTenantSettings(*form, &*in);
   if (!version.has_value() || !settings.has_value() || !in->at_end()) {
-    return absl::DataLossError("tenants' settings contradict themselves");
+    return absl::DataLossError(
+        "the stored settings of tenants are damaged: their parts do not fit together; remove "
+        "--data_dir to start without them");
   }
   return ClusterTenants{.version = *version, .settings = *std::move(settings)};
 }
@@ -163,7 +171,10 @@ absl::Status SettingsStore::Set(const std::string& name, const std::string& valu
   CoordinatorSettings changed;
   {
     absl::MutexLock lock(&mu_);
-    if (writing_) return absl::AbortedError(absl::StrCat("setting ", name, ": another is written"));
+    if (writing_) {
+      return absl::AbortedError(absl::StrCat(
+          "setting ", name, " is not changed, because another is being written; try again"));
+    }
     absl::StatusOr<CoordinatorSettings> with = With(settings_, name, value);
     if (!with.ok()) return absl::InvalidArgumentError(with.status().message());
     KVT_RETURN_IF_ERROR(with->Validate());
@@ -182,7 +193,11 @@ absl::Status SettingsStore::Set(const std::string& name, const std::string& valu
 
 absl::StatusOr<ClusterTenants> SettingsStore::BeginTenants() {
   absl::MutexLock lock(&mu_);
-  if (writing_) return absl::AbortedError("tenants' settings: another setting is written");
+  if (writing_) {
+    return absl::AbortedError(
+        "the tenants' settings are not changed, because another setting is being written; try "
+        "again");
+  }
   writing_ = true;
   return tenants_;
 }

@@ -26,8 +26,9 @@ void Reservation::Release() {
 absl::StatusOr<Reservation> ByteBudget::Reserve(uint64_t bytes) {
   // Not used_ + bytes: the sum may wrap.
   if (bytes > capacity_ - used_) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("reserve ", bytes, " bytes: ", used_, " of ", capacity_, " are used"));
+    return absl::ResourceExhaustedError(absl::StrCat("no room to reserve ", bytes,
+                                                     " bytes: ", used_, " of ", capacity_,
+                                                     " are used; release some"));
   }
   used_ += bytes;
   return Reservation(this, bytes);

@@ -20,8 +20,8 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
     if (!absl::SimpleAtoi(digits, &count) || count > (UINT64_MAX >> unit.shift)) break;
     return count << unit.shift;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is no size: a whole number of bytes, KiB, MiB, GiB or TiB"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", text, "' is no size; must be a whole number of bytes, KiB, MiB, GiB or TiB"));
 }
 
 }  // namespace kvtier

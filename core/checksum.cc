@@ -48,8 +48,8 @@ uint64_t Seal(const BlockIdentity& identity, const PayloadSum& sum) {
 absl::Status VerifyBlock(const BlockIdentity& identity, const PayloadSum& sum, uint64_t seal,
                          std::span<const std::byte> payload) {
   if (payload.size() != identity.length) {
-    return absl::DataLossError(absl::StrCat("block ", identity.key.ToHex(), ": length ",
-                                            payload.size(), ", expected ", identity.length));
+    return absl::DataLossError(absl::StrCat("block ", identity.key.ToHex(), " has ", payload.size(),
+                                            " bytes, expected ", identity.length));
   }
   if (const uint64_t expected = Seal(identity, sum); seal != expected) {
     return absl::DataLossError(absl::StrCat(

@@ -29,7 +29,7 @@ absl::StatusOr<EvictionPolicy> ParseEvictionPolicy(absl::string_view name) {
     if (EvictionPolicyName(policy) == name) return policy;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("'", name, "' is not learnt, lru, fifo or priority"));
+      absl::StrCat("'", name, "' is no eviction policy; must be learnt, lru, fifo or priority"));
 }
 
 }  // namespace kvtier

@@ -111,11 +111,13 @@ absl::Status LockSocketDir(const std::string& directory, absl::string_view lock_
   std::filesystem::create_directories(directory, error);
   const std::string path = absl::StrCat(directory, "/", lock_name);
   const int fd = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-  if (fd < 0) return absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
+  if (fd < 0) {
+    return absl::UnavailableError(absl::StrCat("cannot open ", path, ": ", strerror(errno)));
+  }
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     close(fd);
-    return absl::UnavailableError(
-        absl::StrCat("--socket_dir=", directory, ": another ", owner, " uses it"));
+    return absl::UnavailableError(absl::StrCat("--socket_dir=", directory, ": another ", owner,
+                                               " uses it; stop it or name another directory"));
   }
   return absl::OkStatus();  // The descriptor stays open for life.
 }
@@ -124,12 +126,16 @@ absl::StatusOr<int> ListenUnix(const std::string& path, int type, mode_t mode) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
-    return absl::UnavailableError(absl::StrCat("socket path ", path, ": longer than ",
-                                               sizeof(address.sun_path) - 1, " bytes"));
+    return absl::UnavailableError(absl::StrCat("the path of socket ", path, " is longer than ",
+                                               sizeof(address.sun_path) - 1,
+                                               " bytes; name a shorter directory"));
   }
   path.copy(address.sun_path, path.size());
   const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return absl::UnavailableError(absl::StrCat("socket: ", strerror(errno)));
+  if (fd < 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot make a socket for ", path, ": ", strerror(errno)));
+  }
   unlink(path.c_str());
   // Linux gives the file the mode of the socket, less the umask: it is never wider than
   // `mode`. The second call gives back what the umask took.

@@ -125,19 +125,24 @@ std::string EncodeReuseLessons(const ReuseLessons& lessons) {
 
 absl::StatusOr<ReuseLessons> DecodeReuseLessons(absl::string_view bytes) {
   std::optional<SummedReader> in = SummedReader::Open(bytes);
-  if (!in.has_value()) return absl::DataLossError("lessons are damaged");
-  if (in->Take<uint64_t>() != kReuseMagic) return absl::DataLossError("these are no lessons");
+  if (!in.has_value()) return absl::DataLossError("the stored lessons are damaged");
+  if (in->Take<uint64_t>() != kReuseMagic) {
+    return absl::DataLossError("the stored bytes are no lessons");
+  }
   const auto version = in->Take<uint32_t>();
   if (version != kReuseLessonsVersion) {
-    return absl::FailedPreconditionError(absl::StrCat("lessons have version ", version.value_or(0),
-                                                      ", this program's is ",
+    return absl::FailedPreconditionError(absl::StrCat("the stored lessons have version ",
+                                                      version.value_or(0), ", this program's is ",
                                                       kReuseLessonsVersion));
   }
   if (TakeLayout(&*in) != LayoutHere()) {
-    return absl::FailedPreconditionError("lessons are of other classes or buckets");
+    return absl::FailedPreconditionError(
+        "the stored lessons have other classes or buckets than this program");
   }
   std::optional<ReuseLessons> lessons = TakeLessons(&*in);
-  if (!lessons.has_value()) return absl::DataLossError("lessons contradict themselves");
+  if (!lessons.has_value()) {
+    return absl::DataLossError("the stored lessons are damaged: their parts do not fit together");
+  }
   return *std::move(lessons);
 }
 

@@ -49,8 +49,8 @@ absl::Status CheckBytes(absl::string_view field, absl::string_view bytes, size_t
 absl::Status CheckText(absl::string_view field, absl::string_view text, size_t min_bytes) {
   KVT_RETURN_IF_ERROR(CheckBytes(field, text, min_bytes));
   if (IsUtf8(text)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("space ", field, " \"", absl::CHexEscape(text), "\" is not UTF-8"));
+  return absl::InvalidArgumentError(absl::StrCat("space ", field, " \"", absl::CHexEscape(text),
+                                                 "\" is not UTF-8; must be valid UTF-8"));
 }
 
 struct Range {

@@ -51,7 +51,7 @@ absl::string_view CodecName(Codec codec) {
 absl::StatusOr<SpaceCodec> SpaceCodec::Of(const SpaceSpec& spec) {
   KVT_ASSIGN_OR_RETURN(const Codec codec, CodecNamed(spec.codec));
   if (codec == Codec::kRaw) {
-    return absl::InvalidArgumentError("space codec \"raw\" encodes nothing");
+    return absl::InvalidArgumentError("space codec is \"raw\"; must be one that encodes blocks");
   }
   if (spec.dtype != kBf16) {
     return absl::InvalidArgumentError(absl::StrCat("space dtype \"", absl::CHexEscape(spec.dtype),

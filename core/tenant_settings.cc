@@ -41,11 +41,12 @@ absl::Status ReadMembers(absl::string_view text, TenantSettings* settings) {
       if (parts.second == AccessName(one)) access = one;
     }
     if (!access.has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("members: '", member, "' is no member: TENANT:read or TENANT:write"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "members: '", member, "' is no member; must be TENANT:read or TENANT:write"));
     }
     if (!settings->members.emplace(parts.first, *access).second) {
-      return absl::InvalidArgumentError(absl::StrCat("members: '", parts.first, "' comes twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("members: '", parts.first, "' comes twice; must be named once"));
     }
   }
   return absl::OkStatus();
@@ -61,7 +62,8 @@ absl::Status CheckMembers(const TenantSettings& settings) {
   }
   for (const auto& [tenant, access] : settings.members) {
     if (!NodeId::FromString(tenant).ok()) {
-      return refused("'", tenant, "'; must be 1 to 63 of [a-zA-Z0-9._-], starting alphanumeric");
+      return refused("'", tenant,
+                     "'; must be 1 to 63 of [a-zA-Z0-9._-], starting with a letter or digit");
     }
     if (tenant == settings.name) {
       return refused("'", tenant, "' is the share group itself; name other tenants");
@@ -112,7 +114,7 @@ absl::Status ReadWord(absl::string_view word, TenantSettings* settings) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("'", word,
-                   "' is no setting: {host,disk,gpu}_{guaranteed,maximum,weight}=VALUE, or "
+                   "' is no setting; must be {host,disk,gpu}_{guaranteed,maximum,weight}=VALUE, or "
                    "members=TENANT:read,TENANT:write"));
 }
 
@@ -129,7 +131,8 @@ std::string SettingName(Tier tier, ShareField field) {
 absl::Status TenantSettings::Validate() const {
   if (!NodeId::FromString(name).ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("tenant name '", name, "': 1 to 63 of [a-zA-Z0-9._-], starting alphanumeric"));
+        absl::StrCat("tenant name '", name,
+                     "'; must be 1 to 63 of [a-zA-Z0-9._-], starting with a letter or digit"));
   }
   for (const Tier tier : kAllTiers) {
     const std::optional<uint64_t>& weight = Of(tier, ShareField::kWeight);
@@ -166,9 +169,9 @@ absl::Status CheckMayKeep(const TenantSettingsMap& settings, absl::string_view c
   size_t members = 0;
   for (const auto& [name, one] : settings) members += one.members.size();
   if (settings.size() > kMaxTenantSettings) {
-    return absl::ResourceExhaustedError(absl::StrCat("tenant '", changed, "': settings of ",
-                                                     kMaxTenantSettings,
-                                                     " tenants are kept already; drop one"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("tenant '", changed, "': settings of ", kMaxTenantSettings,
+                     " tenants are stored already, the most that may be; drop one"));
   }
   if (members > kMaxGroupMembers) {
     return absl::ResourceExhaustedError(
@@ -185,7 +188,7 @@ absl::Status CheckGuaranteesFit(Tier tier, uint64_t capacity, const TenantSettin
   for (const TenantSettings& other : others) sum = AddUpTo(sum, NamedGuarantee(other, tier));
   if (own == 0 || sum <= capacity) return absl::OkStatus();
   return Refused(changed, tier, ShareField::kGuaranteed,
-                 absl::StrCat(own, "; with it the guarantees of all tenants are ", sum,
+                 absl::StrCat(own, "; with it the guarantees of all tenants would be ", sum,
                               " bytes, and the tier has ", capacity));
 }
 
@@ -269,15 +272,15 @@ absl::StatusOr<std::optional<uint64_t>> ParseSettingValue(ShareField field,
   if (field == ShareField::kWeight) {
     uint32_t weight = 0;
     if (!absl::SimpleAtoi(text, &weight)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("'", text, "' is no weight: 1 to ", kMaxShareWeight, ", or default"));
+      return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no weight; must be 1 to ",
+                                                     kMaxShareWeight, ", or default"));
     }
     return weight;
   }
   const absl::StatusOr<uint64_t> bytes = ParseBytes(text);
   if (!bytes.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is no size: for example 10GiB, or default"));
+        absl::StrCat("'", text, "' is no size; must be one such as 10GiB, or default"));
   }
   return *bytes;
 }

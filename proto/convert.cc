@@ -199,7 +199,8 @@ absl::StatusOr<std::string> AddressFrom(const std::string& address, const char* 
   const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
   if (!parsed.ok()) return InField(parsed.status(), field);
   if (parsed->port == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(field, " is \"", address, "\"; needs a port"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " is \"", address, "\"; must have a port"));
   }
   return address;
 }
@@ -273,7 +274,7 @@ absl::StatusOr<WireProof> ProofFrom(const v1::BlockProof& proof) {
     return absl::InvalidArgumentError(
         absl::StrCat("proof.length is ", proof.length(), "; must be 1 to ", kMaxBlockBytes));
   }
-  if (!proof.has_sum()) return absl::InvalidArgumentError("proof.sum is missing");
+  if (!proof.has_sum()) return absl::InvalidArgumentError("proof.sum is missing; must be given");
   parsed.length = proof.length();
   parsed.sum = {.hi = proof.sum().hi(), .lo = proof.sum().lo()};
   parsed.seal = proof.seal();

@@ -121,8 +121,9 @@ absl::StatusOr<ClusterTenants> ClusterTenantsFrom(const v1::ClusterTenants& wire
     KVT_ASSIGN_OR_RETURN(TenantSettings one, change.In({}));
     members += one.members.size();
     if (members > kMaxGroupMembers) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tenants: members of all share groups are more than ", kMaxGroupMembers, " together"));
+      return absl::InvalidArgumentError(absl::StrCat("tenants: members of all share groups are ",
+                                                     members, " or more; must be at most ",
+                                                     kMaxGroupMembers));
     }
     if (!tenants.settings.emplace(one.name, one).second) {
       return absl::InvalidArgumentError(

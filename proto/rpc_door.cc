@@ -96,7 +96,8 @@ void Watch(int epoll_fd, int fd, uint32_t events) {
 
 absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path) {
   return absl::PermissionDeniedError(absl::StrCat(
-      rpc, " is answered on the program's own machine only, as root or as its user: unix:",
+      rpc,
+      " is refused here; call it on the program's own machine, as root or as its user, at unix:",
       socket_path));
 }
 
@@ -146,7 +147,8 @@ absl::Status RpcDoor::Serve(std::span<grpc::Service* const> services) {
   for (grpc::Service* service : services) builder.RegisterService(service);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cannot serve at ", options_.address));
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", options_.address, "; another program may"));
   }
   if (options_.health) {
     server_->GetHealthCheckService()->SetServingStatus("liveness", true);

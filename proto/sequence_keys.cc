@@ -61,9 +61,8 @@ absl::StatusOr<std::vector<EngineKey>> EngineKeysFrom(const v1::Sequence& sequen
   }
   if (keys.size() < count || !left.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "key_bytes: ", sequence.key_bytes_size(), " sizes, of which one is for all and more are ",
-        "for one key each, do not add up to the ", sequence.engine_keys().size(),
-        " bytes of engine_keys"));
+        "key_bytes: ", sequence.key_bytes_size(), " sizes; must be one for all keys or one for ",
+        "each, and add up to the ", sequence.engine_keys().size(), " bytes of engine_keys"));
   }
   return keys;
 }

@@ -116,12 +116,14 @@ Welcome AnswerTo(const Hello& hello) {
 std::string WhyRefused(const Hello& hello) {
   const Welcome answer = AnswerTo(hello);
   if (answer.code == WelcomeCode::kVersionMismatch) {
-    return absl::StrCat("worker speaks ", hello.min_version, " to ", hello.version, ", this agent ",
-                        kMinSessionVersion, " to ", kSessionVersion);
+    return absl::StrCat("the worker speaks session versions ", hello.min_version, " to ",
+                        hello.version, ", this agent ", kMinSessionVersion, " to ", kSessionVersion,
+                        "; upgrade the older of the two");
   }
-  return absl::StrCat("worker lays out version ", SpokenVersion(hello.version, hello.min_version),
-                      " as ", LayoutText(hello.layout), ", this agent as ",
-                      LayoutText(answer.layout), "; build both from the same sources");
+  return absl::StrCat("the worker lays out session version ",
+                      SpokenVersion(hello.version, hello.min_version), " as ",
+                      LayoutText(hello.layout), ", this agent as ", LayoutText(answer.layout),
+                      "; build both from the same sources");
 }
 
 }  // namespace kvtier::wire

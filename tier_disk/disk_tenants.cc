@@ -83,8 +83,8 @@ Task<absl::StatusOr<uint64_t>> DiskTier::EraseTenant(std::string tenant) {
   state.half_erased.insert(tenant);
   co_return absl::Status(erased.code(),
                          absl::StrCat(erased.message(), "; ", dropped,
-                                      " of its blocks are dropped here, and its key may be "
-                                      "back after a restart"));
+                                      " of its blocks are dropped, but its key may be "
+                                      "back after a restart; erase it again"));
 }
 
 bool DiskTier::KnowsTenant(const std::string& tenant) const {

@@ -37,7 +37,7 @@ Task<absl::StatusOr<DiskTier::Recovery>> DiskTier::Open() {
   const uint32_t segments = state.disk->segment_count();
   if (segments < kMinSegments) {
     co_return absl::InvalidArgumentError(
-        absl::StrCat("disk of ", segments, " segments; at least ", kMinSegments, " are needed"));
+        absl::StrCat("the disk has ", segments, " segments; must have at least ", kMinSegments));
   }
   absl::StatusOr<ManifestImage> image = co_await state.manifest->Load();
   if (!image.ok()) co_return image.status();

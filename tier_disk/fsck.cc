@@ -71,7 +71,9 @@ absl::StatusOr<size_t> ReadAt(const File& file, uint64_t offset, std::span<std::
 absl::StatusOr<File> LockDirectory(const std::string& directory) {
   const std::string path = directory + "/LOCK";
   File lock(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (lock.descriptor() < 0) return OpenError("no disk directory: cannot open", path, errno);
+  if (lock.descriptor() < 0) {
+    return OpenError("this is no disk directory: cannot open", path, errno);
+  }
   if (flock(lock.descriptor(), LOCK_EX | LOCK_NB) == 0) return lock;
   if (errno != EWOULDBLOCK) return OpenError("cannot lock", path, errno);
   return absl::FailedPreconditionError(
@@ -146,7 +148,8 @@ absl::Status DiskCheck::CheckSecret() {
       MasterOf(*disk->key_check, *options_.secret, disk->identity);
   if (!master.ok()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("disk ", options_.directory, ": wrong secret: ", master.status().message()));
+        absl::StrCat("disk ", options_.directory,
+                     ": the secret in --disk_secret_dir is wrong: ", master.status().message()));
   }
   OpeningId opening;  // Never used, because nothing is sealed.
   FillRandom(opening.bytes);
@@ -249,9 +252,9 @@ void DiskCheck::ReadRecord(const DiskEntry& entry, std::span<std::byte> buffer) 
   const File& segment = Segment(entry.place.segment);
   const bool is_there = paths_.contains(static_cast<uint32_t>(entry.place.segment));
   if (!is_there) return AddDamaged(entry, absl::StrCat(name(), ": its file is missing"));
-  const absl::StatusOr<size_t> got = segment.descriptor() < 0
-                                         ? absl::UnavailableError("cannot open its file")
-                                         : ReadAt(segment, entry.place.offset, buffer);
+  const absl::StatusOr<size_t> got =
+      segment.descriptor() < 0 ? absl::UnavailableError("its segment's file cannot be opened")
+                               : ReadAt(segment, entry.place.offset, buffer);
   if (!got.ok()) {
     ++report_.records_unreadable;
     return Find(absl::StrCat(name(), ": cannot be read: ", got.status().message()));

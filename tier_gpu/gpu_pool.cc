@@ -84,7 +84,8 @@ GpuPool::~GpuPool() { KVT_CHECK(used_bytes() == 0); }
 Task<absl::Status> GpuPool::Grow() {
   KVT_CHECK(!changing_);
   if (table_.closed()) {
-    co_return absl::FailedPreconditionError("GPU pool: it is shrinking, and cannot grow meanwhile");
+    co_return absl::FailedPreconditionError(
+        "GPU pool: it cannot grow while it shrinks; try again when it has its new size");
   }
   struct Grown {
     absl::Status status;

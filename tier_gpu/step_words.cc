@@ -36,8 +36,8 @@ absl::StatusOr<PoolWorker> StepWords::Attach() {
     ++worker.attachment;
     return PoolWorker{number};
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("GPU pool: all ", workers_.size() - 1, " workers' places are taken"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "GPU pool: ", workers_.size() - 1, " workers use it, the most that may; close a session"));
 }
 
 void StepWords::Detach(PoolWorker worker) {
@@ -73,8 +73,9 @@ Task<absl::StatusOr<bool>> StepWords::Retired(PoolWorker worker, uint64_t step,
   if (of(worker).page == nullptr) co_return false;
   ObserveOne(worker);
   if (step > table_->begun(worker)) {
-    co_return absl::InvalidArgumentError(
-        absl::StrCat("step is ", step, "; the worker has begun ", table_->begun(worker)));
+    co_return absl::InvalidArgumentError(absl::StrCat("step is ", step, "; must be at most ",
+                                                      table_->begun(worker),
+                                                      ", the last that the worker began"));
   }
   while (of(worker).page != nullptr && of(worker).attachment == attachment) {
     if (table_->retired(worker) >= step) co_return true;

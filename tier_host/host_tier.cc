@@ -83,8 +83,8 @@ absl::StatusOr<std::unique_ptr<HostTier>> HostTier::Create(const Options& option
 absl::StatusOr<DomainId> HostTier::AddDomain(const Domain& domain) {
   const uint64_t largest = std::max(domain.bytes, domain.max_bytes);
   if (largest < slab_bytes_) {
-    return absl::InvalidArgumentError(absl::StrCat("host tier: domain \"", domain.name, "\" of ",
-                                                   largest, " bytes is smaller than one slab of ",
+    return absl::InvalidArgumentError(absl::StrCat("host tier: domain \"", domain.name, "\" has ",
+                                                   largest, " bytes; must have at least a slab, ",
                                                    slab_bytes_, " bytes"));
   }
   const uint64_t bytes = largest - largest % slab_bytes_;
@@ -146,8 +146,8 @@ absl::StatusOr<HostSlot> HostTier::Reserve(DomainId domain, const BlockRoom& roo
   KVT_CHECK(room.length > 0 && room.slot_bytes >= used_bytes);
   SlotPool& pool = RoomOf(domain).slots;
   if (room.length > pool.slab_bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat("a block of ", room.length,
-                                                   " bytes is larger than a slab of ",
+    return absl::InvalidArgumentError(absl::StrCat("a block has ", room.length,
+                                                   " bytes; must fit in a slab of ",
                                                    pool.slab_bytes(), " bytes"));
   }
   KVT_ASSIGN_OR_RETURN(const SlotOffset offset, pool.Allocate(room.slot_bytes));

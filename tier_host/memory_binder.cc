@@ -24,7 +24,8 @@ absl::Status SystemMemoryBinder::Bind(std::span<std::byte> memory, std::span<con
   std::vector<unsigned long> mask(kMaxNodes / kBitsPerWord);
   for (const int node : nodes) {
     if (node < 0 || node >= kMaxNodes) {
-      return absl::InvalidArgumentError(absl::StrCat("NUMA node ", node, " does not exist"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("NUMA node is ", node, "; must be 0 to ", kMaxNodes - 1));
     }
     mask[static_cast<size_t>(node) / kBitsPerWord] |= 1UL << (node % kBitsPerWord);
   }

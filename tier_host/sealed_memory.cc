@@ -26,8 +26,8 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 absl::Status SealedMemory::Failed(const char* call, uint64_t bytes) const {
   const std::string why = std::generic_category().message(errno);
-  return absl::ResourceExhaustedError(
-      absl::StrCat("shared memory \"", name_, "\" of ", bytes, " bytes: ", call, ": ", why));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "cannot have ", bytes, " bytes of shared memory \"", name_, "\": ", call, ": ", why));
 }
 
 absl::StatusOr<std::unique_ptr<SealedMemory>> SealedMemory::Create(const std::string& name,

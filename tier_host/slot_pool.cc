@@ -73,7 +73,7 @@ absl::StatusOr<SlotOffset> SlotPool::Allocate(uint64_t slot_bytes) {
   KVT_CHECK(slot_bytes > 0 && slot_bytes % kBlockAlignment == 0);
   if (slot_bytes > slab_bytes_) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a slot of ", slot_bytes, " bytes is larger than a slab of ", slab_bytes_, " bytes"));
+        "a slot has ", slot_bytes, " bytes; must fit in a slab of ", slab_bytes_, " bytes"));
   }
   if (!open_slabs_.contains(slot_bytes) && !OpenSlab(slot_bytes)) {
     return absl::ResourceExhaustedError(absl::StrCat("no slot of ", slot_bytes,

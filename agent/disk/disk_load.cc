@@ -43,7 +43,10 @@ void DiskLoader::Pump() {
     queue_shares_.GiveBack(next.payer());
     const SharedLoad load = parts_.loads->Find(next.key);
     if (!next.wanted_anyway && load.use_count() == kOwnReferences) {
-      parts_.loads->Finish(next.key, absl::CancelledError("every asker's deadline passed"));
+      parts_.loads->Finish(
+          next.key,
+          absl::CancelledError(
+              "the block was not loaded from disk: the deadlines of all calls for it passed"));
       continue;
     }
     ++running_;
@@ -61,7 +64,9 @@ Task<void> DiskLoader::Run(QueuedLoad queued) {
 
 Task<absl::Status> DiskLoader::LoadOne(QueuedLoad queued) {
   const std::optional<DiskBlock> block = parts_.disks->Find(queued.key);
-  if (!block.has_value()) co_return absl::NotFoundError("dropped from disk before the load ran");
+  if (!block.has_value()) {
+    co_return absl::NotFoundError("the block was dropped from the disk before it was loaded");
+  }
   const BlockRoom room = parts_.evictor->RoomFor(queued.domain, queued.lengths, block->length);
   KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, parts_.evictor->ReserveHost(queued.domain, room));
   const uint64_t erasures = parts_.index->erasures(queued.domain);
@@ -71,7 +76,8 @@ Task<absl::Status> DiskLoader::LoadOne(QueuedLoad queued) {
                           co_await parts_.disks->Get(queued.key, slot.bytes(), io_class));
   // The disk may still read what it has forgotten.
   if (parts_.index->erasures(queued.domain) != erasures) {
-    co_return absl::AbortedError("its tenant was erased while it was read");
+    co_return absl::AbortedError(
+        "the block's tenant was erased while the block was loaded from disk");
   }
   if (parts_.index->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
   const Arrival arrival =

@@ -117,8 +117,8 @@ Task<void> NodeDisks::PinHostMemory() {
   if (pinned.ok()) co_return;
   Log(LogLevel::kWarning,
       absl::StrCat("disk I/O costs more CPU than it could: ", pinned.message(),
-                   " (RLIMIT_MEMLOCK must cover the host tier once for each disk, or ",
-                   "CAP_IPC_LOCK be given)"));
+                   "; raise RLIMIT_MEMLOCK to cover the host tier once for each disk, or give the ",
+                   "agent CAP_IPC_LOCK"));
 }
 
 Task<void> NodeDisks::AddMemory(std::span<std::byte> memory) {

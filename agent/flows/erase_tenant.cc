@@ -77,9 +77,9 @@ Task<absl::StatusOr<uint64_t>> TenantEraser::EraseOneByOne(const Tenant* tenant)
   absl::Status failed;
   for (size_t i = 0; i < parts_.disks->disk_count(); ++i) {
     if (parts_.disks->serves(i)) continue;
-    failed.Update(
-        absl::UnavailableError(absl::StrCat("a disk is out of service: it may have blocks of '",
-                                            tenant->name, "'; call again when it is back")));
+    failed.Update(absl::UnavailableError(
+        absl::StrCat("a disk is out of service and may have blocks of tenant '", tenant->name,
+                     "'; call again when it is back")));
   }
   const std::vector<BlockKey> keys = parts_.disks->Keys();
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -128,12 +128,13 @@ Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::EraseBy(std::string ten
   const auto erasing = std::make_shared<Erasing>(parts_.executor);
   parts_.scope->Spawn(Run(tenant, erasing));
   if (co_await parts_.waits->Until(&erasing->done, deadline)) co_return erasing->erased;
-  const std::string text = absl::StrCat("tenant '", tenant, "': whether it is erased is not known");
+  const std::string text = absl::StrCat("tenant '", tenant, "' may not be erased yet");
   if (parts_.waits->ended()) {
     co_return absl::UnavailableError(
-        absl::StrCat(text, "; the agent is stopping: call again then"));
+        absl::StrCat(text, ": the agent is stopping; call again when it has restarted"));
   }
-  co_return absl::DeadlineExceededError(absl::StrCat(text, " yet; call again"));
+  co_return absl::DeadlineExceededError(
+      absl::StrCat(text, ": it takes longer than the call may; call again"));
 }
 
 }  // namespace kvtier

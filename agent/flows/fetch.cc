@@ -211,7 +211,9 @@ void Fetcher::Learn(const std::string& asked, DomainId payer, const Arrivals& ar
   if (absl::IsDeadlineExceeded(status) && !arrivals.fell_silent()) failure = absl::OkStatus();
   // The tenant has its share of the peer's streams: others are served.
   if (absl::IsAborted(status)) failure = absl::OkStatus();
-  if (arrivals.any_wrong()) failure = absl::DataLossError("it sent wrong bytes");
+  if (arrivals.any_wrong()) {
+    failure = absl::DataLossError("a block that it sent does not match its checksum");
+  }
   standings_.Ended(
       asked, payer,
       {.bytes = arrivals.bytes(), .took = arrivals.took(), .failure = std::move(failure)});
@@ -245,9 +247,9 @@ void Fetcher::PassOn(Sought sought, const std::string& asked, const Arrivals& ar
   if (passed < rest.keys.size() && absl::IsDeadlineExceeded(status)) ++parts_.stats->peers.timeouts;
   for (size_t i = passed; i < rest.keys.size(); ++i) {
     if (states[i] != State::kWrong) ++parts_.stats->peers.missed_blocks;
-    parts_.loads->Finish(
-        rest.keys[i],
-        absl::NotFoundError(absl::StrCat("peer ", asked, " did not send it: ", status.ToString())));
+    parts_.loads->Finish(rest.keys[i],
+                         absl::NotFoundError(absl::StrCat(
+                             "peer ", asked, " did not send the block: ", status.ToString())));
   }
   StartFetches(rest, runs);
 }
@@ -263,12 +265,15 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
   co_await parts_.byte_threads->Run(std::move(verify));
   if (!verified.ok()) {
     ++parts_.stats->peers.verify_failures;
-    Log(LogLevel::kError, absl::StrCat("a peer's block is wrong: ", verified.ToString()));
+    Log(LogLevel::kError,
+        absl::StrCat("a block that a peer sent was dropped: ", verified.ToString()));
     arrivals->Verified(index, false);
     co_return;
   }
   if (parts_.index->erasures(slot.domain()) != arrivals->erasures()) {
-    parts_.loads->Finish(key, absl::AbortedError("its tenant was erased while it was fetched"));
+    parts_.loads->Finish(
+        key, absl::AbortedError(
+                 "the block's tenant was erased while the block was fetched from a peer"));
     arrivals->Verified(index, true);  // It is not to be asked of others.
     co_return;
   }

@@ -28,22 +28,24 @@ uint64_t HostResizer::MinSlabs() const {
 absl::Status HostResizer::Begin(uint64_t bytes) {
   if (!moves()) {
     return absl::FailedPreconditionError(
-        "host memory of this node stays as it is; start the agent with --host_memory=moving and "
-        "--worker_memory=direct, or with another --host_bytes");
+        "host memory of this node cannot be resized while the agent runs; start the agent with "
+        "--host_memory=moving and --worker_memory=direct, or with another --host_bytes");
   }
   const Size now = size();
   if (bytes < now.min_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("bytes: ", bytes, "; the node has at least ", now.min_bytes,
-                     ": a slab for each tenant, and all of those whose memory stays"));
+        absl::StrCat("bytes: ", bytes, "; must be at least ", now.min_bytes,
+                     ", a slab for each tenant and all slabs of tenants whose memory cannot move"));
   }
   if (bytes > now.max_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("bytes: ", bytes, "; the node can have ",
-                                                   now.max_bytes, " (--host_max_bytes) at most"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "bytes: ", bytes, "; must be at most ", now.max_bytes, ", the agent's --host_max_bytes"));
   }
-  if (parts_.waits->ended()) return absl::UnavailableError("the agent is stopping");
+  if (parts_.waits->ended()) {
+    return absl::UnavailableError("the agent is stopping; ask again when it has restarted");
+  }
   const uint64_t slabs = bytes / parts_.host->slab_bytes();
-  Log(LogLevel::kInfo, absl::StrCat("host memory: from ", now.bytes, " to ",
+  Log(LogLevel::kInfo, absl::StrCat("resizing host memory from ", now.bytes, " to ",
                                     slabs * parts_.host->slab_bytes(), " bytes"));
   parts_.node_tenants->SetHostSlabs(slabs);
   parts_.mover->FillAll();
@@ -71,14 +73,16 @@ absl::Status HostResizer::Obstacle() const {
   if (now.bytes < now.target_bytes && !parts_.mover->failure().empty()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("host memory stays at ", now.bytes, " bytes: ", parts_.mover->failure(),
-                     "; free some, or raise the limit of the agent's cgroup, and ask again"));
+                     "; ask again when there is room, or raise the limit of the agent's cgroup"));
   }
-  if (parts_.waits->ended()) return absl::UnavailableError("the agent is stopping");
+  if (parts_.waits->ended()) {
+    return absl::UnavailableError("the agent is stopping; ask again when it has restarted");
+  }
   if (parts_.executor->Now() < deadline_) return absl::OkStatus();
   return absl::DeadlineExceededError(
       absl::StrCat("host memory stays at ", now.bytes, " bytes: not all slabs came or left in ",
-                   absl::FormatDuration(kHostResizeTimeout), ", which leases and reservations ",
-                   "that workers hold in each of them delay"));
+                   absl::FormatDuration(kHostResizeTimeout), ", because workers hold leases or ",
+                   "reservations in them; ask again when these have ended"));
 }
 
 Task<void> HostResizer::Run() {
@@ -93,9 +97,9 @@ Task<void> HostResizer::Run() {
     Log(LogLevel::kWarning, std::string(ended_.message()));
   } else if (ended_.ok() && there < parts_.shares->slabs()) {
     ended_ = absl::FailedPreconditionError(absl::StrCat(
-        "tenants' maximums (host_maximum) leave ",
         (parts_.shares->slabs() - there) * parts_.host->slab_bytes(),
-        " bytes of host memory to nobody; they are taken when a tenant may have and wants them"));
+        " bytes of host memory are not taken from the system, because the tenants' maximums "
+        "(host_maximum) let no tenant use them; raise one"));
   }
   parts_.mover->Rest();
   std::exchange(end_, nullptr)->Set();

@@ -241,8 +241,8 @@ Task<absl::Status> MemoryMover::Fill(Slab slab, Room room) {
     filled = free >= length + kFreeMemoryLeft
                  ? arena->Fill(offset, length)
                  : absl::ResourceExhaustedError(absl::StrCat(
-                       "the system has ", free, " bytes left for the agent, and a slab takes ",
-                       length, " beside the ", kFreeMemoryLeft, " that stay free"));
+                       "the system has ", free, " bytes left for the agent, and a slab needs ",
+                       length, " and ", kFreeMemoryLeft, " that stay free; free some memory"));
   };
   co_await parts_.memory->Run(std::move(fill));
   co_return filled;

@@ -56,8 +56,8 @@ Task<void> NodeTenants::Load() {
   settings_failure_ = std::string(loaded.status().message());
   const bool is_aside = !absl::IsUnavailable(loaded.status());
   if (!is_aside) may_keep_ = loaded.status();
-  Log(LogLevel::kError, absl::StrCat("tenants' settings are not known, and defaults hold; nothing "
-                                     "is deleted: ",
+  Log(LogLevel::kError, absl::StrCat("tenants' settings cannot be read, so defaults apply; "
+                                     "no file was deleted: ",
                                      settings_failure_));
 }
 
@@ -83,7 +83,7 @@ Task<void> NodeTenants::LookInTurn() {
   const bool failed = !secrets.ok() && !absl::IsFailedPrecondition(secrets.status());
   const std::string failure = failed ? std::string(secrets.status().message()) : "";
   if (failed && failure != secrets_failure_) {
-    Log(LogLevel::kError, absl::StrCat("tenants stay as they are: ", failure));
+    Log(LogLevel::kError, absl::StrCat("tenants' secrets cannot be read: ", failure));
   }
   secrets_failure_ = failure;
   if (secrets.ok()) LookAt(*secrets);
@@ -100,8 +100,8 @@ void NodeTenants::LookAt(const std::vector<TenantSecret>& secrets) {
     if (there.contains(tenant->name) || parts_.tenants->IsShut(tenant->domain)) continue;
     parts_.tenants->Shut(tenant->domain);
     Log(LogLevel::kWarning,
-        absl::StrCat("tenant ", tenant->name, ": its secret is gone; it is let ",
-                     "in no more, and its blocks stay until it is dropped"));
+        absl::StrCat("tenant ", tenant->name, " lost its secret file; ",
+                     "it can open no session, and its blocks stay until it is dropped"));
   }
 }
 
@@ -114,11 +114,11 @@ void NodeTenants::LookAt(const TenantSecret& there) {
   } else if (tenant->key != TenantKey::FromSecret(*there.secret)) {
     parts_.tenants->Shut(tenant->domain);
     Complain(there.name,
-             "its secret was replaced; it is let in no more, because its blocks are "
+             "its secret was replaced; it can open no session, because its blocks are "
              "named with the one before: drop it, or restart the agent");
   } else if (parts_.tenants->IsShut(tenant->domain)) {
     parts_.tenants->Reopen(tenant->domain);
-    Log(LogLevel::kInfo, absl::StrCat("tenant ", there.name, " is let in again"));
+    Log(LogLevel::kInfo, absl::StrCat("tenant ", there.name, " can open sessions again"));
   }
 }
 
@@ -143,7 +143,7 @@ absl::Status NodeTenants::Admit(const TenantTable::Entry& entry) {
   parts_.lessons->Add(absl::StrCat("host/", tenant.name), rooms.index->HazardsOf(domain));
   ApplyShares();
   FillHostDomain(domain);
-  Log(LogLevel::kInfo, absl::StrCat("tenant ", tenant.name, " is let in"));
+  Log(LogLevel::kInfo, absl::StrCat("tenant ", tenant.name, " is new and can open sessions"));
   return absl::OkStatus();
 }
 
@@ -168,9 +168,9 @@ absl::Status NodeTenants::CheckSecret(const TenantChange& change, const std::str
     return parts_.tenants->Check({.name = change.name, .secret = secret});
   }
   if (tenant->key == TenantKey::FromSecret(secret)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("secret: tenant '", change.name,
-                                                 "' has another one, with which its blocks are ",
-                                                 "named; drop the tenant first"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "secret: tenant '", change.name, "' has another secret already, and its blocks are ",
+      "named with that one; drop the tenant first"));
 }
 
 absl::Status NodeTenants::CheckFits(const TenantSettings& changed) const {
@@ -196,7 +196,7 @@ Task<absl::Status> NodeTenants::SetInTurn(TenantChange change, std::optional<std
   const Tenant* const tenant = parts_.tenants->Find(change.name);
   if (tenant == nullptr && !secret.has_value() && change.IsEmpty()) {
     co_return absl::NotFoundError(absl::StrCat(
-        "tenant: '", change.name, "' is not known here; --secret_file makes a tenant"));
+        "tenant: '", change.name, "' is not known to this node; add it with --secret_file"));
   }
   KVT_CO_ASSIGN_OR_RETURN(KeptTenantSettings kept, book_.With(change));
   if (const auto changed = kept.node.find(change.name); changed != kept.node.end()) {
@@ -246,8 +246,7 @@ absl::Status NodeTenants::CheckMayDrop(const Tenant* tenant) const {
     return absl::FailedPreconditionError(absl::StrCat("tenant: '", tenant->name, "' ", why));
   };
   if (parts_.tenants->size() == 1) {
-    return refused(
-        "is the only one of this node, which would let in nobody; set another one first");
+    return refused("is the only tenant of this node; set another one first");
   }
   if (std::ranges::find(parts_.rooms.gpus->tenants(), tenant->domain) !=
       parts_.rooms.gpus->tenants().end()) {
@@ -323,8 +322,8 @@ Task<void> NodeTenants::EndDomain(DomainId domain) {
   // A block that was held at the drop may have been written to a disk since.
   const auto erased = co_await parts_.flows->tenant_eraser.EraseAll(&tenant);
   if (!erased.ok()) {
-    Log(LogLevel::kWarning, absl::StrCat("tenant ", tenant.name, ": a disk may still have blocks: ",
-                                         erased.status().message()));
+    Log(LogLevel::kWarning, absl::StrCat("dropped tenant ", tenant.name,
+                                         " may have blocks on disk: ", erased.status().message()));
   }
   if (parts_.rooms.host->slots(domain).used_bytes() > 0) {
     leaving_.push_back(domain);  // Something has come meanwhile: the next Sweep() looks again.
@@ -342,7 +341,7 @@ void NodeTenants::TakeCluster(ClusterTenants tenants) {
   kept.cluster = std::move(tenants.settings);
   book_.Take(std::move(kept));
   ApplyShares();
-  Log(LogLevel::kInfo, absl::StrCat("tenants' settings of the cluster: version ", tenants.version));
+  Log(LogLevel::kInfo, absl::StrCat("took the cluster's settings, version ", tenants.version));
   if (!std::exchange(keeping_cluster_, true)) parts_.rooms.scope->Spawn(KeepCluster());
 }
 
@@ -352,9 +351,9 @@ Task<void> NodeTenants::KeepCluster() {
   const absl::Status kept = co_await Keep(book_.kept());
   EndTurn();
   if (!kept.ok()) {
-    Log(LogLevel::kWarning, absl::StrCat("tenants' settings of the cluster would not outlast a "
-                                         "restart without its coordinator: ",
-                                         kept.message()));
+    Log(LogLevel::kWarning,
+        absl::StrCat("a restart without the coordinator would lose the cluster's settings: ",
+                     kept.message()));
   }
 }
 

@@ -50,7 +50,8 @@ absl::Status Onboarder::FindTarget(OnboardRequest* request) const {
   if (request->target != Tier::kGpu) return absl::OkStatus();
   request->gpu = flows_.gpus->For(request->run);
   if (request->gpu != nullptr) return absl::OkStatus();
-  return absl::InvalidArgumentError("target: no GPU pool fits this space");
+  return absl::InvalidArgumentError(
+      "target: no GPU pool of this node has slots for blocks of this space; ask for TIER_HOST");
 }
 
 Task<absl::StatusOr<Onboarded>> Onboarder::Onboard(OnboardRequest request) {
@@ -345,7 +346,7 @@ bool Onboarder::GrantSome(const OnboardRequest& request, size_t first, size_t co
 
 absl::Status Onboarder::CheckSession(const OnboardRequest& request) const {
   if (flows_.sessions->IsOpen(request.run.session)) return absl::OkStatus();
-  return absl::FailedPreconditionError("session: it ended while its request ran");
+  return absl::FailedPreconditionError("the session ended while its onboard ran; open another");
 }
 
 std::vector<const HostBlock*> Onboarder::Touch(const OnboardRequest& request,

@@ -13,7 +13,8 @@ absl::StatusOr<std::shared_ptr<Onboarder::Parts>> Onboarder::Parts::Begin(
   KVT_CHECK(!requests.empty());
   for (const OnboardRequest& request : requests) {
     if (request.target != Tier::kHost) {
-      return absl::InvalidArgumentError("target: parts are handed over in host memory alone");
+      return absl::InvalidArgumentError(
+          "target: must be TIER_HOST where an onboard comes in parts");
     }
   }
   const std::shared_ptr<Parts> parts(new Parts(onboarder, std::move(requests)));
@@ -134,7 +135,9 @@ bool Onboarder::Parts::IsOver() const {
 Task<absl::StatusOr<OnboardPart>> Onboarder::Parts::Next() {
   for (;;) {
     KVT_CO_RETURN_IF_ERROR(onboarder_->CheckSession(sequences_[0].request));
-    if (cancelled_) co_return absl::CancelledError("the caller is gone");
+    if (cancelled_) {
+      co_return absl::CancelledError("the caller hung up while its blocks were onboarded");
+    }
     news_ = std::make_unique<Event>(onboarder_->flows_.executor);
     const bool is_late =
         onboarder_->flows_.waits->ended() || deadline_ <= onboarder_->flows_.executor->Now();

@@ -20,7 +20,8 @@ struct Putter::Committing {
 
 absl::Status Putter::CheckTarget(const BlockRun& run, Tier target) const {
   if (target == Tier::kGpu && parts_.gpus->For(run) == nullptr) {
-    return absl::InvalidArgumentError("target: no GPU pool fits this space");
+    return absl::InvalidArgumentError(
+        "target: no GPU pool of this node has slots for blocks of this space; ask for TIER_HOST");
   }
   return absl::OkStatus();
 }
@@ -84,7 +85,7 @@ Putter::Reserving Putter::BeginReserving(Tier target, DiskQueueRoom room) const 
 
 absl::Status Putter::CheckSession(SessionId session) const {
   if (parts_.sessions->IsOpen(session)) return absl::OkStatus();
-  return absl::FailedPreconditionError("the session ended while its put waited");
+  return absl::FailedPreconditionError("the session ended while its put waited; open another");
 }
 
 absl::Status Putter::ReserveSome(const BlockRun& run, size_t first, size_t count,
@@ -188,7 +189,8 @@ absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, const Wanted& 
   const bool nowhere = parts_.staging->enabled() && !block->staged;
   if (nowhere || parts_.reservations->TooMuchIsLate(block->domain)) {
     ++parts_.stats->host.declined;
-    return absl::ResourceExhaustedError("reserve: no room to write in");
+    return absl::ResourceExhaustedError(
+        "the session has no memory left to write a block in; commit or abort other puts first");
   }
   KVT_ASSIGN_OR_RETURN(block->host, TakeHostSlot(wanted, *block, reserving));
   return block->staged ? block->staged.offset() : block->host.offset().value;

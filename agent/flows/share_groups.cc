@@ -15,7 +15,7 @@ std::vector<SessionId> ApplyMembers(const TenantBook& book, const SessionTable& 
     const SessionTenants& of = sessions.TenantsOf(id);
     if (tenants->Admitted(of.payer->name, of.home->name) == of) continue;
     Log(LogLevel::kInfo, absl::StrCat("a session of tenant ", of.payer->name, " in share group ",
-                                      of.home->name, " ends: its access changed"));
+                                      of.home->name, " ends: the group's members changed"));
     over.push_back(id);
   }
   return over;

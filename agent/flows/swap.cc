@@ -19,12 +19,13 @@ static_assert(sizeof(CopiedBlock) + sizeof(PayloadSum) + sizeof(GpuSlot) + sizeo
               kBytesPerMovingBlock);
 
 absl::Status SessionEnded() {
-  return absl::FailedPreconditionError("the session ended while its sequence was swapped");
+  return absl::FailedPreconditionError(
+      "the session ended while its sequence was swapped; open another");
 }
 
 absl::Status Lost(SwapId id, const char* why) {
-  return absl::DataLossError(
-      absl::StrCat("swap_id: ", static_cast<uint64_t>(id), "; ", why, ": recompute it"));
+  return absl::DataLossError(absl::StrCat("swap_id: ", static_cast<uint64_t>(id),
+                                          "; the sequence is lost, so recompute it: ", why));
 }
 
 }  // namespace
@@ -47,7 +48,9 @@ Task<absl::StatusOr<SwapId>> SequenceSwapper::SwapOut(SwapOutRequest request) {
   const BlockRun& run = request.run;
   GpuTier* const gpu = parts_.gpus->For(run);
   if (gpu == nullptr) {
-    co_return absl::InvalidArgumentError("space_id: no GPU pool of this node fits this space");
+    co_return absl::InvalidArgumentError(
+        "space_id: no GPU pool of this node has slots for blocks of this space; compute the "
+        "sequence again instead");
   }
   if (request.step > 0) {
     KVT_CO_RETURN_IF_ERROR(parts_.gpus->CheckStep(run.session, request.step));
@@ -75,8 +78,9 @@ Task<absl::StatusOr<SwapId>> SequenceSwapper::SwapOut(SwapOutRequest request) {
   absl::Status status;
   const absl::Time deadline = parts_.executor->Now() + kCommitTimeout - kStepPollInterval;
   if (request.step > 0 && !co_await parts_.gpus->AwaitStep(run.session, request.step, deadline)) {
-    status = absl::AbortedError(absl::StrCat("step: ", request.step, " did not retire within ",
-                                             absl::FormatDuration(kCommitTimeout)));
+    status =
+        absl::AbortedError(absl::StrCat("swapping out: step ", request.step, " did not end within ",
+                                        absl::FormatDuration(kCommitTimeout), "; swap out again"));
   }
   if (status.ok()) status = co_await ReserveHost(run, moving.get());
   if (!status.ok()) {
@@ -87,7 +91,8 @@ Task<absl::StatusOr<SwapId>> SequenceSwapper::SwapOut(SwapOutRequest request) {
   if (!moving->done.is_set()) {
     parts_.scope->Spawn(EndLate(*id, moving));
     co_return absl::AbortedError(absl::StrCat("swapping out: the copy took longer than ",
-                                              absl::FormatDuration(kCommitTimeout)));
+                                              absl::FormatDuration(kCommitTimeout),
+                                              "; swap out again"));
   }
   if (!moving->status.ok()) {
     parts_.swapped->GiveUp(*id);
@@ -106,7 +111,7 @@ Task<absl::StatusOr<SwapId>> SequenceSwapper::SwapOut(SwapOutRequest request) {
 absl::Status SequenceSwapper::Unwanted(SessionId session, SwapId id) const {
   if (!parts_.sessions->IsOpen(session)) return SessionEnded();
   return absl::NotFoundError(absl::StrCat("swap_id: ", static_cast<uint64_t>(id),
-                                          "; it was released while it was swapped"));
+                                          "; the sequence was released while it was swapped"));
 }
 
 Task<absl::Status> SequenceSwapper::ReserveHost(const BlockRun& run, Moving* moving) {
@@ -117,9 +122,10 @@ Task<absl::Status> SequenceSwapper::ReserveHost(const BlockRun& run, Moving* mov
     absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHost(run.domain, room);
     if (!slot.ok()) {
       parts_.swapped->CountRefused(run.domain);
-      co_return absl::ResourceExhaustedError(absl::StrCat("swapping out: host memory has room for ",
-                                                          i, " of ", moving->blocks.size(),
-                                                          " blocks: what else it has is held"));
+      co_return absl::ResourceExhaustedError(
+          absl::StrCat("swapping out: host memory has room for ", i, " of ", moving->blocks.size(),
+                       " blocks, and all other blocks in it are held; try again later, or "
+                       "recompute the sequence"));
     }
     CopiedBlock& block = moving->blocks[i];
     block.slot = block.gpu.ref();
@@ -180,8 +186,8 @@ Task<absl::StatusOr<std::vector<uint32_t>>> SequenceSwapper::SwapIn(SwapInReques
   absl::Status status;
   std::vector<GpuSlot> slots;
   if (request.slots.size() > count) {
-    status = absl::InvalidArgumentError(
-        absl::StrCat("slots: ", request.slots.size(), " for a sequence of ", count, " blocks"));
+    status = absl::InvalidArgumentError(absl::StrCat(
+        "slots: ", request.slots.size(), "; must be at most ", count, ", the sequence's blocks"));
   } else {
     absl::StatusOr<std::vector<GpuSlot>> own =
         gpu->grants().HoldAgain(request.session, request.slots);
@@ -232,11 +238,11 @@ Task<absl::StatusOr<std::vector<uint32_t>>> SequenceSwapper::SwapIn(SwapInReques
 absl::Status SequenceSwapper::EndCopyBack(SwapId id, const std::shared_ptr<Moving>& moving) {
   if (!moving->done.is_set()) {
     parts_.scope->Spawn(EndLate(id, moving));
-    return absl::UnavailableError("swapping in: this agent is stopping");
+    return absl::UnavailableError("swapping in: this agent is stopping; recompute the sequence");
   }
   if (moving->is_damaged) {
     parts_.swapped->Lose(id);
-    return Lost(id, "its bytes in host memory are damaged, and were dropped");
+    return Lost(id, "its bytes in host memory were damaged");
   }
   if (moving->status.ok()) return absl::OkStatus();
   if (!StayOut(id, moving.get())) return Lost(id, "the device was lost while it was copied");

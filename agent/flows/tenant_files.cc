@@ -41,13 +41,14 @@ absl::StatusOr<std::string> ReadSecretFile(const std::filesystem::path& path) {
   }
   const auto bytes = ReadFileStart(path, kMaxSecretFileBytes + 1);
   if (!bytes.ok()) return refused(absl::StrCat("cannot be read: ", bytes.status().message()));
-  if (!bytes->has_value()) return refused("went away while it was read");
+  if (!bytes->has_value()) return refused("was removed while it was read");
   if ((*bytes)->size() > kMaxSecretFileBytes) {
-    return refused(absl::StrCat("has more than ", kMaxSecretFileBytes, " bytes"));
+    return refused(
+        absl::StrCat("has more than ", kMaxSecretFileBytes, " bytes, so it is no secret"));
   }
   std::string secret(reinterpret_cast<const char*>((*bytes)->data()), (*bytes)->size());
   if (absl::EndsWith(secret, "\n")) secret.pop_back();
-  if (secret.empty()) return refused("holds no secret");
+  if (secret.empty()) return refused("holds no secret; write one into it");
   return secret;
 }
 
@@ -78,8 +79,8 @@ absl::StatusOr<KeptTenantSettings> TenantFiles::Read() const {
   std::optional<TenantSettingsMap> node = TakeTenantSettings(file.version, &in);
   std::optional<TenantSettingsMap> cluster = TakeTenantSettings(file.version, &in);
   if (!version.has_value() || !node.has_value() || !cluster.has_value() || !in.at_end()) {
-    return absl::DataLossError(
-        absl::StrCat(directories_.settings, "/", kForm.name, " contradicts itself"));
+    return absl::DataLossError(absl::StrCat(directories_.settings, "/", kForm.name,
+                                            " is damaged: its parts do not fit together"));
   }
   return KeptTenantSettings{
       .node = *std::move(node), .cluster_version = *version, .cluster = *std::move(cluster)};
@@ -93,11 +94,12 @@ Task<absl::StatusOr<KeptTenantSettings>> TenantFiles::LoadSettings() {
     const std::string path = absl::StrCat(directories_.settings, "/", kForm.name);
     const std::string aside = path + ".set_aside";
     if (std::rename(path.c_str(), aside.c_str()) != 0) {
-      loaded = FileError("cannot set aside", path, errno);
+      loaded = FileError("cannot rename the damaged", path, errno);
       return;
     }
-    loaded = absl::Status(loaded.status().code(),
-                          absl::StrCat(loaded.status().message(), "; it is now ", aside));
+    loaded =
+        absl::Status(loaded.status().code(),
+                     absl::StrCat(loaded.status().message(), "; the file was renamed to ", aside));
   };
   co_await byte_threads_->Run(std::move(read));
   co_return loaded;
@@ -119,7 +121,8 @@ Task<absl::Status> TenantFiles::SaveSettings(KeptTenantSettings settings) {
 absl::Status TenantFiles::CheckConfigured() const {
   if (!directories_.secrets.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "this node has the one open tenant: start the agent with --tenants_dir");
+      "this node serves one tenant without a secret; start the agent with --tenants_dir to have "
+      "others");
 }
 
 absl::Status TenantFiles::NotWritable(const absl::Status& why, const std::string& name) const {
@@ -161,7 +164,7 @@ absl::Status TenantFiles::Write(const std::string& name, const std::string& secr
   KVT_RETURN_IF_ERROR(ReplaceFile(directories_.secrets, hidden, std::as_bytes(std::span(secret))));
   const std::string made = absl::StrCat(directories_.secrets, "/", hidden);
   const std::string path = absl::StrCat(directories_.secrets, "/", name);
-  if (std::rename(made.c_str(), path.c_str()) != 0) return FileError("cannot make", path, errno);
+  if (std::rename(made.c_str(), path.c_str()) != 0) return FileError("cannot write", path, errno);
   return SyncDirectory(directories_.secrets);
 }
 

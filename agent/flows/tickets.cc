@@ -22,7 +22,9 @@ TicketId DrawId() {
 
 // Returns the same error whatever is wrong, so that a stranger learns nothing.
 absl::Status NoSuchTicket() {
-  return absl::NotFoundError("ticket: unknown, over, or redeemed by this rank already");
+  return absl::NotFoundError(
+      "ticket: it does not exist, has expired, or was redeemed by this rank already; onboard "
+      "without it");
 }
 
 // Returns what was brought once more, under pins of its own.
@@ -69,12 +71,14 @@ absl::Status Tickets::CheckRoom(const Ticket& ticket) const {
   if (holder.payer != holder.domain) bytes /= kMemberTicketPart;
   if (of_payer.tickets >= kMaxTicketsPerDomain) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("tickets: the tenant holds all of its ", kMaxTicketsPerDomain));
+        absl::StrCat("tickets: the tenant has ", kMaxTicketsPerDomain,
+                     ", the most that it may have; redeem or release some"));
   }
   if (of_payer.blocks + ticket.blocks > kMaxTicketBlocks || own_bytes + ticket.bytes > bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat("tickets: with these ", ticket.blocks, " blocks the tenant's tickets would ",
-                     "hold more than ", kMaxTicketBlocks, " blocks or ", bytes, " bytes"));
+                     "hold more than ", kMaxTicketBlocks,
+                     " blocks or their share of host memory; redeem or release some"));
   }
   return absl::OkStatus();
 }
@@ -124,14 +128,14 @@ absl::StatusOr<std::vector<Onboarded>> Tickets::Redeem(SessionId session,
     return NoSuchTicket();
   }
   if (spaces.size() != ticket.requests.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("space_ids: ", spaces.size(), " for the ",
+    return absl::InvalidArgumentError(absl::StrCat("space_ids: ", spaces.size(), "; must be ",
                                                    ticket.requests.size(),
-                                                   " sequences of the ticket"));
+                                                   ", one for each sequence of the ticket"));
   }
   for (size_t i = 0; i < spaces.size(); ++i) {
     if (spaces[i] == ticket.requests[i].run.space) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("space_ids[", i, "]: not the space of the ticket's sequence ", i));
+        absl::StrCat("space_ids[", i, "]: must be the space of the ticket's sequence ", i));
   }
   ticket.redeemed[rank] = true;
   std::vector<Onboarded> all;

@@ -60,9 +60,10 @@ std::vector<GpuTransfer> GpuCopies::TransfersOf(std::span<const CopiedBlock> blo
 
 void GpuCopies::KeepIfAbandoned(const absl::Status& copied, std::span<CopiedBlock> blocks) {
   if (!IsAbandoned(copied)) return;
-  Log(LogLevel::kWarning,
-      absl::StrCat("GPU pool: the slots of ", blocks.size(),
-                   " blocks stay taken until this agent ends: ", copied.message()));
+  Log(LogLevel::kWarning, absl::StrCat("GPU pool: the slots of ", blocks.size(),
+                                       " blocks cannot be used until this agent restarts, because "
+                                       "a copy of theirs did not end: ",
+                                       copied.message()));
   std::ranges::move(blocks, std::back_inserter(abandoned_));
 }
 

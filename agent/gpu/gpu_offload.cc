@@ -84,7 +84,8 @@ void GpuOffloader::Finish(CopiedBlock copy, uint64_t last_use, bool forgotten) {
   if (forgotten || !copy.proved) {
     if (!forgotten) {
       Log(LogLevel::kError, absl::StrCat("block ", key.ToHex(),
-                                         " changed in the GPU pool after its commit: dropped"));
+                                         " was dropped: its bytes in the GPU pool changed after "
+                                         "its commit, so a worker writes into committed blocks"));
     }
     if (may_leave) parts_.evictor->Drop(key);
     return;

@@ -17,13 +17,15 @@ absl::Status GpuResizer::Begin(uint64_t bytes) {
       (parts_.pool->slot_bytes() + handle_bytes - 1) / handle_bytes * handle_bytes;
   if (bytes < least) {
     return absl::InvalidArgumentError(
-        absl::StrCat("bytes: ", bytes, "; the pool has at least ", least, ", one handle"));
+        absl::StrCat("bytes: ", bytes, "; must be at least ", least, ", the handles of one block"));
   }
   if (bytes > max_bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat("bytes: ", bytes, "; the pool can have ",
-                                                   max_bytes(), " (--gpu_max_bytes) at most"));
+    return absl::InvalidArgumentError(absl::StrCat("bytes: ", bytes, "; must be at most ",
+                                                   max_bytes(), ", the agent's --gpu_max_bytes"));
   }
-  if (stopping_) return absl::UnavailableError("the agent is stopping");
+  if (stopping_) {
+    return absl::UnavailableError("the agent is stopping; ask again when it has restarted");
+  }
   target_ = bytes / handle_bytes;
   deadline_ = parts_.executor->Now() + kGpuResizeTimeout;
   ended_ = absl::OkStatus();

@@ -95,7 +95,7 @@ absl::Status GpuTier::CheckStep(SessionId session, uint64_t step) {
   const uint64_t begun = worker->table->begun(worker->number);
   if (step <= begun) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("step: ", step, " has not begun; the last that did is ", begun));
+      absl::StrCat("step: ", step, "; must have begun, as steps up to ", begun, " have"));
 }
 
 Task<bool> GpuTier::AwaitStep(SessionId session, uint64_t step, absl::Time deadline) {

@@ -32,8 +32,8 @@ void Place(const NodeGpus::Source& source, const std::vector<int>& nodes, Domain
   const absl::Status bound = source.binder->Bind(source.host->arena(tenant).bytes(), nodes);
   if (bound.ok()) return;
   Log(LogLevel::kWarning,
-      absl::StrCat("host memory stays where it is, and copies to and from GPUs ",
-                   "may be slower: ", bound.message()));
+      absl::StrCat("host memory cannot be bound to the GPUs' NUMA nodes, so copies to ",
+                   "and from GPUs may be slower: ", bound.message()));
 }
 
 }  // namespace
@@ -109,7 +109,10 @@ std::string NodeGpus::UuidsText() const {
 }
 
 absl::StatusOr<GpuTier*> NodeGpus::Named(const std::string& uuid) const {
-  if (tiers_.empty()) return absl::FailedPreconditionError("this node has no GPU pool");
+  if (tiers_.empty()) {
+    return absl::FailedPreconditionError(
+        "this node has no GPU pool; start the agent with --gpu_bytes");
+  }
   if (tenants_.size() > 1) {
     return absl::FailedPreconditionError(
         absl::StrCat("the GPU pools are divided between ", tenants_.size(),
@@ -119,13 +122,13 @@ absl::StatusOr<GpuTier*> NodeGpus::Named(const std::string& uuid) const {
   if (uuid.empty() && tiers_.size() == 1) return tiers_.front().get();
   if (uuid.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("device: name one of this node's GPUs: ", UuidsText()));
+        absl::StrCat("device is empty; must be one of this node's GPUs: ", UuidsText()));
   }
   for (const auto& tier : tiers_) {
     if (tier->device().uuid().ToString() == uuid) return tier.get();
   }
   return absl::NotFoundError(
-      absl::StrCat("device: ", uuid, " is none of this node's GPUs: ", UuidsText()));
+      absl::StrCat("device: ", uuid, "; must be one of this node's GPUs: ", UuidsText()));
 }
 
 absl::Status NodeGpus::Choose(SessionId session, DomainId domain, const DeviceUuid& uuid) {
@@ -134,14 +137,14 @@ absl::Status NodeGpus::Choose(SessionId session, DomainId domain, const DeviceUu
     const GpuTier* const now = WithSteps(session);
     if (now != nullptr && now != tier.get()) {
       return absl::FailedPreconditionError(absl::StrCat("device_uuid: ", uuid.ToString(),
-                                                        "; the session works on ",
+                                                        "; the session works already on ",
                                                         now->device().uuid().ToString()));
     }
     chosen_[session] = tier.get();
     return absl::OkStatus();
   }
-  return absl::NotFoundError(
-      absl::StrCat("device_uuid: ", uuid.ToString(), " has no pool for this tenant on this node"));
+  return absl::NotFoundError(absl::StrCat("device_uuid: ", uuid.ToString(),
+                                          "; this GPU has no pool for this tenant on this node"));
 }
 
 void NodeGpus::Drop(const BlockKey& key) {
@@ -181,7 +184,7 @@ absl::Status NodeGpus::CheckStep(SessionId session, uint64_t step) const {
   GpuTier* const tier = WithSteps(session);
   if (tier != nullptr) return tier->CheckStep(session, step);
   return absl::InvalidArgumentError(
-      absl::StrCat("step: ", step, ", of a session without a signal page"));
+      absl::StrCat("step: ", step, "; must be 0 from a session without a signal page"));
 }
 
 Task<bool> NodeGpus::AwaitStep(SessionId session, uint64_t step, absl::Time deadline) const {

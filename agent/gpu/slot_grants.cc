@@ -14,9 +14,9 @@ absl::Status SlotGrants::CheckRoom(SessionId session, size_t count) const {
   const auto found = held_.find(session);
   const size_t held = found == held_.end() ? 0 : found->second.size();
   if (count + held <= kMaxSlotsPerSession) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("slots: ", count, " more than the ", held,
-                                                   " that the session holds; ", kMaxSlotsPerSession,
-                                                   " are the limit"));
+  return absl::ResourceExhaustedError(absl::StrCat("slots: the session holds ", held,
+                                                   " and asks for ", count, "; it may hold ",
+                                                   kMaxSlotsPerSession, ", so release some"));
 }
 
 void SlotGrants::Grant(SessionId session, GpuSlot slot) {
@@ -47,8 +47,9 @@ absl::StatusOr<std::vector<GpuSlot>> SlotGrants::HoldAgain(SessionId session,
   for (const uint32_t slot : slots) {
     const bool is_held = found != held_.end() && found->second.contains(slot);
     if (!is_held || !seen.insert(slot).second) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "slots: ", slot, is_held ? " is named twice" : " is none that the session holds"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("slots: ", slot,
+                       is_held ? "; must be named once" : "; must be one that the session holds"));
     }
     again.push_back(pool_->HoldAgain(found->second.at(slot).slot.ref()));
   }

@@ -24,7 +24,7 @@ Task<absl::StatusOr<std::vector<GpuSlot>>> SlotLine::Take(Place place, size_t co
   if (line_.empty()) gathered_.clear();
   co_return absl::ResourceExhaustedError(
       absl::StrCat("swapping in: ", count, " slots of the GPU pool were not free in time, with ",
-                   ahead, " sequences ahead in line"));
+                   ahead, " sequences ahead in line; swap in again later"));
 }
 
 void SlotLine::Serve() {

@@ -37,7 +37,9 @@ absl::StatusOr<HostSlot> Evictor::ReserveHostFor(DomainId domain, const BlockRoo
   if (order.Admits(newcomer)) return ReserveByEviction(domain, room, slot.status());
   order.Refuse(newcomer);
   ++stats_->declined;
-  return absl::FailedPreconditionError("worth less than the blocks that are here");
+  return absl::FailedPreconditionError(
+      "the block is less likely to be used again than the blocks in host memory, so it is not "
+      "kept");
 }
 
 void Evictor::EvictFromHost(const BlockKey& key) {

@@ -62,7 +62,7 @@ absl::StatusOr<LessonsByOrder> LessonsFile::Read() const {
   KVT_ASSIGN_OR_RETURN(OpenedSummedFile file, OpenSummedFile(directory_, kForm, bytes));
   std::optional<LessonsByOrder> lessons = TakeOrders(&file.in);
   if (!lessons.has_value()) {
-    return absl::DataLossError(absl::StrCat(path(), " contradicts itself"));
+    return absl::DataLossError(absl::StrCat(path(), " is damaged: its parts do not fit together"));
   }
   return *std::move(lessons);
 }

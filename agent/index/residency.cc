@@ -30,8 +30,9 @@ absl::StatusOr<std::unique_ptr<ResidencyTable>> MakeTable(const std::string& nam
 }
 
 void LogFailure(const std::string& name, const absl::Status& why) {
-  Log(LogLevel::kError, absl::StrCat("residency of ", name, " is told as before, with more ",
-                                     "blocks that only a call can find: ", why.message()));
+  Log(LogLevel::kError,
+      absl::StrCat("the residency table of ", name, " could not be made or enlarged, so workers ",
+                   "find some blocks only by a call: ", why.message()));
 }
 
 }  // namespace
@@ -158,7 +159,9 @@ Task<absl::Status> Residency::FillNext(Domain* domain) {
   KVT_KILL_POINT("residency.next_made");
   while (domain->taken_over < domain->table->buckets()) {
     co_await SleepUntil(parts_.executor, parts_.executor->Now());
-    if (stopped_ || domain->dropped) co_return absl::CancelledError("it is not needed any more");
+    if (stopped_ || domain->dropped) {
+      co_return absl::CancelledError("the residency table is not needed any more");
+    }
     const size_t count =
         std::min(kBucketsTakenOverPerTurn, domain->table->buckets() - domain->taken_over);
     KVT_CO_RETURN_IF_ERROR(domain->next->Populate(2 * domain->taken_over, 2 * count));

@@ -38,7 +38,7 @@ Task<void> StoredLessons::Load() {
   const absl::StatusOr<LessonsByOrder> loaded = co_await store_->Load();
   if (!loaded.ok()) {
     Log(LogLevel::kWarning,
-        absl::StrCat("orders of eviction learn anew: ", loaded.status().message()));
+        absl::StrCat("eviction starts without what it learnt before: ", loaded.status().message()));
     co_return;
   }
   size_t taken = 0;
@@ -58,10 +58,12 @@ Task<void> StoredLessons::Load() {
   stored_conclusions_ = Conclusions();
   if (taken > 0) {
     Log(LogLevel::kInfo,
-        absl::StrCat("orders of eviction that go on from what they learnt: ", taken));
+        absl::StrCat("eviction goes on from what ", taken, " of its orders learnt before"));
   }
   if (!refused.ok()) {
-    Log(LogLevel::kWarning, absl::StrCat("orders of eviction learn anew: ", refused.message()));
+    Log(LogLevel::kWarning,
+        absl::StrCat("eviction starts without a part of what it learnt before: ",
+                     refused.message()));
   }
 }
 
@@ -93,11 +95,12 @@ Task<void> StoredLessons::Save() {
 void StoredLessons::NoteSaved(const absl::Status& saved) {
   if (!saved.ok() && !failing_) {
     Log(LogLevel::kWarning,
-        absl::StrCat("what orders of eviction learn would not outlast a restart now; it is tried "
-                     "again each minute: ",
-                     saved.message()));
+        absl::StrCat(
+            "what eviction learns cannot be written to disk, so a restart would lose it; it is "
+            "tried again each minute: ",
+            saved.message()));
   }
-  if (saved.ok() && failing_) Log(LogLevel::kInfo, "what orders of eviction learn is kept again");
+  if (saved.ok() && failing_) Log(LogLevel::kInfo, "what eviction learns is written to disk again");
   failing_ = !saved.ok();
 }
 

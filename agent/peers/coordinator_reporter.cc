@@ -47,17 +47,19 @@ void CoordinatorReporter::Note(const absl::Status& reported) {
   const bool was_connected = std::exchange(connected_, reported.ok());
   if (reported.ok()) {
     refusal_.clear();
-    if (!was_connected) Log(LogLevel::kInfo, "coordinator: connected");
+    if (!was_connected) Log(LogLevel::kInfo, "connected to the coordinator");
   } else if (absl::IsFailedPrecondition(reported)) {
     // Once for each reason: it is said again with every heartbeat.
     const std::string reason(reported.message());
     if (reason == refusal_) return;
     refusal_ = reason;
     Log(LogLevel::kError,
-        absl::StrCat("coordinator: refuses this node, only its own blocks hit: ", reason));
+        absl::StrCat("the coordinator refuses this node, so only blocks of this node are found: ",
+                     reason));
   } else if (was_connected) {
     Log(LogLevel::kWarning,
-        absl::StrCat("coordinator: lost, only this node's blocks hit: ", reported.ToString()));
+        absl::StrCat("the coordinator cannot be reached, so only blocks of this node are found: ",
+                     reported.ToString()));
   }
 }
 

@@ -32,13 +32,13 @@ class ChunkReader {
     if (chunk.offset() == 0) {
       KVT_RETURN_IF_ERROR(BeginBlock(chunk));
     } else if (chunk.index() != index_ || chunk.offset() != received_) {
-      return absl::DataLossError(absl::StrCat("chunk at ", chunk.offset(), " of block ",
-                                              chunk.index(), ", expected ", received_, " of block ",
-                                              index_));
+      return absl::DataLossError(absl::StrCat("the peer sent a chunk at ", chunk.offset(),
+                                              " of block ", chunk.index(), ", expected ", received_,
+                                              " of block ", index_));
     }
     if (chunk.data().empty() || chunk.data().size() > length_ - received_) {
-      return absl::DataLossError(
-          absl::StrCat("chunk of ", chunk.data().size(), " bytes at ", received_, " of ", length_));
+      return absl::DataLossError(absl::StrCat("the peer sent a chunk of ", chunk.data().size(),
+                                              " bytes at ", received_, " of a block of ", length_));
     }
     if (!room_.empty()) {
       std::memcpy(room_.data() + received_, chunk.data().data(), chunk.data().size());
@@ -58,7 +58,8 @@ class ChunkReader {
     const absl::StatusOr<BlockProof> proof = convert::ProofFrom(chunk.proof());
     if (!proof.ok()) return absl::DataLossError(std::string(proof.status().message()));
     if (chunk.index() >= key_count_) {
-      return absl::DataLossError(absl::StrCat("block ", chunk.index(), " of ", key_count_));
+      return absl::DataLossError(absl::StrCat("the peer sent block ", chunk.index(), " of ",
+                                              key_count_, " that were asked for"));
     }
     index_ = chunk.index();
     length_ = proof->length;
@@ -139,8 +140,8 @@ Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<Blo
                                             FetchTime time, FetchSink* sink) {
   if (cancelled_) co_return absl::CancelledError("this node is stopping");
   if (running_.size() >= kMaxFetchesRunning) {
-    co_return absl::ResourceExhaustedError(
-        absl::StrCat("peer fetches: all ", kMaxFetchesRunning, " are running"));
+    co_return absl::ResourceExhaustedError(absl::StrCat(
+        "peer fetches: ", kMaxFetchesRunning, " run already, the most that may; try again"));
   }
   const std::shared_ptr<v1::Peer::Stub> stub = StubFor(address);
   v1::FetchRequest request;
@@ -170,7 +171,7 @@ Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<Blo
   running_.erase(&context);
   if (!status.ok() && watch.cancelled()) {
     co_return absl::UnavailableError(
-        absl::StrCat("silent for ", absl::FormatDuration(time.silence)));
+        absl::StrCat("the peer sent nothing for ", absl::FormatDuration(time.silence)));
   }
   co_return status;
 }

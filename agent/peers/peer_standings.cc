@@ -50,10 +50,10 @@ void PeerStandings::Ended(const std::string& address, DomainId domain, const Out
   if (failed == peer.failing) return;
   peer.failing = failed;
   Log(failed ? LogLevel::kWarning : LogLevel::kInfo,
-      failed ? absl::StrCat("peer ", address, ": asked after all others for ",
-                            absl::FormatDuration(kPeerAvoidance),
-                            ", it failed: ", outcome.failure.ToString())
-             : absl::StrCat("peer ", address, ": serves again"));
+      failed
+          ? absl::StrCat("peer ", address, " failed, so for ", absl::FormatDuration(kPeerAvoidance),
+                         " all others are asked first: ", outcome.failure.ToString())
+          : absl::StrCat("peer ", address, " serves again"));
 }
 
 size_t PeerStandings::avoided() const {

@@ -49,12 +49,13 @@ absl::StatusOr<std::optional<DomainId>> PeerServer::BeginStream(std::span<const 
   if (!domain.has_value()) return std::nullopt;
   if (streams_.taken() == streams_.limit()) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("peer streams: all ", streams_.limit(), " are in use"));
+        absl::StrCat("peer streams: all ", streams_.limit(),
+                     " of this node are in use; ask another node, or again later"));
   }
   if (streams_.FreeFor(*domain, tenants_->size()) == 0) {
-    return absl::AbortedError(absl::StrCat("peer streams: the tenant has ", streams_.Taken(*domain),
-                                           " of the ", streams_.limit(),
-                                           ", and the free ones are kept for other tenants"));
+    return absl::AbortedError(absl::StrCat(
+        "peer streams: the tenant has ", streams_.Taken(*domain), " of the ", streams_.limit(),
+        " of this node, and the free ones are kept for other tenants; ask again later"));
   }
   streams_.Take(*domain);
   return domain;

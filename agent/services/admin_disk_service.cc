@@ -94,7 +94,8 @@ AdminService::Reactor* AdminService::StartDiskVerify(Context* context,
 Task<absl::Status> AdminService::DoStartDiskVerify(const v1::StartDiskVerifyRequest* request,
                                                    v1::StartDiskVerifyResponse* response) {
   if (agent_->disks().set() == nullptr)
-    co_return absl::FailedPreconditionError("this node has no disk");
+    co_return absl::FailedPreconditionError(
+        "this node has no disk; start the agent with --disk_dir");
   const uint64_t rate =
       request->bytes_per_second() == 0 ? kVerifyBytesPerSecond : request->bytes_per_second();
   const std::vector<absl::Status> began = agent_->disks().set()->VerifyAll(rate);

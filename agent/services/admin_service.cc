@@ -231,7 +231,9 @@ absl::StatusOr<BlockKey> AdminService::KeyOf(const v1::LookupRequest& request) c
   if (!request.block_key().empty()) return BlockKey::FromBytes(request.block_key());
   const Tenant* tenant = agent_->options().tenants.Find(request.tenant());
   if (tenant == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("tenant: '", request.tenant(), "' is unknown"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("tenant: '", request.tenant(),
+                     "' is not known to this node; kvtier tenants list shows those that are"));
   }
   return NameOf(*tenant, request);
 }
@@ -272,7 +274,8 @@ Task<absl::Status> AdminService::DoEvictTier(const v1::EvictTierRequest* request
                                              v1::EvictTierResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const Tier tier, convert::TierFrom(request->tier(), "tier"));
   if (tier == Tier::kDisk) {
-    co_return absl::InvalidArgumentError("tier: the disk tier is reclaimed, not evicted");
+    co_return absl::InvalidArgumentError(
+        "tier: must be TIER_GPU or TIER_HOST; blocks leave a disk when its segments are reclaimed");
   }
   response->set_evicted_blocks(tier == Tier::kGpu ? agent_->gpus().EvictAll()
                                                   : agent_->evictor().EvictAll());
@@ -309,9 +312,9 @@ Task<absl::Status> AdminService::DoEraseTenant(const v1::EraseTenantRequest* req
   if (!erased.ok() && !absl::IsNotFound(erased.status())) co_return erased.status();
   for (const AboutDisk& disk : about_.disks) {
     if (disk.error.ok()) continue;
-    co_return absl::UnavailableError(absl::StrCat("disk ", disk.directory,
-                                                  " is not open: it may still have the key of '",
-                                                  request->tenant(), "'; the others have not"));
+    co_return absl::UnavailableError(
+        absl::StrCat("disk ", disk.directory, " is not open and may still have the key of tenant '",
+                     request->tenant(), "'; call again when it is back"));
   }
   KVT_CO_RETURN_IF_ERROR(erased.status());
   response->set_disk_blocks(erased->disk_blocks);

@@ -30,9 +30,9 @@ absl::Status CallBudget::Count(Share* share) {
   if (!share->tenant_.has_value()) {
     if (bytes_ + share->bytes_ > limits_.bytes) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("calls: those under way that are no tenant's take ", bytes_,
-                       " bytes of memory, and this one of ", share->bytes_, " is beyond the ",
-                       limits_.bytes, " that they have; call again when some have ended"));
+          absl::StrCat("calls: those under way without a session take ", bytes_,
+                       " bytes of memory, and this one of ", share->bytes_, " would exceed the ",
+                       limits_.bytes, " that they may take; call again when some have ended"));
     }
     bytes_ += share->bytes_;
   }

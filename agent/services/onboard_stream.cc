@@ -44,7 +44,9 @@ Task<void> OnboardStream::Answer(Ask ask) {
 }
 
 Task<absl::Status> OnboardStream::SendParts(Ask ask) {
-  if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
+  if (agent_->stopping()) {
+    co_return absl::UnavailableError("this agent is stopping; try again when it has restarted");
+  }
   KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> requests, co_await ask());
   KVT_CO_ASSIGN_OR_RETURN(served_->parts,
                           Onboarder::Parts::Begin(&agent_->flows().onboarder, std::move(requests)));

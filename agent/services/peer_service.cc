@@ -89,7 +89,7 @@ absl::Status PeerService::Send(std::span<const BlockKey> keys, absl::Time deadli
     const bool sent = SendBlock(*block, static_cast<uint32_t>(i), writer);
     // Its pin belongs to the executor.
     executor->Post([block = std::move(block)]() mutable { block.reset(); });
-    if (!sent) return absl::CancelledError("the asker went away");
+    if (!sent) return absl::CancelledError("the peer hung up before all blocks were sent");
   }
   return absl::OkStatus();
 }

@@ -37,7 +37,10 @@ absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
                                                       const DescriptorSocket::Wish& wish) {
   KVT_ASSIGN_OR_RETURN(const SessionTenants of, TenantsOf(agent, wish.session));
   // A process that maps a pool can write all of it, so it serves its own tenant alone.
-  if (of.in_group()) return absl::NotFoundError("a share group has no GPU pool for its members");
+  if (of.in_group()) {
+    return absl::NotFoundError(
+        "members of a share group have no GPU pool; open a session without the group");
+  }
   const DomainId domain = of.home->domain;
   if (wish.device) {
     KVT_RETURN_IF_ERROR(agent->gpus().Choose(wish.session, domain, wish.device));
@@ -47,11 +50,14 @@ absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
   const GpuPool* const pool = &gpu->pool();
   const std::vector<PoolHandle>& handles = pool->handles();
   if (wish.index >= handles.size()) {
-    return absl::NotFoundError(
-        absl::StrCat("index: ", wish.index, "; the pool has ", handles.size(), " handles"));
+    return absl::NotFoundError(absl::StrCat("index: ", wish.index, "; the pool has ",
+                                            handles.size(), " handles, it may have shrunk since"));
   }
   const int fd = fcntl(handles[wish.index].descriptor, F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("GPU pool: ", strerror(errno)));
+  if (fd < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot duplicate the descriptor of the GPU pool: ", strerror(errno)));
+  }
   return DescriptorSocket::Shared{.fd = fd,
                                   .bytes = pool->handle_bytes(),
                                   .handles = static_cast<uint32_t>(handles.size()),
@@ -69,7 +75,8 @@ absl::StatusOr<DescriptorSocket::Shared> ShareResidency(Agent* agent, SessionId 
   if (table == nullptr) return absl::NotFoundError("this node has no residency table");
   const int fd = fcntl(table->memory().read_only_fd(), F_DUPFD_CLOEXEC, 0);
   if (fd < 0) {
-    return absl::ResourceExhaustedError(absl::StrCat("residency table: ", strerror(errno)));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot duplicate the descriptor of the residency table: ", strerror(errno)));
   }
   return DescriptorSocket::Shared{
       .fd = fd, .bytes = table->memory().bytes().size(), .duplicated = true};
@@ -83,7 +90,10 @@ absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent, SessionId se
       agent->sessions().staging().RegionOf(session, of.payer->domain);
   if (!region.ok()) return region.status();
   const int fd = fcntl((*region)->read_write_fd(), F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("staging: ", strerror(errno)));
+  if (fd < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot duplicate the descriptor of the staging region: ", strerror(errno)));
+  }
   return DescriptorSocket::Shared{.fd = fd, .bytes = (*region)->bytes().size(), .duplicated = true};
 }
 
@@ -100,7 +110,8 @@ absl::StatusOr<DescriptorSocket::Shared> ShareArena(Agent* agent,
   if (wish.kind == wire::DescriptorKind::kArenaRead) return shared;
   if (!of.may_write) return absl::NotFoundError("the session may only read");
   if (agent->sessions().staging().enabled()) {
-    return absl::NotFoundError("workers of this node stage");
+    return absl::NotFoundError(
+        "workers of this node write into staging regions, not into the arena (--worker_memory)");
   }
   shared.fd = arena.read_write_fd();
   return shared;
@@ -118,7 +129,7 @@ absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSoc
     case wire::DescriptorKind::kStaging:
       return CallOn(agent->executor(), [&] { return ShareStaging(agent, wish.session); });
     case wire::DescriptorKind::kLifeline:
-      return absl::NotFoundError("lifeline: it is the descriptor socket's own");
+      return absl::NotFoundError("lifeline: the descriptor socket makes it itself");
     case wire::DescriptorKind::kSignalPage:
       break;
   }
@@ -140,7 +151,8 @@ DescriptorSocket::Calls SessionCalls(Agent* agent) {
                   const absl::string_view group =
                       of.in_group() ? absl::string_view(of.home->name) : "";
                   if (agent->options().tenants.Admitted(of.payer->name, group) != of) {
-                    return absl::NotFoundError("the tenant is let in no more");
+                    return absl::NotFoundError(
+                        "the tenant was dropped, or may no longer use the share group");
                   }
                   return agent->sessions().Open(of, token);
                 });

@@ -28,7 +28,9 @@ std::vector<Id> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
 }  // namespace
 
 Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
-  if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
+  if (agent_->stopping()) {
+    co_return absl::UnavailableError("this agent is stopping; try again when it has restarted");
+  }
   co_return co_await task;
 }
 
@@ -64,9 +66,9 @@ Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest
   KVT_CO_ASSIGN_OR_RETURN(const SpaceSpec spec, convert::SpaceFrom(request->space()));
   const uint64_t slot_bytes = SlotBytes(spec.block_bytes);
   if (slot_bytes > agent_->options().slab_bytes) {
-    co_return absl::InvalidArgumentError(absl::StrCat("space.block_bytes: ", spec.block_bytes,
-                                                      " is more than this agent's slab of ",
-                                                      agent_->options().slab_bytes, " bytes"));
+    co_return absl::InvalidArgumentError(
+        absl::StrCat("space.block_bytes: ", spec.block_bytes, "; must fit this agent's slab of ",
+                     agent_->options().slab_bytes, " bytes; raise --slab_bytes"));
   }
   KVT_CO_ASSIGN_OR_RETURN(const uint32_t space_id, agent_->sessions().table().AddSpace(
                                                        session, spec, request->registration()));
@@ -341,7 +343,9 @@ Task<absl::Status> WorkerService::DoTakeSlots(const v1::TakeSlotsRequest* reques
   }
   GpuTier* const gpu = agent_->gpus().For(run);
   if (gpu == nullptr) {
-    co_return absl::InvalidArgumentError("space_id: no GPU pool of this node fits this space");
+    co_return absl::InvalidArgumentError(
+        "space_id: no GPU pool of this node has slots for blocks of this space; start the agent "
+        "with --gpu_block_bytes of their size");
   }
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<uint32_t> slots,
                           gpu->grants().Take(session, request->slots()));

@@ -116,8 +116,8 @@ void FillPart(const OnboardPart& part, v1::OnboardPart* wire) {
 
 absl::StatusOr<SessionToken> SessionTokenFrom(const std::string& wire) {
   if (wire.size() != convert::kSessionTokenBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("session_token: ", wire.size(), " bytes, not ", convert::kSessionTokenBytes));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "session_token: ", wire.size(), " bytes; must be ", convert::kSessionTokenBytes));
   }
   SessionToken token;
   std::ranges::copy(wire, token.begin());
@@ -137,7 +137,8 @@ absl::StatusOr<TicketId> TicketFrom(const std::string& wire) {
 absl::StatusOr<Tier> TargetFrom(v1::Tier wire) {
   KVT_ASSIGN_OR_RETURN(const Tier tier, convert::TierFrom(wire, "target"));
   if (tier == Tier::kDisk) {
-    return absl::InvalidArgumentError("target: TIER_DISK is not one that workers can map");
+    return absl::InvalidArgumentError(
+        "target: TIER_DISK cannot be mapped by workers; must be TIER_HOST or TIER_GPU");
   }
   return tier;
 }

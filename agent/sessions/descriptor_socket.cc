@@ -161,8 +161,8 @@ void DescriptorSocket::Accept() {
   FillRandom(&challenge.nonce);
   if (!Send(fd, challenge) || !allowed || connections_.size() >= kMaxConnections) {
     if (!allowed) {
-      Log(LogLevel::kWarning,
-          absl::StrCat("session refused: uid ", peer.uid, " is not one of --allow_uids"));
+      Log(LogLevel::kWarning, absl::StrCat("session refused: uid ", peer.uid,
+                                           " is not allowed; add it to --allow_uids"));
     }
     Send(fd, wire::Welcome{.code = allowed ? wire::WelcomeCode::kTooManySessions
                                            : wire::WelcomeCode::kForbiddenUser});
@@ -245,10 +245,13 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
 
 absl::StatusOr<DescriptorSocket::Shared> DescriptorSocket::MakeLifeline(Connection* connection) {
   // A second one would leave open which of them speaks for the process.
-  if (connection->lifeline >= 0) return absl::AlreadyExistsError("lifeline: it has been given");
+  if (connection->lifeline >= 0) {
+    return absl::AlreadyExistsError(
+        "lifeline: this connection has been given one already; use that one");
+  }
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
-    return absl::ResourceExhaustedError(absl::StrCat("lifeline: ", strerror(errno)));
+    return absl::ResourceExhaustedError(absl::StrCat("cannot make a lifeline: ", strerror(errno)));
   }
   connection->lifeline = ends[0];
   return Shared{.fd = ends[1], .duplicated = true};

@@ -14,8 +14,9 @@ absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, DomainId payer, Pin
   if (!shares_.MayTake(payer)) return shares_.Refusal("leases", payer);
   size_t& count = counts_[session];
   if (count >= kMaxLeasesPerSession) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("leases: the session holds all of its ", kMaxLeasesPerSession));
+    return absl::ResourceExhaustedError(absl::StrCat("leases: the session holds ",
+                                                     kMaxLeasesPerSession,
+                                                     ", the most that it may; release some"));
   }
   ++count;
   shares_.Take(payer);

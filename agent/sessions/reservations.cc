@@ -26,7 +26,8 @@ absl::StatusOr<ReservationId> ReservationTable::Add(SessionId session, PendingBl
   size_t& count = counts_[session];
   if (count >= kMaxReservationsPerSession) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("reservations: the session holds all of its ", kMaxReservationsPerSession));
+        absl::StrCat("reservations: the session holds ", kMaxReservationsPerSession,
+                     ", the most that it may; commit or abort some"));
   }
   ++count;
   shares_.Take(payer);

@@ -9,7 +9,7 @@ namespace kvtier {
 absl::StatusOr<SessionId> SessionTable::Open(const SessionTenants& of, const SessionToken& token) {
   if (sessions_.size() >= kMaxSessions) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("sessions: all ", kMaxSessions, " are in use"));
+        absl::StrCat("sessions: all ", kMaxSessions, " of the node are open; close some"));
   }
   KVT_CHECK(!by_token_.contains(token));
   const SessionId id{next_id_++};
@@ -64,7 +64,8 @@ absl::StatusOr<uint32_t> SessionTable::AddSpace(SessionId id, const SpaceSpec& s
   }
   if (session.spaces.size() >= kMaxSpacesPerSession) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("spaces: the session's ", kMaxSpacesPerSession, " are in use"));
+        absl::StrCat("spaces: the session has registered ", kMaxSpacesPerSession,
+                     ", the most that it may; open another session for more"));
   }
   session.spaces.emplace(++session.last_space,
                          Space{.digest = digest,
@@ -89,7 +90,7 @@ absl::StatusOr<BlockRun> SessionTable::NameRun(SessionId id, uint32_t space_id,
   const Session& session = sessions_.at(id);
   const auto found = session.spaces.find(space_id);
   if (found == session.spaces.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("space_id: ", space_id, " is not one of the ",
+    return absl::InvalidArgumentError(absl::StrCat("space_id: ", space_id, "; must be one of the ",
                                                    session.spaces.size(),
                                                    " that this session registered"));
   }

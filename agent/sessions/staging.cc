@@ -27,9 +27,9 @@ void StagedSlot::Release() {
 absl::StatusOr<std::shared_ptr<StagingRegion>> Staging::Make(SessionId session, DomainId payer) {
   const size_t count = counts_[payer];
   if (count > 0 && (count + 1) * options_.session_bytes > options_.max_domain_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the tenant has ", count, " staging regions of ", options_.session_bytes,
-                     " bytes, and may have ", options_.max_domain_bytes, " bytes"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the tenant has ", count, " staging regions of ", options_.session_bytes,
+        " bytes, and may have ", options_.max_domain_bytes, " bytes in all; close a session"));
   }
   KVT_ASSIGN_OR_RETURN(
       std::unique_ptr<SealedMemory> memory,
@@ -39,7 +39,10 @@ absl::StatusOr<std::shared_ptr<StagingRegion>> Staging::Make(SessionId session, 
 }
 
 absl::StatusOr<const SealedMemory*> Staging::RegionOf(SessionId session, DomainId payer) {
-  if (!enabled()) return absl::NotFoundError("workers of this node write the arena");
+  if (!enabled()) {
+    return absl::NotFoundError(
+        "workers of this node write into the arena, not into staging regions (--worker_memory)");
+  }
   if (const auto found = regions_.find(session); found != regions_.end()) {
     return found->second.region->memory.get();
   }
@@ -47,8 +50,9 @@ absl::StatusOr<const SealedMemory*> Staging::RegionOf(SessionId session, DomainI
   if (!region.ok()) {
     if (refused_.insert(session).second) {
       ++refused_regions_;
-      Log(LogLevel::kWarning, absl::StrCat("a session can put nothing: ", region.status().message(),
-                                           " (--staging_bytes, --host_bytes)"));
+      Log(LogLevel::kWarning,
+          absl::StrCat("a session can put nothing; lower --staging_bytes or raise --host_bytes: ",
+                       region.status().message()));
     }
     return region.status();
   }

@@ -13,8 +13,8 @@ static_assert(sizeof(SwappedBlock) <= kBytesPerSwappedBlock);
 
 absl::Status Full(const char* what, uint64_t used, uint64_t more, uint64_t limit) {
   return absl::ResourceExhaustedError(
-      absl::StrCat("swapping out: ", more, " ", what, " more than the ", used,
-                   " that are out; the limit is ", limit, ": bring some back, or release them"));
+      absl::StrCat("swapping out: ", used, " ", what, " are out and ", more,
+                   " more would exceed the limit of ", limit, "; swap some in, or release them"));
 }
 
 }  // namespace
@@ -79,8 +79,9 @@ bool SwappedSequences::Complete(SwapId id, std::vector<SwappedBlock> blocks) {
 absl::StatusOr<ReturningSequence> SwappedSequences::BeginReturn(SessionId session, SwapId id) {
   const auto found = sequences_.find(id);
   if (found == sequences_.end() || found->second.of.session != session || found->second.is_moving) {
-    return absl::NotFoundError(absl::StrCat("swap_id: ", static_cast<uint64_t>(id),
-                                            "; the session has no such sequence swapped out"));
+    return absl::NotFoundError(
+        absl::StrCat("swap_id: ", static_cast<uint64_t>(id),
+                     "; the session has no sequence of this number swapped out"));
   }
   Sequence& sequence = found->second;
   sequence.is_moving = true;

@@ -53,7 +53,7 @@ absl::StatusOr<bool> FlagFrom(uint32_t value, const char* name) {
 // Returns the hint's fields. Errors: kInvalidArgument, naming the field.
 absl::StatusOr<ReuseHint> FieldsFrom(const kvtier_reuse_hint& theirs) {
   if (theirs.struct_size < sizeof(kvtier_reuse_hint)) {
-    return absl::InvalidArgumentError("struct_size is too small");
+    return absl::InvalidArgumentError("struct_size is too small; must be the size of the struct");
   }
   ReuseHint hint;
   if (theirs.conversation.size > 0) {

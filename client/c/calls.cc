@@ -173,7 +173,9 @@ int64_t kvtier_delete(kvtier_client* client, const kvtier_sequence* sequences, s
     if (!request.ok()) return Fail(request.status());
     const auto blocks = client->client->Delete(request->sequences(), request->match().timeout);
     if (!blocks.ok()) return Fail(blocks.status());
-    if (!blocks->answered) return Fail(KVTIER_ABSENT, "no agent answered in time");
+    if (!blocks->answered) {
+      return Fail(KVTIER_ABSENT, "the agent did not answer in time; try again");
+    }
     if (held != nullptr) *held = blocks->held;
     return static_cast<int64_t>(blocks->deleted);
   });

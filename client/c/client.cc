@@ -58,7 +58,9 @@ int RegisterSpace(kvtier_client* client, const kvtier_space_spec* theirs, kvtier
 
 int GetStats(kvtier_client* client, kvtier_stats* stats) {
   if (client == nullptr || stats == nullptr) return Fail(KVTIER_INVALID, "client or stats is NULL");
-  if (stats->struct_size < kStatsV1) return Fail(KVTIER_INVALID, "stats.struct_size is too small");
+  if (stats->struct_size < kStatsV1) {
+    return Fail(KVTIER_INVALID, "stats.struct_size is too small; must be the size of the struct");
+  }
   const ClientStats now = client->client->Stats();
   const kvtier_stats ours{.struct_size = stats->struct_size,
                           .connected = now.connected ? 1U : 0U,

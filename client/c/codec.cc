@@ -19,7 +19,9 @@ constexpr size_t kSizesV2 = sizeof(kvtier_codec_sizes);
 
 int GetSizes(const kvtier_space_spec* theirs, kvtier_codec_sizes* sizes) {
   if (sizes == nullptr) return Fail(KVTIER_INVALID, "sizes is NULL");
-  if (sizes->struct_size < kSizesV2) return Fail(KVTIER_INVALID, "sizes.struct_size is too small");
+  if (sizes->struct_size < kSizesV2) {
+    return Fail(KVTIER_INVALID, "sizes.struct_size is too small; must be the size of the struct");
+  }
   const absl::StatusOr<SpaceSpec> spec = SpecFrom(theirs);
   if (!spec.ok()) return Fail(spec.status());
   const absl::StatusOr<SpaceCodec> space = SpaceCodec::Of(*spec);

@@ -20,7 +20,7 @@ uint64_t MillisOf(absl::Duration left) {
   return static_cast<uint64_t>(absl::ToInt64Milliseconds(left));
 }
 
-int NoAnswer() { return Fail(KVTIER_ABSENT, "no agent answered in time"); }
+int NoAnswer() { return Fail(KVTIER_ABSENT, "the agent did not answer in time; try again"); }
 
 void FillUse(const KeptUse& use, kvtier_kept_use* to) {
   if (to == nullptr) return;

@@ -71,7 +71,8 @@ absl::Status Open(kvtier_client* client, kvtier_space space, const kvtier_lane_m
   }
   *lanes = nullptr;
   if (memory->struct_size < sizeof(kvtier_lane_memory)) {
-    return absl::InvalidArgumentError("memory.struct_size is too small");
+    return absl::InvalidArgumentError(
+        "memory.struct_size is too small; must be the size of the struct");
   }
   KVT_ASSIGN_OR_RETURN(const KvTensors tensors, TensorsFrom(*memory));
   KVT_ASSIGN_OR_RETURN(AnyLanes opened, AnyLanes::Open(client->client.get(), client->devices.get(),
@@ -98,7 +99,8 @@ absl::StatusOr<DeviceOnboardOptions> OptionsFrom(const kvtier_lane_options* opti
   DeviceOnboardOptions asked;
   if (options == nullptr) return asked;
   if (options->struct_size < sizeof(kvtier_lane_options)) {
-    return absl::InvalidArgumentError("options.struct_size is too small");
+    return absl::InvalidArgumentError(
+        "options.struct_size is too small; must be the size of the struct");
   }
   KVT_ASSIGN_OR_RETURN(asked.after, WorkFrom(options->after));
   asked.record = options->record;
@@ -147,7 +149,11 @@ int StartJob(const JobArguments& arguments, kvtier_lane_job** job, Start start) 
 // Returns the timeout of a wait, for which there is no default.
 absl::StatusOr<absl::Duration> WaitFrom(int32_t timeout_ms) {
   KVT_ASSIGN_OR_RETURN(const std::optional<absl::Duration> timeout, TimeoutFrom(timeout_ms));
-  if (!timeout) return absl::InvalidArgumentError("timeout_ms is KVTIER_DEFAULT_TIMEOUT");
+  if (!timeout) {
+    return absl::InvalidArgumentError(
+        "timeout_ms is KVTIER_DEFAULT_TIMEOUT; must be 0 or more, as a wait for lanes has no "
+        "default");
+  }
   return *timeout;
 }
 
@@ -169,7 +175,10 @@ absl::StatusOr<bool> ResultOf(const kvtier_lane_job* job, size_t index) {
   if (job == nullptr || index >= job->job->slots().size()) {
     return absl::InvalidArgumentError("job is NULL, or index is past its keys");
   }
-  if (!job->job->done()) return absl::InvalidArgumentError("job has not ended");
+  if (!job->job->done()) {
+    return absl::InvalidArgumentError(
+        "job has not ended; must be polled or waited for until it has");
+  }
   return job->job->results()[index];
 }
 
@@ -182,7 +191,8 @@ absl::Status FillStats(const AnyLanes& lanes, HostDirection direction, const cha
                        kvtier_lane_stats* stats) {
   if (stats == nullptr) return absl::OkStatus();
   if (stats->struct_size < sizeof(size_t)) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ".struct_size is too small"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ".struct_size is too small; must be the size of the struct"));
   }
   const HostCopyStats now = lanes.StatsOf(direction);
   const kvtier_lane_stats ours = {
@@ -252,7 +262,8 @@ int kvtier_lanes_offload_with(kvtier_lanes* lanes, const kvtier_bytes* parent,
         KVT_ASSIGN_OR_RETURN(const kvtier::DeviceOnboardOptions asked,
                              kvtier::c::OptionsFrom(options));
         if (asked.record != nullptr) {
-          return absl::InvalidArgumentError("options.record is not NULL; an offload records none");
+          return absl::InvalidArgumentError(
+              "options.record is not NULL; must be NULL in an offload");
         }
         return to.Offload(run, before, slots, {.after = asked.after, .hint = asked.hint});
       });

@@ -18,11 +18,13 @@ int GetHostMemory(kvtier_client* client, kvtier_host_memory* memory, kvtier_mapp
   }
   *mapping = nullptr;
   if (memory->struct_size < sizeof(kvtier_host_memory)) {
-    return Fail(KVTIER_INVALID, "memory.struct_size is too small");
+    return Fail(KVTIER_INVALID, "memory.struct_size is too small; must be the size of the struct");
   }
   auto made = std::make_unique<kvtier_mapping>(kvtier_mapping{client->client->host_memory()});
   const HostMemory& ours = made->memory;
-  if (ours.read == nullptr) return Fail(KVTIER_ABSENT, "no agent");
+  if (ours.read == nullptr) {
+    return Fail(KVTIER_ABSENT, "there is no connection to the agent; try again later");
+  }
   const bool writable = ours.write != nullptr;
   *memory = {.struct_size = memory->struct_size,
              .is_staged = ours.is_staged ? 1U : 0U,

@@ -173,7 +173,9 @@ int64_t kvtier_kv_slots(const kvtier_kv* kv, uint64_t sequence, uint32_t* slots,
 
 int kvtier_get_kv_stats(const kvtier_kv* kv, kvtier_kv_stats* stats) {
   if (kv == nullptr || stats == nullptr || stats->struct_size < kvtier::c::kStatsV3) {
-    return Fail(KVTIER_INVALID, "kv or stats is NULL, or stats.struct_size is too small");
+    return Fail(
+        KVTIER_INVALID,
+        "kv or stats is NULL, or stats.struct_size is too small; must be the size of the struct");
   }
   const PagedKv& memory = *kv->kv;
   const kvtier::Fragmentation measured = memory.Measure();

@@ -20,7 +20,7 @@ int GetLimits(kvtier_client* client, kvtier_space space, kvtier_limits* limits,
     return Fail(KVTIER_INVALID, "client or limits is NULL");
   }
   if (limits->struct_size < sizeof(kvtier_limits)) {
-    return Fail(KVTIER_INVALID, "limits.struct_size is too small");
+    return Fail(KVTIER_INVALID, "limits.struct_size is too small; must be the size of the struct");
   }
   const absl::StatusOr<SpaceLimits> said = client->client->Limits(SpaceHandle{space});
   if (!said.ok()) return Fail(said.status());

@@ -44,7 +44,8 @@ absl::StatusOr<VllmExtraKeys> ExtraKeysFrom(const kvtier_extra_key* entries, siz
         break;
       case KVTIER_EXTRA_TUPLE: {
         if (in_tuple) {
-          return absl::InvalidArgumentError(absl::StrCat(name, " is a tuple in a tuple"));
+          return absl::InvalidArgumentError(
+              absl::StrCat(name, " is a tuple in a tuple; must be a value of another kind"));
         }
         const size_t behind = last - i - 1;
         if (entry.integer < 0 || static_cast<uint64_t>(entry.integer) > behind) {
@@ -72,14 +73,18 @@ absl::StatusOr<TokenHash> HashFrom(const kvtier_token_hash& given) {
   if (!extra.ok()) return extra.status();
   if (given.form == KVTIER_KEYS_PLAIN) {
     if (given.extra_count > 0 || given.seed != nullptr) {
-      return absl::InvalidArgumentError("seed and extra_keys are for KVTIER_KEYS_VLLM alone");
+      return absl::InvalidArgumentError(
+          "seed and extra_keys are given; must be absent unless form is KVTIER_KEYS_VLLM");
     }
     return TokenHash::Plain(*extra);
   }
   if (given.form != KVTIER_KEYS_VLLM) {
     return absl::InvalidArgumentError(absl::StrCat("form is ", given.form, "; must be 0 or 1"));
   }
-  if (!extra->empty()) return absl::InvalidArgumentError("extra is for KVTIER_KEYS_PLAIN alone");
+  if (!extra->empty()) {
+    return absl::InvalidArgumentError(
+        "extra is given; must be empty unless form is KVTIER_KEYS_PLAIN");
+  }
   if (given.extra_keys == nullptr && given.extra_count > 0) {
     return absl::InvalidArgumentError("extra_keys is NULL");
   }

@@ -30,7 +30,7 @@ int GetTraffic(kvtier_client* client, kvtier_traffic* traffic) {
     return Fail(KVTIER_INVALID, "client or traffic is NULL");
   }
   if (traffic->struct_size < sizeof(kvtier_traffic)) {
-    return Fail(KVTIER_INVALID, "traffic.struct_size is too small");
+    return Fail(KVTIER_INVALID, "traffic.struct_size is too small; must be the size of the struct");
   }
   const ClientStats stats = client->client->Stats();
   kvtier_traffic ours{};

@@ -9,7 +9,8 @@ namespace {
 absl::Status CheckNoDevice(const EngineWork& after, const void* record) {
   if (after.kind == EngineWork::Kind::kNothing && record == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "lanes of host memory have no streams and no events to wait for or to record");
+      "lanes of host memory have no streams and no events; the stream, the event and the record "
+      "must be absent");
 }
 
 }  // namespace
@@ -23,8 +24,8 @@ absl::StatusOr<AnyLanes> AnyLanes::Open(Client* client, LaneDevices* devices, Sp
   }
   if (options.threads != 1) {
     return absl::InvalidArgumentError(absl::StrCat("threads is ", options.threads,
-                                                   "; lanes on a device copy by none of their "
-                                                   "own, it must be 1"));
+                                                   "; must be 1 for lanes on a device, which "
+                                                   "have no threads of their own"));
   }
   KVT_ASSIGN_OR_RETURN(const PlacedTensors placed, PlaceTensors(tensors));
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<LaneDevice> device,

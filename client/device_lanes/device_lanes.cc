@@ -14,7 +14,8 @@ namespace kvtier {
 namespace {
 
 absl::Status WithoutStreams() {
-  return absl::InvalidArgumentError("lanes: the device has no streams to wait for or to record in");
+  return absl::InvalidArgumentError(
+      "lanes: this device has no streams; the stream, the event and the record must be absent");
 }
 
 }  // namespace
@@ -93,8 +94,9 @@ absl::StatusOr<std::function<void(const LayerMark&)>> DeviceLanes::RecordHook(
   return [streams, job, event](const LayerMark& behind) {
     const absl::Status recorded = streams->RecordBehind(behind.word, behind.value, event);
     if (recorded.ok()) return job->MarkRecorded();
-    Log(LogLevel::kWarning,
-        absl::StrCat("lanes: an event was not recorded: ", std::string(recorded.message())));
+    Log(LogLevel::kWarning, absl::StrCat("lanes: the event after a layer was not recorded, so a "
+                                         "stream that waits for it may go on too early: ",
+                                         std::string(recorded.message())));
   };
 }
 
@@ -124,7 +126,9 @@ absl::StatusOr<std::shared_ptr<HostJob>> DeviceLanes::Start(HostDirection direct
   if (InForkedChild()) return job;
   const absl::ReaderMutexLock lock(&mu_);
   KVT_RETURN_IF_ERROR(queue_->Admit(job));
-  absl::Status status = pool_ != nullptr ? submit(job) : absl::FailedPreconditionError("closed");
+  absl::Status status = pool_ != nullptr
+                            ? submit(job)
+                            : absl::FailedPreconditionError("lanes: they are closed; open others");
   if (status.ok()) return job;
   queue_->End(job, status, std::vector<bool>(slots.size()), 0);
   return status;
@@ -144,7 +148,7 @@ absl::Status DeviceLanes::CheckSlots(std::span<const uint32_t> slots) const {
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i] < slots_) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("blocks[", i, "] is ", slots[i], " of ", slots_));
+        absl::StrCat("blocks[", i, "] is ", slots[i], "; must be below ", slots_));
   }
   return absl::OkStatus();
 }

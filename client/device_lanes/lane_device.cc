@@ -22,15 +22,14 @@ absl::StatusOr<int> OrdinalOf(absl::string_view device) {
   if (absl::ConsumePrefix(&digits, "cuda:") && absl::SimpleAtoi(digits, &ordinal) && ordinal >= 0) {
     return ordinal;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("device is \"", device, "\"; lanes on a device are for \"cuda:N\""));
+  return absl::InvalidArgumentError(absl::StrCat("device is \"", device, "\"; must be \"cuda:N\""));
 }
 
 // Adds the device's name to the error that kept it from being opened.
 absl::Status NotOpened(absl::string_view device, const absl::Status& status) {
   if (absl::IsResourceExhausted(status)) return status;
   return absl::InvalidArgumentError(
-      absl::StrCat("device is \"", device, "\": ", std::string(status.message())));
+      absl::StrCat("device \"", device, "\" cannot be opened: ", std::string(status.message())));
 }
 
 }  // namespace
@@ -52,8 +51,9 @@ absl::StatusOr<std::shared_ptr<LaneDevice>> LaneDevices::Of(Client* client,
   if (std::shared_ptr<LaneDevice> open = known.device.lock()) {
     if (block_bytes <= known.largest_block) return open;
     return absl::InvalidArgumentError(absl::StrCat(
-        "device is \"", device, "\", which lanes of this client have open for blocks of up to ",
-        known.largest_block, " bytes; blocks of ", block_bytes, " bytes are to be opened first"));
+        "device is \"", device, "\", which lanes of this client opened for blocks of at most ",
+        known.largest_block, " bytes; lanes for blocks of ", block_bytes,
+        " bytes must be opened first"));
   }
   // Fits whole batches, and blocks of other lanes, which may be larger.
   const uint64_t largest_block = std::max(block_bytes, kMaxBlockBatchBytes);

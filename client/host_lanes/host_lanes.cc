@@ -100,7 +100,7 @@ absl::Status HostLanes::CheckSlots(std::span<const uint32_t> slots) const {
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i] < tensors_.slots()) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("blocks[", i, "] is ", slots[i], " of ", tensors_.slots()));
+        absl::StrCat("blocks[", i, "] is ", slots[i], "; must be below ", tensors_.slots()));
   }
   return absl::OkStatus();
 }
@@ -108,8 +108,8 @@ absl::Status HostLanes::CheckSlots(std::span<const uint32_t> slots) const {
 absl::Status HostLanes::CheckBlocks(std::span<const EngineKey> keys,
                                     std::span<const uint32_t> slots) const {
   if (keys.size() != slots.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("there are ", keys.size(), " keys for ", slots.size(), " blocks"));
+    return absl::InvalidArgumentError(absl::StrCat("there are ", keys.size(), " keys for ",
+                                                   slots.size(), " blocks; must be one for each"));
   }
   return CheckSlots(slots);
 }
@@ -118,8 +118,8 @@ absl::Status HostLanes::CheckOnce(std::span<const uint32_t> slots) const {
   std::vector<bool> seen(tensors_.slots());
   for (size_t i = 0; i < slots.size(); ++i) {
     if (seen[slots[i]]) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("blocks[", i, "] is ", slots[i], ", which is written twice"));
+      return absl::InvalidArgumentError(absl::StrCat("blocks[", i, "] is ", slots[i],
+                                                     " for the second time; must be named once"));
     }
     seen[slots[i]] = true;
   }

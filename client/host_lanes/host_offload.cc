@@ -23,10 +23,11 @@ void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
     parts.queue->Add(absl::WrapUnique(new HostOffload(parts, std::move(job), std::move(blocks))));
     return;
   }
-  const absl::Status status =
-      blocks.answered() || job->slots().empty()
-          ? absl::OkStatus()
-          : absl::UnavailableError("offload: no agent answered, or it does not take the space");
+  const absl::Status status = blocks.answered() || job->slots().empty()
+                                  ? absl::OkStatus()
+                                  : absl::UnavailableError(
+                                        "offload: the agent did not answer, or does not take "
+                                        "blocks of this space; try again later");
   std::vector<bool> stored = StoredKeys(blocks, ReservedFate::kNotPublished);
   stored.resize(job->slots().size());
   parts.queue->End(job, status, std::move(stored), 0);
@@ -62,9 +63,10 @@ void HostOffload::Finish() {
     if (published == copied) return queue->End(job, status, std::move(all), refused);
     // The answer does not say which ones were published.
     queue->End(job,
-               absl::AbortedError(absl::StrCat("offload: ", published, " of ", copied,
-                                               " blocks were published; the session or their "
-                                               "reservations ended, or no agent answered")),
+               absl::AbortedError(
+                   absl::StrCat("offload: ", published, " of ", copied,
+                                " blocks were published, because the session or their "
+                                "reservations ended, or the agent did not answer; offload again")),
                std::move(none), copied + refused);
   };
   const absl::Status submitted = parts_.client->SubmitCommit(std::move(blocks_), std::move(ended));

@@ -93,7 +93,8 @@ void HostOnboard::EndCall(size_t first, const OnboardedInParts& came) {
   {
     const absl::MutexLock lock(&mu_);
     if (came.missed == MissReason::kUnreachable && first < keys_.size()) {
-      status_.Update(absl::UnavailableError("onboard: no agent answered"));
+      status_.Update(absl::UnavailableError(
+          "onboard: the agent did not answer; try again later, or compute the blocks"));
     }
     if (came.missed == MissReason::kNoRoom && came.blocks > 0) rest_ = first + came.blocks;
   }

@@ -10,11 +10,12 @@ namespace kvtier {
 
 absl::Status HostQueue::Admit(const std::shared_ptr<HostJob>& job) {
   const absl::MutexLock lock(&mu_);
-  if (closed_) return absl::FailedPreconditionError("lanes: they are closed");
+  if (closed_) return absl::FailedPreconditionError("lanes: they are closed; open others");
   Jobs& jobs = jobs_[IndexOf(*job)];
   if (jobs.size() == kMaxHostJobs) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("lanes: all of ", kMaxHostJobs, " jobs of the direction are under way"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "lanes: ", kMaxHostJobs,
+        " jobs in this direction are under way, the most that may be; poll those that ended"));
   }
   jobs.insert(job);
   if (job->direction() == HostDirection::kOffload) {
@@ -155,7 +156,7 @@ void HostQueue::CancelAll() {
   for (Jobs& jobs : jobs_) {
     const Jobs ended = jobs;
     for (const std::shared_ptr<HostJob>& job : ended) {
-      EndWithoutResults(job, absl::CancelledError("lanes: they were closed"));
+      EndWithoutResults(job, absl::CancelledError("lanes: they were closed before the job ended"));
     }
   }
 }

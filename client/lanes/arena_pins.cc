@@ -14,19 +14,22 @@ namespace {
 absl::Status CheckCanBePinned(const HostMemory& memory) {
   if (memory.is_staged) {
     return absl::FailedPreconditionError(
-        "the agent runs with --worker_memory=staged: a device copies to and from an arena alone");
+        "the agent runs with --worker_memory=staged, and a device copies only to and from an "
+        "arena; start it with --worker_memory=direct");
   }
   if (memory.moves) {
     return absl::FailedPreconditionError(
-        "the agent's host memory moves between tenants, and a device needs memory that stays: "
+        "the agent's host memory moves between tenants, and a device needs memory that stays; "
         "start the agent with --host_memory=fixed");
   }
   return absl::OkStatus();
 }
 
 void LogNotPinned(const absl::Status& why) {
-  Log(LogLevel::kWarning, absl::StrCat("worker lanes: the agent's host memory is not pinned: ",
-                                       std::string(why.message())));
+  Log(LogLevel::kWarning,
+      absl::StrCat(
+          "worker lanes: the agent's host memory cannot be pinned, so copies to and from it fail: ",
+          std::string(why.message())));
 }
 
 }  // namespace

@@ -20,16 +20,18 @@ Task<absl::Status> AwaitMark(const LaneParts& parts, const ComputeMark& mark,
   while (!parts.device->Reached(*mark.word, mark.value)) {
     const absl::Time now = parts.executor->Now();
     if (now >= deadline) {
-      co_return absl::DeadlineExceededError(absl::StrCat("lanes: the compute's word did not reach ",
-                                                         mark.value, " in ",
-                                                         absl::FormatDuration(timeout)));
+      co_return absl::DeadlineExceededError(
+          absl::StrCat("lanes: the engine's progress word did not reach ", mark.value, " in ",
+                       absl::FormatDuration(timeout)));
     }
     SleepUntil sleep(parts.executor, std::min(deadline, now + kMarkInterval));
     co_await sleep;
     parts.runner->Poll();
   }
   if (mark.value < kReleased && parts.device->Reached(*mark.word, kReleased)) {
-    co_return absl::AbortedError("lanes: whoever was to end with the blocks is gone");
+    co_return absl::AbortedError(
+        "lanes: the job before this one on the same blocks ended without signalling; submit this "
+        "one again");
   }
   co_return absl::OkStatus();
 }

@@ -31,12 +31,13 @@ absl::StatusOr<PlacedTensors> PlaceTensors(const KvTensors& tensors) {
   for (size_t i = 0; i < tensors.bases.size(); ++i) {
     const TensorPlace& base = tensors.bases[i];
     if (base.tensor >= tensors.tensors.size()) {
-      return Wrong("bases[", i, "].tensor is ", base.tensor, " of ", tensors.tensors.size());
+      return Wrong("bases[", i, "].tensor is ", base.tensor, "; must be below ",
+                   tensors.tensors.size());
     }
     const std::span<std::byte> tensor = tensors.tensors[base.tensor];
     if (base.offset >= tensor.size()) {
-      return Wrong("bases[", i, "].offset is ", base.offset, " in a tensor of ", tensor.size(),
-                   " bytes");
+      return Wrong("bases[", i, "].offset is ", base.offset, "; must be below the tensor's ",
+                   tensor.size(), " bytes");
     }
     placed.geometry.bases.push_back(AddressOf(tensor) - start + base.offset);
   }
@@ -51,10 +52,11 @@ absl::StatusOr<PlacedTensors> PlaceTensors(const KvTensors& tensors) {
 absl::Status CheckLayers(const KvGeometry& geometry, const SpaceSpec& spec) {
   KVT_RETURN_IF_ERROR(spec.Validate());
   if (spec.any_length) {
-    return Wrong("the space has any_length; lanes move blocks of one length");
+    return Wrong(
+        "any_length of the space is true; must be false, as lanes move blocks of one length");
   }
   if (spec.layers != geometry.layers) {
-    return Wrong("layers is ", geometry.layers, ", the space's is ", spec.layers);
+    return Wrong("layers is ", geometry.layers, "; must be the space's, ", spec.layers);
   }
   return absl::OkStatus();
 }
@@ -62,14 +64,14 @@ absl::Status CheckLayers(const KvGeometry& geometry, const SpaceSpec& spec) {
 absl::Status CheckRawBlocks(const KvGeometry& geometry, KvOrder order, const SpaceSpec& spec) {
   const std::string layout = SpaceLayout(geometry.axes, order);
   if (spec.layout != layout) {
-    return Wrong("layout is \"", layout, "\", the space's is \"", spec.layout, "\"");
+    return Wrong("layout is \"", layout, "\"; must be the space's, \"", spec.layout, "\"");
   }
   // The product of a 32-bit and a 64-bit factor may wrap; the division then shows a difference.
   if (geometry.layers == 0 || spec.block_bytes % geometry.layers != 0 ||
       spec.block_bytes / geometry.layers / geometry.axis_count() != geometry.run_bytes ||
       spec.block_bytes != geometry.block_bytes()) {
     return Wrong("run_bytes is ", geometry.run_bytes, ", ", geometry.axis_count(),
-                 " to a layer; the space's block_bytes, ", spec.block_bytes, ", are ",
+                 " to a layer; must make the space's block_bytes, ", spec.block_bytes, ", in ",
                  geometry.layers, " layers");
   }
   return absl::OkStatus();

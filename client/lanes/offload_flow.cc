@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
                                                  std::span<const uint32_t> slots,
                                                  std::vector<size_t>* numbers) {
   if (arena == nullptr || arena->memory().write != reserved.keep_mapped()) {
-    return absl::AbortedError("offload: the session ended after it reserved room");
+    return absl::AbortedError("offload: the session ended after it reserved slots; offload again");
   }
   std::vector<PlannedBlock> blocks;
   blocks.reserve(reserved.reserved());
@@ -72,7 +72,8 @@ Task<Published> Publish(const LaneParts& parts, const OffloadWork& work, Reserve
   if (work.hooks.copied != nullptr) {
     const std::optional<std::vector<size_t>> given_up = work.hooks.copied();
     if (!given_up || !given_up->empty()) {
-      end->status = absl::AbortedError("offload: slots were asked back before they were copied");
+      end->status =
+          absl::AbortedError("offload: the engine took slots back before they were copied");
     }
     if (!given_up) co_return size_t{0};
     for (const size_t block : *given_up) reserved->GiveBack(block);
@@ -100,8 +101,9 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* en
   if (reserved.answered()) {
     end->results = StoredKeys(reserved, ReservedFate::kNotPublished);
   } else if (!work.keys.empty()) {
-    end->status =
-        absl::UnavailableError("offload: no agent answered, or it does not take the space");
+    end->status = absl::UnavailableError(
+        "offload: the agent did not answer, or does not take blocks of this space; try again "
+        "later");
   }
   if (reserved.reserved() == 0) co_return size_t{0};
   Task<ArenaPins::Arena> pin = parts.pins->Now();

@@ -35,7 +35,8 @@ absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
     const bool same = arena != nullptr && arena->memory().read == leased.keep_mapped();
     std::byte* const host = same ? arena->Pinned(leased.bytes(i)) : nullptr;
     if (host == nullptr) {
-      return absl::AbortedError("onboard: the session ended after it leased the blocks");
+      return absl::AbortedError(
+          "onboard: the session ended after it leased the blocks; onboard again");
     }
     blocks.push_back({.slot = slots[i], .host = host});
   }
@@ -58,8 +59,8 @@ Task<absl::Status> Prove(const LaneParts& parts, const OnboardedBlocks& leased,
     }
     if (outcome.bytes > 0) continue;
     // The bytes are those that were put.
-    co_return absl::DataLossError(
-        absl::StrCat("onboard: block ", i, " is no encoding of its space"));
+    co_return absl::DataLossError(absl::StrCat(
+        "onboard: block ", i, " cannot be decoded with the codec of its space; compute it again"));
   }
   co_return absl::OkStatus();
 }
@@ -82,7 +83,8 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
   KVT_CO_RETURN_IF_ERROR(answer.status());
   const OnboardedBlocks leased = *std::move(answer);
   if (leased.missed() == MissReason::kUnreachable && leased.empty() && !work.keys.empty()) {
-    end->status = absl::UnavailableError("onboard: no agent answered");
+    end->status = absl::UnavailableError(
+        "onboard: the agent did not answer; try again later, or compute the blocks");
   }
   if (leased.empty()) co_return size_t{0};
   Task<absl::Status> mark = AwaitMark(parts, work.after, work.mark_timeout);
@@ -109,7 +111,7 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
   if (IsAbandoned(outcomes.status())) KeepAbandoned(arena, work.memory);
   KVT_CO_RETURN_IF_ERROR(outcomes.status());
   if (!leased.valid()) {
-    co_return absl::AbortedError("onboard: the lease ended before the copy did");
+    co_return absl::AbortedError("onboard: the lease ended before the copy did; onboard again");
   }
   Task<absl::Status> proof = Prove(parts, leased, *outcomes);
   const absl::Status proven = co_await proof;

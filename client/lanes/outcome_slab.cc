@@ -42,9 +42,9 @@ OutcomeSlab::~OutcomeSlab() {
 absl::StatusOr<OutcomeSlab::Lent> OutcomeSlab::Lend(CopyDirection direction, size_t batches) {
   std::vector<BlockOutcomes*>& from = free_[static_cast<size_t>(direction)];
   if (from.size() < batches) {
-    return absl::ResourceExhaustedError(absl::StrCat("outcomes: a job of ", batches, " batches; ",
-                                                     from.size(), " of ", kBatches,
-                                                     " are free in its direction"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("outcomes: a job needs room for ", batches, " batches, and ", from.size(),
+                     " of ", kBatches, " are free in its direction; try again"));
   }
   Lent lent;
   lent.free_ = &from;

@@ -13,7 +13,7 @@ absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, D
   KVT_RETURN_IF_ERROR(device->state());
   if (!device->has_kernels()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(device->name(), " was opened without kernels, which lanes move blocks by"));
+        absl::StrCat(device->name(), " was opened without kernels; must have them for lanes"));
   }
   Memory memory;
   KVT_ASSIGN_OR_RETURN(memory.progress, SignalPage::Create());
@@ -69,8 +69,9 @@ absl::Status WorkerLanes::Start(CopyDirection direction, Flow flow,
     const absl::MutexLock lock(&mu_);
     size_t& jobs = jobs_[static_cast<size_t>(direction)];
     if (jobs == kMaxJobs) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("lanes: all of ", kMaxJobs, " jobs of the direction are under way"));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "lanes: ", kMaxJobs,
+          " jobs in this direction are under way, the most that may be; poll those that ended"));
     }
     ++jobs;
   }

@@ -45,15 +45,15 @@ WorkerPool::~WorkerPool() {
 
 absl::Status WorkerPool::Check(const KeyedSlots& blocks) const {
   if (blocks.keys.size() != blocks.slots.size() || blocks.keys.size() > Client::kMaxKeys) {
-    return absl::InvalidArgumentError(absl::StrCat("a job of ", blocks.keys.size(), " keys and ",
-                                                   blocks.slots.size(), " slots; may have ",
-                                                   Client::kMaxKeys, ", as many of each"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a job of ", blocks.keys.size(), " keys and ", blocks.slots.size(),
+                     " slots; must have as many of each, at most ", Client::kMaxKeys));
   }
   const uint32_t slots = memory_->form.slots;
   for (size_t i = 0; i < blocks.slots.size(); ++i) {
     if (blocks.slots[i] < slots) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("slots[", i, "] is ", blocks.slots[i], " of ", slots));
+        absl::StrCat("slots[", i, "] is ", blocks.slots[i], "; must be below ", slots));
   }
   return absl::OkStatus();
 }
@@ -63,7 +63,8 @@ absl::Status WorkerPool::CheckOnce(const KeyedSlots& blocks) const {
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
   if (twice == sorted.end()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("slots has ", *twice, " twice"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("slots has ", *twice, " twice; must be named once"));
 }
 
 template <typename Work>
@@ -118,7 +119,10 @@ absl::StatusOr<std::shared_ptr<LaneJob>> WorkerPool::Onboard(const KeyedSlots& b
   const uint32_t layers = memory_->form.rows.shape.layers;
   if (options.order == PlanOrder::kLayerWise || options.hooks.submitted != nullptr) {
     progress = lanes_->words()->Take();
-    if (!progress) return absl::ResourceExhaustedError("lanes: every progress word is taken");
+    if (!progress) {
+      return absl::ResourceExhaustedError(
+          "lanes: all progress words are in use; poll the jobs that ended");
+    }
   }
   work->job = std::make_shared<LaneJob>(progress, layers);
   work->keys.assign(blocks.keys.begin(), blocks.keys.end());

@@ -21,6 +21,10 @@ namespace py = pybind11;
 namespace kvtier::python {
 namespace {
 
+std::string PastEnd(size_t index, size_t blocks) {
+  return "index is " + std::to_string(index) + "; must be below " + std::to_string(blocks);
+}
+
 py::buffer_info BufferOf(const Block& block) {
   // The buffer protocol has no const pointer; its flag read_only says so instead.
   return py::buffer_info(const_cast<void*>(block.data), 1, "B", 1,
@@ -28,7 +32,7 @@ py::buffer_info BufferOf(const Block& block) {
 }
 
 Block HitBlock(const Hit& hit, size_t i) {
-  if (i >= hit.blocks.size()) throw py::index_error("block index out of range");
+  if (i >= hit.blocks.size()) throw py::index_error(PastEnd(i, hit.blocks.size()));
   const std::span<const std::byte> bytes = hit.blocks.bytes(i);
   return {hit.blocks.keep_mapped(), bytes.data(), bytes.size(), /*read_only=*/true};
 }
@@ -40,7 +44,7 @@ std::optional<std::string> Missed(const Hit& hit) {
 }
 
 size_t KeyIndex(const Hit& hit, size_t i) {
-  if (i >= hit.blocks.size()) throw py::index_error("block index out of range");
+  if (i >= hit.blocks.size()) throw py::index_error(PastEnd(i, hit.blocks.size()));
   return hit.blocks.key_index(i);
 }
 
@@ -55,7 +59,7 @@ std::vector<std::string> Sources(const Hit& hit) {
 
 // Takes the slot of entry `i`; None: there is no slot to write.
 std::optional<Block> PutBlock(const Put& put, size_t i) {
-  if (i >= put.blocks.size()) throw py::index_error("block index out of range");
+  if (i >= put.blocks.size()) throw py::index_error(PastEnd(i, put.blocks.size()));
   const std::span<std::byte> slot = put.blocks.slot(i);
   if (slot.empty()) return std::nullopt;
   return Block{put.blocks.keep_mapped(), slot.data(), slot.size(), /*read_only=*/false};
@@ -124,7 +128,7 @@ class Buffers {
 };
 
 void CopyIn(Put& put, size_t i, const py::object& source) {
-  if (i >= put.blocks.size()) throw py::index_error("block index out of range");
+  if (i >= put.blocks.size()) throw py::index_error(PastEnd(i, put.blocks.size()));
   const Buffers buffers(source, "source", Access::kRead);
   absl::Status status;
   {
@@ -145,7 +149,7 @@ bool IsProven(const absl::Status& status) {
 }
 
 bool Prove(const Hit& hit, size_t i) {
-  if (i >= hit.blocks.size()) throw py::index_error("block index out of range");
+  if (i >= hit.blocks.size()) throw py::index_error(PastEnd(i, hit.blocks.size()));
   absl::Status status;
   {
     py::gil_scoped_release release;
@@ -155,7 +159,7 @@ bool Prove(const Hit& hit, size_t i) {
 }
 
 bool CopyOut(const Hit& hit, size_t i, const py::object& to) {
-  if (i >= hit.blocks.size()) throw py::index_error("block index out of range");
+  if (i >= hit.blocks.size()) throw py::index_error(PastEnd(i, hit.blocks.size()));
   const Buffers buffers(to, "to", Access::kWrite);
   absl::Status status;
   {
@@ -192,7 +196,7 @@ void BindBlocks(py::module_& module) {
       .def("answered", [](const Put& put) { return put.blocks.answered(); })
       .def("give_back",
            [](Put& put, size_t i) {
-             if (i >= put.blocks.size()) throw py::index_error("block index out of range");
+             if (i >= put.blocks.size()) throw py::index_error(PastEnd(i, put.blocks.size()));
              put.blocks.GiveBack(i);
            })
       .def("commit", &Commit)

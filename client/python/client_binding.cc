@@ -167,8 +167,8 @@ class PyClient {
                                             double timeout_s) {
     const std::vector<EngineKey> engine_keys = KeysFrom(keys);
     if (blocks.size() != keys.size()) {
-      throw py::value_error(
-          absl::StrCat("blocks has ", blocks.size(), " entries for ", keys.size(), " keys"));
+      throw py::value_error(absl::StrCat("blocks has ", blocks.size(), " entries for ", keys.size(),
+                                         " keys; must have one for each"));
     }
     std::deque<Buffer> buffers;  // Neither copied nor moved.
     std::vector<std::vector<ConstPiece>> pieces(blocks.size());
@@ -392,7 +392,7 @@ class PyClient {
   }
 
   const std::shared_ptr<OpenClient>& Get() const {
-    if (open_ == nullptr) throw py::value_error("the client is closed");
+    if (open_ == nullptr) throw py::value_error("the client is closed; make another");
     return open_;
   }
 

@@ -120,8 +120,8 @@ py::capsule ToDlpack(const Block& block, const py::object& stream, const Version
   }
   if (block.read_only) {
     throw py::buffer_error(
-        "a leased block is read-only, and the consumer takes no DLPack of version 1, which says "
-        "so");
+        "the consumer takes no DLPack of version 1; must do so, because a leased block is "
+        "read-only");
   }
   return Export<DlManaged>(block, kName, &DropUntaken);
 }

@@ -56,7 +56,8 @@ std::vector<uint32_t> SlotsFrom(const std::vector<int64_t>& blocks) {
   slots.reserve(blocks.size());
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i] < 0 || blocks[i] > UINT32_MAX) {
-      throw py::value_error(absl::StrCat("blocks[", i, "] is ", blocks[i], "; must be a block"));
+      throw py::value_error(
+          absl::StrCat("blocks[", i, "] is ", blocks[i], "; must be the number of a block"));
     }
     slots.push_back(static_cast<uint32_t>(blocks[i]));
   }
@@ -66,7 +67,7 @@ std::vector<uint32_t> SlotsFrom(const std::vector<int64_t>& blocks) {
 // Calls `call` with the lanes and without the GIL, and returns its result.
 template <typename Call>
 auto WithLanes(const PyLanes& self, Call call) {
-  if (self.open == nullptr) throw py::value_error("the lanes are closed");
+  if (self.open == nullptr) throw py::value_error("the lanes are closed; open others");
   std::shared_ptr<OpenLanes> open = self.open;
   const py::gil_scoped_release release;
   auto result = call(open->lanes);
@@ -155,7 +156,9 @@ std::optional<std::string> Error(const PyJob& self) {
 }
 
 std::vector<bool> Results(const PyJob& self) {
-  if (!self.job->done()) throw std::runtime_error("the job is not done; its results come then");
+  if (!self.job->done()) {
+    throw std::runtime_error("the job is not done; wait until it is and ask for its results then");
+  }
   return self.job->results();
 }
 

@@ -176,7 +176,8 @@ TEST_F(BlockLengthsTest, NoGpuPoolFitsBlocksOfAnyLength) {
   BlockRun run =
       *rig.agent->sessions().table().NameRun(rig.session, space, {}, AgentRig::Keys(1, 1));
   run.key_lengths = {testing::kRigBlockBytes};
-  const absl::Status refused = absl::InvalidArgumentError("target: no GPU pool fits this space");
+  const absl::Status refused = absl::InvalidArgumentError(
+      "target: no GPU pool of this node has slots for blocks of this space; ask for TIER_HOST");
   EXPECT_EQ(rig.agent->flows().putter.Reserve(run, Tier::kGpu).status(), refused);
   OnboardRequest onboard{.run = run, .target = Tier::kGpu, .deadline = rig.executor.Now()};
   EXPECT_EQ(rig.Run(rig.agent->flows().onboarder.Onboard(std::move(onboard))).status(), refused);

@@ -117,7 +117,7 @@ TEST_F(EraseTenantTest, AFailedEraseSaysWhatWasDone) {
   rig_.manifest_media.faults.commit_error = 1;
   const std::string text(Erase("acme").status().message());
   EXPECT_THAT(text, ::testing::StartsWith("tenant 'acme' is not erased: "));
-  EXPECT_THAT(text, ::testing::HasSubstr("and its key may be back after a restart"));
+  EXPECT_THAT(text, ::testing::HasSubstr("but its key may be back after a restart"));
   EXPECT_THAT(text, ::testing::HasSubstr("done on 1 disks: "));
   EXPECT_THAT(text, ::testing::HasSubstr(" and 4 in memory dropped, 0 still held"));
 }

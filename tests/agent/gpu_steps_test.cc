@@ -172,7 +172,7 @@ TEST_F(GpuStepsTest, AStepThatHasNotBegunIsRefused) {
   EXPECT_TRUE(putter.CheckStep(rig_.session, step).ok());
   const absl::Status early = putter.CheckStep(rig_.session, step + 1);
   EXPECT_TRUE(absl::IsInvalidArgument(early));
-  EXPECT_EQ(early.message(), "step: 2 has not begun; the last that did is 1");
+  EXPECT_EQ(early.message(), "step: 2; must have begun, as steps up to 1 have");
 }
 
 TEST_F(GpuStepsTest, WhatADyingWorkerMayTouchIsFreeWhenItsProcessIsGone) {

@@ -126,18 +126,17 @@ TEST_F(HangupTest, WhoMayStillWriteCountsAsASession) {
     ASSERT_TRUE(rig_.agent->sessions().Open(SessionTenants::Own(tenant), NextToken()).ok());
   }
   const auto refused = rig_.agent->sessions().Open(SessionTenants::Own(tenant), NextToken());
-  EXPECT_EQ(
-      refused.status().message(),
-      "sessions: the tenant has 768 of the node's 1024, and 256 are kept for other tenants; 1 "
-      "in use are of workers that hung up and may still write");
+  EXPECT_EQ(refused.status().message(),
+            "sessions: the tenant has 768 of the node's 1024, and the free ones are kept for other "
+            "tenants; release some; 1 in use are of workers that hung up and may still write");
   const Tenant& other = rig_.agent->options().tenants.OfDomain(DomainId{1});
   while (rig_.agent->sessions().table().size() < kMaxSessions - 1) {
     ASSERT_TRUE(rig_.agent->sessions().Open(SessionTenants::Own(other), NextToken()).ok());
   }
   EXPECT_EQ(
       rig_.agent->sessions().Open(SessionTenants::Own(other), NextToken()).status().message(),
-      "sessions: all 1024 of the node are in use; 1 in use are of workers that hung up and may "
-      "still write");
+      "sessions: all 1024 of the node are in use; release some, or try again later; 1 in use are "
+      "of workers that hung up and may still write");
   rig_.agent->Audit();
   rig_.agent->sessions().WritesOver(leaving_);
   EXPECT_TRUE(rig_.agent->sessions().Open(SessionTenants::Own(tenant), NextToken()).ok());

@@ -85,7 +85,7 @@ TEST_F(NodeTenantsTest, WhatCannotBeATenantIsRefusedAndNothingHasChanged) {
   EXPECT_TRUE(absl::IsInvalidArgument(Make("newcomer", "short")));
   EXPECT_THAT(std::string(Make("newcomer", kAcmeSecret).message()),
               HasSubstr("its secret is that of tenant 'acme'"));
-  EXPECT_THAT(std::string(Make("acme").message()), HasSubstr("has another one"));
+  EXPECT_THAT(std::string(Make("acme").message()), HasSubstr("has another secret already"));
   EXPECT_TRUE(absl::IsNotFound(Set({.name = "newcomer"})));
   store_.read_only = absl::FailedPreconditionError("mounted read-only");
   EXPECT_TRUE(absl::IsFailedPrecondition(Make("newcomer")));
@@ -309,7 +309,7 @@ TEST(KeptTenantsTest, SettingsThatCannotBeReadAreNotReplacedAndDeleteNothing) {
 TEST(KeptTenantsTest, SettingsThatWereSetAsideMakeRoomForNewOnes) {
   FakeTenantStore store;
   store.secrets = {{"acme", kAcmeSecret}, {"default", ""}};
-  store.unread = absl::DataLossError("damaged; it is now tenant_settings.set_aside");
+  store.unread = absl::DataLossError("damaged; the file was renamed to tenant_settings.set_aside");
   AgentRig rig({.tenants = &store});
   EXPECT_THAT(rig.agent->tenants().settings_failure(), HasSubstr("set_aside"));
   TenantChange change{.name = "acme",

@@ -145,8 +145,8 @@ TEST_F(StopTest, AnEraseIsAnsweredAndGoesOn) {
   ASSERT_TRUE(erase->has_value());
   EXPECT_TRUE(absl::IsUnavailable((*erase)->status()));
   EXPECT_EQ((*erase)->status().message(),
-            "tenant 'default': whether it is erased is not known; the agent is stopping: call "
-            "again then");
+            "tenant 'default' may not be erased yet: the agent is stopping; call again when it has "
+            "restarted");
   EXPECT_LT(TimeToStop(), absl::Seconds(1));
   EXPECT_EQ(rig_.agent->disks().set()->block_count(), 0u);
 }

@@ -116,7 +116,7 @@ TEST_F(StoredLessonsTest, AnEndWithoutNewsWritesNothing) {
 TEST_F(StoredLessonsTest, EachOrderTakesItsOwnAndThoseOfNoneAreDropped) {
   store_.kept["a"] = TaughtLessons();
   store_.kept["gone"] = TaughtLessons();
-  EXPECT_THAT(Load(), HasSubstr("go on from what they learnt: 1"));
+  EXPECT_THAT(Load(), HasSubstr("goes on from what 1 of its orders learnt before"));
   EXPECT_EQ(a_.conclusions(), 1u);
   EXPECT_EQ(b_.conclusions(), 0u);
   scope_.Spawn(stored_.Run());
@@ -127,7 +127,7 @@ TEST_F(StoredLessonsTest, EachOrderTakesItsOwnAndThoseOfNoneAreDropped) {
 
 TEST_F(StoredLessonsTest, AStoreThatCannotBeReadIsOneLineAndAnewStart) {
   store_.broken = absl::DataLossError("/x/eviction_lessons is damaged");
-  EXPECT_THAT(Load(), HasSubstr("learn anew: /x/eviction_lessons is damaged"));
+  EXPECT_THAT(Load(), HasSubstr("what it learnt before: /x/eviction_lessons is damaged"));
   EXPECT_EQ(a_.conclusions(), 0u);
   store_.broken = absl::OkStatus();
   scope_.Spawn(stored_.Run());
@@ -139,7 +139,7 @@ TEST_F(StoredLessonsTest, AStoreThatCannotBeReadIsOneLineAndAnewStart) {
 TEST_F(StoredLessonsTest, LessonsOfOneOrderThatAreRefusedCostTheOthersNothing) {
   store_.kept["a"] = TaughtLessons();
   store_.kept["b"] = "something else";
-  EXPECT_THAT(Load(), HasSubstr("learn anew: b: "));
+  EXPECT_THAT(Load(), HasSubstr("what it learnt before: b: "));
   EXPECT_EQ(a_.conclusions(), 1u);
   EXPECT_EQ(b_.conclusions(), 0u);
 }
@@ -152,7 +152,7 @@ TEST_F(StoredLessonsTest, AFailedWriteIsToldOnceAndTriedAgain) {
   EXPECT_EQ(Pass(5 * kLessonsInterval), "");
   EXPECT_EQ(store_.saves, 6);
   store_.broken = absl::OkStatus();
-  EXPECT_THAT(Pass(kLessonsInterval), HasSubstr("kept again"));
+  EXPECT_THAT(Pass(kLessonsInterval), HasSubstr("written to disk again"));
   EXPECT_THAT(NamesOf(store_.kept), ElementsAre("a"));
 }
 

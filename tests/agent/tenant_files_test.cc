@@ -143,7 +143,8 @@ TEST_F(TenantFilesTest, EveryDamagedByteIsSeenAndTheFileIsSetAside) {
     Write(damaged);
     const absl::Status status = Run(files_.LoadSettings()).status();
     ASSERT_TRUE(absl::IsDataLoss(status)) << i << " " << status;
-    ASSERT_THAT(std::string(status.message()), HasSubstr("it is now " + path() + ".set_aside"));
+    ASSERT_THAT(std::string(status.message()),
+                HasSubstr("the file was renamed to " + path() + ".set_aside"));
     ASSERT_FALSE(std::filesystem::exists(path()));
     ASSERT_TRUE(std::filesystem::exists(path() + ".set_aside"));
   }

@@ -27,7 +27,8 @@ TEST(TenantSharesTest, ALoneTenantMayTakeAll) {
   TenantShares shares(10, 1);
   EXPECT_EQ(TakeAll(&shares, kOne), 10u);
   EXPECT_EQ(shares.Refusal("leases", kOne),
-            absl::ResourceExhaustedError("leases: all 10 of the node are in use"));
+            absl::ResourceExhaustedError(
+                "leases: all 10 of the node are in use; release some, or try again later"));
   shares.GiveBack(kOne);
   EXPECT_EQ(TakeAll(&shares, kOne), 1u);
 }
@@ -36,9 +37,10 @@ TEST(TenantSharesTest, WhoeverComesFirstLeavesTheOthersTheirGuarantees) {
   TenantShares shares(100, 5);
   EXPECT_EQ(shares.guarantee(), 10u);
   EXPECT_EQ(TakeAll(&shares, kOne), 60u);
-  EXPECT_EQ(shares.Refusal("leases", kOne),
-            absl::ResourceExhaustedError("leases: the tenant has 60 of the node's 100, and 40 are "
-                                         "kept for other tenants"));
+  EXPECT_EQ(
+      shares.Refusal("leases", kOne),
+      absl::ResourceExhaustedError("leases: the tenant has 60 of the node's 100, and the free ones "
+                                   "are kept for other tenants; release some"));
   for (uint32_t other = 1; other < 5; ++other) EXPECT_EQ(TakeAll(&shares, DomainId{other}), 10u);
   EXPECT_EQ(shares.taken(), 100u);
 }

@@ -120,8 +120,8 @@ TEST_F(TicketsTest, AnotherSpaceIsRefusedByNameAndTheTicketStays) {
   const auto with = [&](std::vector<SpaceDigest> spaces) {
     return tickets.Redeem(worker_, TicketHolder::Of(run), ticket.id, 0, std::move(spaces)).status();
   };
-  EXPECT_EQ(with({other}).message(), "space_ids[0]: not the space of the ticket's sequence 0");
-  EXPECT_EQ(with({}).message(), "space_ids: 0 for the 1 sequences of the ticket");
+  EXPECT_EQ(with({other}).message(), "space_ids[0]: must be the space of the ticket's sequence 0");
+  EXPECT_EQ(with({}).message(), "space_ids: 0; must be 1, one for each sequence of the ticket");
   EXPECT_TRUE(with({run.space}).ok());
 }
 
@@ -169,7 +169,8 @@ TEST(TicketLimitsTest, AreTheirs) {
   EXPECT_EQ(take(1, kMaxTicketLifetime + absl::Milliseconds(1)).message(),
             "lifetime_ms: 60001; must be 1 to 60000");
   for (size_t i = 0; i < kMaxTicketsPerDomain; ++i) ASSERT_TRUE(take(1, kLifetime).ok()) << i;
-  EXPECT_EQ(take(1, kLifetime).message(), "tickets: the tenant holds all of its 1024");
+  EXPECT_EQ(take(1, kLifetime).message(),
+            "tickets: the tenant has 1024, the most that it may have; redeem or release some");
 }
 
 }  // namespace

@@ -141,9 +141,10 @@ TEST_F(ModelConfigFileTest, ErrorsNameTheFile) {
   const auto error = [this] {
     return std::string(FactsFromConfigFile(folder_).status().message());
   };
-  EXPECT_EQ(error(), folder_ + "/config.json cannot be read, or is empty");
+  EXPECT_EQ(error(),
+            folder_ + "/config.json cannot be read, or is empty; name a model's config.json");
   Write("{}");
-  EXPECT_EQ(error(), folder_ + "/config.json: there is no num_hidden_layers");
+  EXPECT_EQ(error(), folder_ + "/config.json: there is no num_hidden_layers; must be given");
   Write(std::string(kMaxConfigBytes + 1, ' '));
   EXPECT_THAT(error(), HasSubstr("more than 4194304 bytes"));
 }

@@ -167,8 +167,8 @@ TEST(SocketFindings, ARefusedHandshakeFailsWithItsReason) {
   ExpectFails(Of("session", facts), "layout mismatch", "same build");
   facts.session = absl::PermissionDeniedError("the agent does not serve this user");
   ExpectFails(Of("session", facts), "does not serve", "--allow_uids");
-  facts.session = absl::ResourceExhaustedError("the agent has too many sessions");
-  ExpectFails(Of("session", facts), "too many", "end workers");
+  facts.session = absl::ResourceExhaustedError("the agent has no session free for this tenant");
+  ExpectFails(Of("session", facts), "no session free", "end workers");
   facts.session = absl::DeadlineExceededError("late");
   ExpectFails(Of("session", facts), "late", "log");
 }

@@ -55,8 +55,8 @@ TEST(BlockCopy, PiecesOfAnotherSizeAreNamedAndNothingIsWritten) {
     const auto out = CopyFromBlock(3, Piece(slot).first(kCopiedBytes), to);
     EXPECT_EQ(in.status(), out.status());
     EXPECT_EQ(in.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(in.status().message(),
-              "block 3: pieces of " + std::to_string(size) + " bytes, the block has 5000");
+    EXPECT_EQ(in.status().message(), "block 3: pieces have " + std::to_string(size) +
+                                         " bytes; must have the block's 5000");
     EXPECT_EQ(std::count(slot.begin(), slot.end(), std::byte{0xee}), kCopiedSlot);
     EXPECT_EQ(std::count(mine.begin(), mine.end(), std::byte{1}), size);
   }

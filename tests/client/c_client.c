@@ -120,7 +120,7 @@ static int test_copies(kvtier_client* client, kvtier_space space) {
   make_keys('y');
   EXPECT(kvtier_reserve(client, space, NULL, keys, 2, KVTIER_HOST, WAIT, &put) == 2);
   EXPECT(kvtier_copy_in(put, 0, from, 1) == KVTIER_INVALID);
-  EXPECT(strstr(kvtier_last_error(), "block 0: pieces of 4000 bytes") != NULL);
+  EXPECT(strstr(kvtier_last_error(), "block 0: pieces have 4000 bytes") != NULL);
   EXPECT(kvtier_copy_in(put, 2, from, 2) == KVTIER_INVALID);
   EXPECT(kvtier_copy_in(NULL, 0, from, 2) == KVTIER_INVALID);
   EXPECT(kvtier_copy_in(put, 0, NULL, 2) == KVTIER_INVALID);

@@ -157,7 +157,7 @@ static int test_mistakes(kvtier_client* client, kvtier_space space, kvtier_lanes
   kvtier_lane_job* job = NULL;
   const uint32_t past[1] = {BLOCKS};
   EXPECT(kvtier_lanes_offload(lanes, NULL, keys, past, 1, &job) == KVTIER_INVALID && job == NULL);
-  EXPECT(strstr(kvtier_last_error(), "blocks[0] is 8 of 8") != NULL);
+  EXPECT(strstr(kvtier_last_error(), "blocks[0] is 8; must be below 8") != NULL);
   EXPECT(kvtier_lanes_offload(lanes, NULL, keys, NULL, 1, &job) == KVTIER_INVALID);
   EXPECT(kvtier_lanes_onboard(lanes, keys, to, 2, -1, &job) == KVTIER_INVALID);
   EXPECT(kvtier_lanes_onboard(NULL, keys, to, 2, WAIT, &job) == KVTIER_INVALID);
@@ -165,7 +165,8 @@ static int test_mistakes(kvtier_client* client, kvtier_space space, kvtier_lanes
   EXPECT(kvtier_lane_job_wait(NULL, 0) == KVTIER_INVALID);
   EXPECT(kvtier_lane_job_result(NULL, 0) == KVTIER_INVALID);
   EXPECT(kvtier_lanes_open_on(client, space, &memory, "cuda:99", &none) == KVTIER_INVALID);
-  EXPECT(strstr(kvtier_last_error(), "device is \"cuda:99\": ") != NULL && none == NULL);
+  EXPECT(strstr(kvtier_last_error(), "device \"cuda:99\" cannot be opened: ") != NULL &&
+         none == NULL);
   EXPECT(kvtier_lanes_open_on(client, space, &memory, NULL, &none) == KVTIER_INVALID);
   kvtier_gpu_work work = {.kind = KVTIER_WORK_STREAM, .handle = NULL};
   kvtier_lane_options options = {.struct_size = sizeof(options), .after = &work};

@@ -139,7 +139,7 @@ static int test_mistakes(void) {
   hash.form = KVTIER_KEYS_VLLM;
   hash.extra.data = "x";
   hash.extra.size = 1;
-  EXPECT(refused(&hash, 4, 2, "extra is for"));
+  EXPECT(refused(&hash, 4, 2, "extra is given"));
   hash.extra.size = 0;
   hash.tokens_per_block = 0;
   EXPECT(refused(&hash, 4, 2, "tokens_per_block is 0"));

@@ -76,7 +76,7 @@ TEST_F(ClientLengthsTest, CopiesTakeThePiecesOfTheBlockAlone) {
   ReservedBlocks reserved = *Reserve(1, {3000});
   const std::vector<std::byte> bytes(3001, std::byte{7});
   const std::vector<ConstPiece> longer = {std::span(bytes)};
-  ExpectRefused(reserved.CopyIn(0, longer), "pieces of 3001 bytes, the block has 3000");
+  ExpectRefused(reserved.CopyIn(0, longer), "pieces have 3001 bytes; must have the block's 3000");
   const std::vector<ConstPiece> pieces = {std::span(bytes).first(1000),
                                           std::span(bytes).first(2000)};
   ASSERT_EQ(reserved.CopyIn(0, pieces), absl::OkStatus());
@@ -131,7 +131,7 @@ TEST_F(ClientLengthsTest, ALengthThatCannotBeIsNamed) {
   const std::vector<EngineKey> keys = TestKeys(1, 1);
   const KeySequence sequence{.space = space_, .keys = keys, .lengths = one};
   ExpectRefused(client_->Reserve({&sequence, 1}, {.lengths = one}).status(),
-                "lengths are given beside sequences");
+                "lengths must not be given with sequences");
   ExpectRefused(client_->SubmitReserve(space_, keys, {}, [](ReservedBlocks) {}),
                 "lengths: 0 for 1 keys");
   ExpectRefused(

@@ -194,7 +194,7 @@ TEST_F(ClientSequencesTest, WhatIsNoSequenceIsRefusedByName) {
   const std::vector<KeySequence> many(257, {.space = space_});
   EXPECT_EQ(client_->Prefetch(many).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(client_->Reserve(std::span(two).first(1), {.parent = keys[0]}).status().message(),
-            "parent is given beside sequences, which have their own");
+            "parent must not be given with sequences, which have their own");
 }
 
 TEST_F(ClientSequencesTest, WithoutAnAgentEachSequenceIsAMiss) {

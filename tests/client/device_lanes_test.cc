@@ -199,7 +199,7 @@ TEST_F(DeviceLanesTest, WhatCannotBeNamesFieldAndValue) {
               HasSubstr("no streams"));
   for (const char* device : {"emulated", "auto", "cuda", "cuda:-1", ""}) {
     EXPECT_THAT(words_of(LaneDevices().Of(&rig_.client(), device, 4096)),
-                HasSubstr("lanes on a device are for \"cuda:N\""))
+                HasSubstr("; must be \"cuda:N\""))
         << device;
   }
 }

@@ -196,7 +196,7 @@ TEST_F(HostLanesCodecTest, WhatTheCodecCannotIsRefusedNamingFieldAndValue) {
   odd.run_bytes -= 64;
   const SpaceHandle space = *rig_.client().RegisterSpace(good);
   EXPECT_THAT(std::string(HostLanes::Open(&rig_.client(), space, odd).status().message()),
-              HasSubstr("row_bytes is 64; run_bytes of the geometry, 4032"));
+              HasSubstr("row_bytes is 64; must be so that run_bytes of the geometry, 4032"));
 }
 
 }  // namespace

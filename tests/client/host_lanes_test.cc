@@ -118,7 +118,7 @@ TEST(HostLanesTest, HeadsFirstIsAnotherSpace) {
   tensors.order = KvOrder::kHeadToken;
   EXPECT_THAT(
       std::string(HostLanes::Open(&rig.client(), rig.SpaceOf(memory), tensors).status().message()),
-      HasSubstr("layout is \"layer,kv,head,token,dim\", the space's is"));
+      HasSubstr("layout is \"layer,kv,head,token,dim\"; must be the space's"));
   SpaceSpec spec = memory.space();
   spec.layout = SpaceLayout(KvAxes::kApart, KvOrder::kHeadToken);
   const SpaceHandle heads = *rig.client().RegisterSpace(spec);
@@ -178,13 +178,14 @@ TEST(HostLanesTest, WhatDoesNotFitIsRefusedNamingFieldAndValue) {
   const std::vector<Wrong> wrongs = {
       {[](KvTensors* t, SpaceSpec*) { t->tensors.clear(); }, "0 ranges"},
       {[](KvTensors* t, SpaceSpec*) { t->tensors[1] = t->tensors[0]; }, "overlaps"},
-      {[](KvTensors* t, SpaceSpec*) { t->bases[4].tensor = 9; }, "bases[4].tensor is 9 of 3"},
+      {[](KvTensors* t, SpaceSpec*) { t->bases[4].tensor = 9; },
+       "bases[4].tensor is 9; must be below 3"},
       {[](KvTensors* t, SpaceSpec*) { t->slots = 9; }, "bases[1] (layer 0, axis 1)"},
       {[](KvTensors* t, SpaceSpec*) { t->block_stride = 1535; }, "block_stride is 1535"},
       // Blocks share bytes, as tensors of one group do.
       {[](KvTensors* t, SpaceSpec*) { t->bases[1] = t->bases[0]; },
-       "its runs overlap those of bases[0]"},
-      {[](KvTensors*, SpaceSpec* s) { s->layers = 4; }, "layers is 3, the space's is 4"},
+       "its runs must not overlap those of bases[0]"},
+      {[](KvTensors*, SpaceSpec* s) { s->layers = 4; }, "layers is 3; must be the space's, 4"},
       {[](KvTensors*, SpaceSpec* s) { s->block_bytes = 9217; }, "block_bytes, 9217"},
       {[](KvTensors*, SpaceSpec* s) { s->any_length = true; }, "any_length"},
   };
@@ -208,9 +209,11 @@ TEST(HostLanesTest, CallsThatCannotBeNameWhat) {
   const auto words_of = [](const auto& result) { return std::string(result.status().message()); };
   const std::vector<EngineKey> keys = TestKeys(1, 2);
   EXPECT_THAT(words_of(lanes->Offload(keys, {}, Slots(0, 1))), HasSubstr("2 keys for 1 blocks"));
-  EXPECT_THAT(words_of(lanes->Offload(keys, {}, Slots(7, 2))), HasSubstr("blocks[1] is 8 of 8"));
+  EXPECT_THAT(words_of(lanes->Offload(keys, {}, Slots(7, 2))),
+              HasSubstr("blocks[1] is 8; must be below 8"));
   const std::vector<uint32_t> twice = {3, 3};
-  EXPECT_THAT(words_of(lanes->Onboard(keys, twice)), HasSubstr("blocks[1] is 3, which is written"));
+  EXPECT_THAT(words_of(lanes->Onboard(keys, twice)),
+              HasSubstr("blocks[1] is 3 for the second time"));
   EXPECT_THAT(words_of(lanes->Onboard(keys, Slots(0, 2), absl::Seconds(-1))), HasSubstr("timeout"));
   EXPECT_THAT(words_of(lanes->AwaitCopied(Slots(8, 1), absl::ZeroDuration())),
               HasSubstr("blocks[0] is 8"));

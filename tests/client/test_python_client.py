@@ -288,7 +288,7 @@ class Codecs(WithAgent):
                               ({"head_dim": 24}, "head_dim is 24"), ({"codec": 3}, "codec is 3")):
             with self.subTest(changes), self.assertRaisesRegex(ValueError, says):
                 self.client.register_space(kvtier.SpaceSpec(**CODEC_SPEC | changes))
-        with self.assertRaisesRegex(ValueError, "encodes nothing"):
+        with self.assertRaisesRegex(ValueError, "must be one that encodes blocks"):
             kvtier.BlockCodec(kvtier.SpaceSpec(**SPEC))
         with self.assertRaisesRegex(ValueError, "raw has 3 bytes; must be 1024"):
             self.codec.encode(b"abc", bytearray(640))

@@ -41,7 +41,7 @@ class Copies(WithAgent):
 
     def test_mistakes_name_what_cannot_be(self):
         with self.reserve() as put:
-            for source, text in ((self.BLOCK[1:], "block 0: pieces of 4999 bytes"), (7, "source"),
+            for source, text in ((self.BLOCK[1:], "block 0: pieces have 4999 bytes"), (7, "source"),
                                  ([self.BLOCK, 7], r"source\[1\]"),
                                  (memoryview(self.BLOCK * 2)[::2], "source must be a contiguous")):
                 with self.assertRaisesRegex(ValueError, text):
@@ -50,13 +50,13 @@ class Copies(WithAgent):
                 put.copy_in(2, self.BLOCK)
             put.copy_in(1, self.BLOCK)
             put.give_back(0)
-            with self.assertRaisesRegex(ValueError, "block 0 has no slot to write: it is no_room"):
+            with self.assertRaisesRegex(ValueError, "block 0 is no_room; must be reserved"):
                 put.copy_in(0, self.BLOCK)
             self.assertEqual(put.commit(), 1)
             with self.assertRaisesRegex(ValueError, "given up"):
                 put.copy_in(1, self.BLOCK)
         with self.client.onboard(self.space, make_keys(1, 1)) as hit:
-            for to, text in ((bytearray(7), "block 0: pieces of 7 bytes"), (self.BLOCK, "writable"),
+            for to, text in ((bytearray(7), "block 0: pieces have 7 bytes"), (self.BLOCK, "writable"),
                              ([bytearray(1), self.BLOCK], r"to\[1\]"), (None, "to must be")):
                 with self.assertRaisesRegex(ValueError, text):
                     hit.copy_out(0, to)

@@ -196,7 +196,7 @@ class LanesTest(WithAgent):
         self.assertFalse(lanes.await_copied([1], 0.01))
         self.agent("resume")
         self.assertEqual(self.ended(job), [True, False])
-        self.assertIn("asked back", job.error)
+        self.assertIn("took slots back", job.error)
         self.assertEqual(lanes.stats()["offload_given_up_blocks"], 1)
         self.assertTrue(lanes.await_copied([0, 1], 0))
         self.assertEqual(self.ended(lanes.onboard(make_keys(0, 2), [4, 5])), [True, False])
@@ -208,7 +208,7 @@ class LanesTest(WithAgent):
         self.assertTrue(eventually(lambda: not self.client.connected))
         for job in (lanes.offload(make_keys(0, 2), [0, 1]), lanes.onboard(make_keys(0, 2), [0, 1])):
             self.assertEqual(self.ended(job), [False, False])
-            self.assertIn("no agent answered", job.error)
+            self.assertIn("the agent did not answer", job.error)
 
     def test_the_queue_is_bounded(self):
         lanes = self.open(Tensors())
@@ -252,31 +252,31 @@ class LanesTest(WithAgent):
         for changes, text in (
                 ({"axes": "both"}, 'axes is "both"'), ({"order": 3}, "order is 3"),
                 ({"blocks": 0}, "blocks is 0"), ({"blocks": -1}, "blocks is -1"),
-                ({"layers": LAYERS + 1}, "bases has 6 entries, not 8"),
+                ({"layers": LAYERS + 1}, "bases has 6 entries; must have 8"),
                 ({"order": "head_token"}, 'layout is "layer,kv,head,token,dim"'),
                 ({"run_bytes": RUN_BYTES - 1}, "run_bytes is 1535"),
                 ({"block_stride": RUN_BYTES - 1}, "block_stride is 1535"),
                 ({"tensors": []}, "0 ranges"), ({"tensors": [(address, -1)]}, r"tensors\[0\]\[1\]"),
                 ({"tensors": [(address, size), (address + 8, 64)]}, "overlaps"),
                 ({"tensors": [(address, size - 1)]}, r"bases\[5\] \(layer 2, axis 1\)"),
-                ({"bases": overlapping}, r"its runs overlap those of bases\[2\]"),
-                ({"bases": [(1, 0)] * 6}, r"bases\[0\].tensor is 1 of 1")):
+                ({"bases": overlapping}, r"its runs must not overlap those of bases\[2\]"),
+                ({"bases": [(1, 0)] * 6}, r"bases\[0\].tensor is 1; must be below 1")):
             with self.assertRaisesRegex(ValueError, text):
                 kvtier.Lanes(self.client, space, tensors.memory(**changes))
-        for options, text in (({"device": "cuda:99"}, 'device is "cuda:99": .'),
-                              ({"device": "gpu"}, 'device is "gpu"; lanes on a device are for "cuda:N"'),
-                              ({"device": "emulated"}, 'device is "emulated"; lanes on a device are'),
+        for options, text in (({"device": "cuda:99"}, 'device "cuda:99" cannot be opened: .'),
+                              ({"device": "gpu"}, 'device is "gpu"; must be "cuda:N"'),
+                              ({"device": "emulated"}, 'device is "emulated"; must be "cuda:N"'),
                               ({"device": 0}, "device is 0; must be"),
-                              ({"device": "cuda:0", "threads": 2}, "threads is 2; lanes on a device"),
+                              ({"device": "cuda:0", "threads": 2}, "threads is 2; must be 1 for lanes on a device"),
                               ({"threads": 0}, "threads is 0"), ({"threads": 17}, "threads is 17")):
             with self.assertRaisesRegex(ValueError, text):
                 kvtier.Lanes(self.client, space, tensors.memory(), **options)
         lanes = self.open(tensors)
-        for blocks, text in (([BLOCKS], r"blocks\[0\] is 16 of 16"), ([-1], r"blocks\[0\] is -1"),
+        for blocks, text in (([BLOCKS], r"blocks\[0\] is 16; must be below 16"), ([-1], r"blocks\[0\] is -1"),
                              ([0, 1], "1 keys for 2 blocks")):
             with self.assertRaisesRegex(ValueError, text):
                 lanes.offload(make_keys(0, 1), blocks)
-        with self.assertRaisesRegex(ValueError, r"blocks\[1\] is 3, which is written twice"):
+        with self.assertRaisesRegex(ValueError, r"blocks\[1\] is 3 for the second time"):
             lanes.onboard(make_keys(0, 2), [3, 3])
         with self.assertRaisesRegex(ValueError, "timeout_s"):
             lanes.onboard(make_keys(0, 1), [3], timeout_s=-1)

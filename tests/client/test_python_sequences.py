@@ -82,7 +82,7 @@ class Sequences(WithSpaces):
         secret = Sequence(self.space, keys, no_store=True)
         with self.client.reserve_sequences([secret, Sequence(self.other, keys)]) as put:
             self.assertEqual(put.states, ["no_store"] * 2 + ["reserved"] * 2)
-            with self.assertRaisesRegex(ValueError, "block 0 has no slot to write: it is no_store"):
+            with self.assertRaisesRegex(ValueError, "block 0 is no_store; must be reserved"):
                 put.copy_in(0, bytes(BLOCK_BYTES))
             put.copy_in(2, bytes(BLOCK_BYTES))
             self.assertEqual(put.commit(), 1)
@@ -95,7 +95,7 @@ class Sequences(WithSpaces):
             self.assertEqual([len(put[i]) for i in range(3)], lengths)
             for i, key in enumerate(keys):
                 put.copy_in(i, key[-1:] * lengths[i])
-            with self.assertRaisesRegex(ValueError, "pieces of 2 bytes, the block has 1"):
+            with self.assertRaisesRegex(ValueError, "pieces have 2 bytes; must have the block's 1"):
                 put.copy_in(0, b"ab")
             self.assertEqual(put.commit(), 3)
         with self.client.onboard(space, keys) as hit:

@@ -281,7 +281,7 @@ TEST(WorkerPoolTest, WhatCannotBeIsRefusedNamingIt) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(words));
   };
   expect(pool->Offload({keys, Slots(0, 1)}).status(), "2 keys and 1 slots");
-  expect(pool->Onboard({keys, Slots(7, 2)}).status(), "slots[1] is 8 of 8");
+  expect(pool->Onboard({keys, Slots(7, 2)}).status(), "slots[1] is 8; must be below 8");
   expect(pool->Onboard({keys, std::vector<uint32_t>{3, 3}}).status(), "slots has 3 twice");
   expect(pool->Offload({keys, Slots(0, 2)}, {.mark_timeout = absl::ZeroDuration()}).status(),
          "mark_timeout is 0");

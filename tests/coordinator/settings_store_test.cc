@@ -61,7 +61,7 @@ TEST_F(SettingsStoreTest, AnUnknownNameIsRefusedNamingTheKnownOnes) {
   const absl::Status status = Open()->Set("node_timeout", "1000");
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("\"node_timeout\"; known are node_timeout_ms, forget_after_ms"));
+              HasSubstr("\"node_timeout\"; there are node_timeout_ms, forget_after_ms"));
 }
 
 TEST_F(SettingsStoreTest, EachLimitHoldsAndOneBeyondIsRefused) {

@@ -124,7 +124,7 @@ TEST(VerifyBlock, NamesWhatDiffersAndTheKey) {
   const PayloadSum sum = SumPayload(payload);
   const uint64_t seal = Seal(identity, sum);
   ExpectDataLoss(VerifyBlock(identity, sum, seal, std::span(payload).first(4095)),
-                 "length 4095, expected 4096");
+                 "has 4095 bytes, expected 4096");
   ExpectDataLoss(VerifyBlock(identity, sum, seal ^ 1, payload), "seal ");
   payload[0] ^= std::byte{1};
   ExpectDataLoss(VerifyBlock(identity, sum, seal, payload), "payload sum ");

@@ -24,7 +24,7 @@ TEST(EvictionPolicyTest, AnotherNameIsAnInvalidArgumentThatSaysWhatIsValid) {
     EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << name;
   }
   EXPECT_EQ(ParseEvictionPolicy("arc").status().message(),
-            "'arc' is not learnt, lru, fifo or priority");
+            "'arc' is no eviction policy; must be learnt, lru, fifo or priority");
 }
 
 }  // namespace

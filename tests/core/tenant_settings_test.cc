@@ -45,11 +45,11 @@ TEST(TenantSettingsTest, MembersAreReadAndErrorsNameThem) {
             (GroupMembers{{"acme", GroupAccess::kWrite}, {"beta", GroupAccess::kRead}}));
   EXPECT_FALSE(read->at("prompts").IsDefault());
   EXPECT_EQ(RefusalOf("prompts members=acme"),
-            "line 1: members: 'acme' is no member: TENANT:read or TENANT:write");
+            "line 1: members: 'acme' is no member; must be TENANT:read or TENANT:write");
   EXPECT_EQ(RefusalOf("prompts members=acme:own"),
-            "line 1: members: 'acme:own' is no member: TENANT:read or TENANT:write");
+            "line 1: members: 'acme:own' is no member; must be TENANT:read or TENANT:write");
   EXPECT_EQ(RefusalOf("prompts members=acme:read,acme:write"),
-            "line 1: members: 'acme' comes twice");
+            "line 1: members: 'acme' comes twice; must be named once");
   EXPECT_EQ(RefusalOf("prompts members=prompts:read"),
             "line 1: tenant 'prompts', members: 'prompts' is the share group itself; name other "
             "tenants");
@@ -150,7 +150,7 @@ TEST(TenantSettingsTest, ACheckSaysWhatDoesNotFit) {
   EXPECT_EQ(CheckGuaranteesFit(Tier::kHost, 100, Guaranteed("c", 40), one), absl::OkStatus());
   EXPECT_EQ(CheckGuaranteesFit(Tier::kHost, 100, Guaranteed("c", 41), one),
             absl::InvalidArgumentError("tenant 'c', host_guaranteed: 41; with it the guarantees of "
-                                       "all tenants are 101 bytes, and the tier has 100"));
+                                       "all tenants would be 101 bytes, and the tier has 100"));
   EXPECT_FALSE(CheckGuaranteesFit(Tier::kHost, 100, Guaranteed("c", 1), others).ok());
   EXPECT_TRUE(CheckGuaranteesFit(Tier::kHost, 100, {.name = "c"}, others).ok())
       << "who names none is not in the way";

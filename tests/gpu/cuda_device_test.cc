@@ -99,7 +99,8 @@ TEST_F(CudaDeviceTest, BlocksNeedKernelsAndRoomForThem) {
       EXPECT_EQ(status, absl::OkStatus());
     } else {
       EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-      const std::string named = options.kernels ? "largest_block of 31" : "without kernels";
+      const std::string named =
+          options.kernels ? "at most 31, the largest_block" : "without kernels";
       EXPECT_NE(status.ToString().find(named), std::string::npos) << status;
     }
     EXPECT_EQ(device->Drain(Patience(absl::Seconds(20))), absl::OkStatus());

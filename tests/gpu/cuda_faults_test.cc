@@ -215,7 +215,9 @@ TEST_F(CudaFaultsTest, ADriverWithoutBatchedCopiesIsNotOpened) {
   fake_cuda::SetDriverVersion(12070);
   const absl::Status status = OpenCudaDevice({}, &clock_).status();
   EXPECT_EQ(status.code(), kUnavailable);
-  EXPECT_NE(status.message().find("CUDA 12.7; 12.8 or later"), std::string::npos) << status;
+  EXPECT_NE(status.message().find("CUDA 12.7; update it to one for CUDA 12.8 or later"),
+            std::string::npos)
+      << status;
 }
 
 TEST_F(CudaFaultsTest, APinningThatFailsHalfWayIsTakenBack) {

@@ -134,7 +134,7 @@ TEST_F(DeviceLanesOnFakeTest, ADeviceThatIsOpenTakesNoLargerBlocks) {
   const absl::Status larger =
       devices_.Of(&rig_.client(), "cuda:0", kMaxBlockBatchBytes + 1).status();
   EXPECT_EQ(larger.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(larger.message()), HasSubstr("blocks of up to 16777216 bytes"));
+  EXPECT_THAT(std::string(larger.message()), HasSubstr("blocks of at most 16777216 bytes"));
 }
 
 TEST_F(DeviceLanesOnFakeTest, BlocksOfTheGpuComeBack) {
@@ -214,7 +214,7 @@ TEST_F(DeviceLanesOnFakeTest, AStreamThatCapturesAGraphIsRefusedAndTheGraphStays
   fake_cuda::BeginCapture(stream_);
   const auto job = lanes_->Offload(TestKeys(1, 1), {}, Slots(0, 1), {.after = Stream()});
   EXPECT_EQ(job.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(job.status().message()), HasSubstr("captures a graph"));
+  EXPECT_THAT(std::string(job.status().message()), HasSubstr("is capturing a CUDA graph"));
   EXPECT_THAT(ResultsOf(lanes_->Offload(TestKeys(1, 1), {}, Slots(0, 1), {})), ElementsAre(true));
   EXPECT_TRUE(fake_cuda::EndCapture());
 }

@@ -110,7 +110,7 @@ TEST_F(GpuWorkersTest, ACommitOfAStepThatHasNotBegunIsNone) {
       worker_.space(), worker_.KeysOf({.first = 100, .count = 1}), through_gpu_);
   ASSERT_TRUE(reserved.ok());
   EXPECT_EQ(reserved->Commit({.step = 7}), 0);
-  EXPECT_THAT(worker_.client().Stats().last_error, HasSubstr("step: 7 has not begun"));
+  EXPECT_THAT(worker_.client().Stats().last_error, HasSubstr("step: 7; must have begun"));
   EXPECT_EQ(agent_.TierStatus(Tier::kGpu).blocks(), 0);
 }
 

@@ -132,9 +132,10 @@ TEST_F(PagedKvTest, TheFirstInLineComesBackBeforeTheOthers) {
 
   const absl::Status refused = kv->SwapIn(younger);
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()),
-              ::testing::HasSubstr("sequence 3 of priority 1 cannot come back yet: sequence 2 of "
-                                   "priority 1 is out, too, and first in line"));
+  EXPECT_THAT(
+      std::string(refused.message()),
+      ::testing::HasSubstr("sequence 3 of priority 1 cannot be swapped in yet; swap in first "
+                           "sequence 2 of priority 1, which is first in line"));
   EXPECT_EQ(kv->swapped_bytes(), 3 * kBlockBytes) << "an error changes nothing";
   for (const SequenceId next : {older, younger}) {
     EXPECT_EQ(kv->SwapIn(low).code(), absl::StatusCode::kFailedPrecondition);

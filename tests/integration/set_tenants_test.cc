@@ -142,7 +142,8 @@ TEST_F(SetTenantsTest, WhatIsSetForTheClusterReachesItsNodesAndOutlastsItsCoordi
   NodeOperator node(agent.admin_address());
   {
     ClusterOperator cluster(coordinator.admin_address());
-    EXPECT_THAT(cluster.Set("alpha", 3, kAlphaSecret).error_message(), HasSubstr("takes none"));
+    EXPECT_THAT(cluster.Set("alpha", 3, kAlphaSecret).error_message(),
+                HasSubstr("must be empty for a coordinator"));
     ASSERT_TRUE(cluster.Set("alpha", 3).ok());
     EXPECT_EQ(cluster.Describe("alpha").settings().values(0).value(), 3u);
   }

@@ -78,8 +78,8 @@ TEST_F(TwoDisksTest, BothAreWarmAfterKill9) {
   EXPECT_EQ(status.disks(0).id(), first_id_);
   const std::string log = agent_->LogText();
   EXPECT_THAT(log, HasSubstr(absl::StrCat("disk ", first_, " (", first_id_, "): ", on_first_,
-                                          " blocks warm in ")));
-  EXPECT_THAT(log, HasSubstr(absl::StrCat("2 disks: ", kPrefix.count, " blocks warm in ")));
+                                          " blocks recovered in ")));
+  EXPECT_THAT(log, HasSubstr(absl::StrCat("2 disks: ", kPrefix.count, " blocks recovered in ")));
 }
 
 TEST_F(TwoDisksTest, OneThatFailsIsQuarantinedAloneAndTheOthersBlocksHit) {

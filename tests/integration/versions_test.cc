@@ -81,7 +81,8 @@ TEST_F(VersionsTest, ASessionWithNoVersionInCommonIsRefusedLoudly) {
   EXPECT_EQ(welcome->version, 1);
   EXPECT_EQ(welcome->min_version, 1);
   EXPECT_EQ(agent_.Status().sessions(), 0);
-  EXPECT_THAT(agent_.LogText(), HasSubstr("worker speaks 2 to 2, this agent 1 to 1"));
+  EXPECT_THAT(agent_.LogText(),
+              HasSubstr("the worker speaks session versions 2 to 2, this agent 1 to 1"));
 }
 
 TEST_F(VersionsTest, ASessionOfAnotherLayoutIsRefusedAndBothAreNamed) {

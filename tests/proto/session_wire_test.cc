@@ -155,7 +155,8 @@ TEST(Layout, IsThatOfTheVersionThatBothSpeak) {
   EXPECT_EQ(AnswerTo(newer).code, WelcomeCode::kOk);
   newer.min_version = 2;
   EXPECT_EQ(AnswerTo(newer).code, WelcomeCode::kVersionMismatch);
-  EXPECT_THAT(WhyRefused(newer), HasSubstr("worker speaks 2 to 2, this agent 1 to 1"));
+  EXPECT_THAT(WhyRefused(newer),
+              HasSubstr("the worker speaks session versions 2 to 2, this agent 1 to 1"));
 }
 
 // Recomputed with another implementation:

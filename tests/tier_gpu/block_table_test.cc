@@ -148,7 +148,8 @@ TEST_F(BlockTableTest, OnlyAFullBlockIsSealed) {
   EXPECT_TRUE(slots_.sealed(0));
   const absl::Status partial = tables_.Seal(sequence, 1).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(partial));
-  EXPECT_EQ(partial.message(), "block 1 of sequence 1 has 1 of 4 tokens");
+  EXPECT_EQ(partial.message(),
+            "block 1 of sequence 1 has 1 of 4 tokens; must be full to be sealed");
   EXPECT_TRUE(absl::IsInvalidArgument(tables_.Seal(sequence, 2).status()));
 }
 
@@ -195,7 +196,7 @@ TEST_F(BlockTableTest, AFreedSequenceIsUnknownEvenWhenItsPlaceIsTakenAgain) {
     EXPECT_TRUE(absl::IsNotFound(tables_.slots(unknown).status()));
     EXPECT_TRUE(absl::IsNotFound(tables_.Facts(unknown).status()));
   }
-  EXPECT_EQ(tables_.Facts(freed).status().message(), "no sequence 1");
+  EXPECT_EQ(tables_.Facts(freed).status().message(), "there is no sequence 1; it was freed");
 }
 
 TEST_F(BlockTableTest, ASequenceGoesAndComesBackWhole) {

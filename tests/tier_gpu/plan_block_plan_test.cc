@@ -159,12 +159,13 @@ TEST(BlockPlanTest, WhatDoesNotFitIsNamed) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << message;
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   };
-  expect_shape("axes is 1; the geometry has 2", [](auto& stored) { stored.shape.axes = 1; });
-  expect_shape("layers is 4; the geometry has 3", [](auto& stored) { stored.shape.layers = 4; });
+  expect_shape("axes is 1; must be the geometry's, 2", [](auto& stored) { stored.shape.axes = 1; });
+  expect_shape("layers is 4; must be the geometry's, 3",
+               [](auto& stored) { stored.shape.layers = 4; });
   expect_shape("tokens or kv_heads is 0", [](auto& stored) { stored.shape.tokens = 0; });
   expect_shape("row_bytes is 0", [](auto& stored) { stored.row_bytes = 0; });
   expect_shape("row_bytes is 33", [](auto& stored) { stored.row_bytes = 33; });
-  expect_shape("row_bytes is 32; run_bytes of the geometry, 384, are 9 rows",
+  expect_shape("row_bytes is 32; must be so that run_bytes of the geometry, 384, are 9 rows",
                [](auto& stored) { stored.shape.tokens = 3; });
   const auto expect_blocks = [&geometry](const std::string& message, const PlannedBlock& wrong) {
     const std::vector<PlannedBlock> blocks = {{.slot = 4, .host = HostAt(0)}, wrong};
@@ -172,7 +173,7 @@ TEST(BlockPlanTest, WhatDoesNotFitIsNamed) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << message;
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   };
-  expect_blocks("blocks[1].slot is 5 of 5", {.slot = 5, .host = HostAt(0)});
+  expect_blocks("blocks[1].slot is 5; must be below 5", {.slot = 5, .host = HostAt(0)});
   expect_blocks("blocks[1].host is null", {.slot = 0});
 }
 

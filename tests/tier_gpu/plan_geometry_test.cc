@@ -72,15 +72,15 @@ TEST(KvGeometryTest, FieldsOutOfTheirRangeAreNamed) {
   expect([](KvGeometry& g) { g.block_stride = 127; }, "block_stride is 127");
   expect([](KvGeometry& g) { g.block_stride = uint64_t{1} << 62; },
          "block_stride is 4611686018427387904");
-  expect([](KvGeometry& g) { g.bases.pop_back(); }, "bases has 5 entries, not 6");
-  expect([](KvGeometry& g) { g.axes = KvAxes::kFused; }, "bases has 6 entries, not 3");
+  expect([](KvGeometry& g) { g.bases.pop_back(); }, "bases has 5 entries; must have 6");
+  expect([](KvGeometry& g) { g.axes = KvAxes::kFused; }, "bases has 6 entries; must have 3");
 }
 
 TEST(KvGeometryTest, ATensorThatLeavesItsRangeIsRefused) {
   for (const LayoutMaker make : kLayouts) {
     Layout layout = make(kSize);
     layout.registered.back().bytes -= 1;
-    ExpectRefused(layout.geometry, layout.registered, "not inside a registered range");
+    ExpectRefused(layout.geometry, layout.registered, "must lie in a registered range");
     ExpectRefused(layout.geometry, {}, "bases[0] (layer 0, axis 0)");
   }
 }
@@ -107,7 +107,7 @@ TEST(KvGeometryTest, ATensorPast64BitsIsRefused) {
   layout.geometry.bases[5] = std::numeric_limits<uint64_t>::max() - 100;
   const std::vector<DeviceRange> all = {
       {.offset = 0, .bytes = std::numeric_limits<uint64_t>::max()}};
-  ExpectRefused(layout.geometry, all, "past 64 bits");
+  ExpectRefused(layout.geometry, all, "must fit in 64 bits");
 }
 
 TEST(KvGeometryTest, TensorsThatOverlapAreRefused) {

@@ -111,8 +111,10 @@ TEST_F(LaneScheduleTest, AFullQueueRefusesAndNamesTheBatch) {
   const absl::Status status =
       schedule_.Add({.direction = kIn, .urgency = kBackground, .batch = 4711});
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("1024 background batches wait host to device, no room for batch 4711"));
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr(
+          "1024 background batches wait host to device, the most that may, so batch 4711 is"));
   Add(kIn, kForeground);
   Add(kOut, kBackground);
   EXPECT_EQ(Pass(kIn)->urgency, kForeground);

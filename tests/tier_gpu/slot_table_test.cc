@@ -130,7 +130,7 @@ TEST_F(SlotTableTest, AStaleNameIsRefusedEverywhere) {
   EXPECT_TRUE(absl::IsAborted(table_.Check({.index = 3, .generation = 1})));
   EXPECT_EQ(table_.Check(now), absl::OkStatus());
   EXPECT_THAT(std::string(table_.Check(stale).message()),
-              HasSubstr("slot 0 is of generation 2, not 1"));
+              HasSubstr("slot 0 was freed: it is of generation 2, not 1"));
 }
 
 TEST_F(SlotTableTest, OnlyAHolderReleases) {

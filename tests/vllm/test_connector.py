@@ -228,7 +228,7 @@ class Start(unittest.TestCase):
         self.refuse(r"kv_cache_groups\[1\].block_size is 16", None, make_cache_config(attention(), attention(tokens=16)))
         with mock.patch.object(connector_module, "base", SimpleNamespace(**{
                 name: value for name, value in vars(connector_module.base).items() if name != "KVConnectorTransferResults"})):
-            self.refuse("kv_cache_groups has 2 groups, and this vLLM", None,
+            self.refuse("kv_cache_groups has 2 groups; must have 1, because this vLLM", None,
                         make_cache_config(attention(), attention(SlidingWindowSpec)))
         self.refuse("enable_sleep_mode is True", make_config(model={"enable_sleep_mode": True}))
         zeroed = make_cache_config()
@@ -239,7 +239,7 @@ class Start(unittest.TestCase):
         KvtierConnector(make_config(method="ngram"), vllm_stub.KVConnectorRole.WORKER, kv_cache_config=make_cache_config())
 
     def test_refuses_options_that_cannot_be_by_field_and_value(self):
-        for extra, said in (({"socket_dri": "/x"}, "has 'socket_dri'; known are"),
+        for extra, said in (({"socket_dri": "/x"}, "has 'socket_dri'; must be one of"),
                             ({"socket_dir": 3}, "socket_dir is 3; must be a str"), ({"socket_dir": ""}, "must not be empty"),
                             ({"peers": 1}, "peers is 1; must be a bool"), ({"max_tokens": -1}, "max_tokens is -1"),
                             ({"max_tokens": True}, "max_tokens is True"), ({"max_wait_s": 61}, "max_wait_s is 61"),
@@ -249,7 +249,7 @@ class Start(unittest.TestCase):
                 self.refuse(said, make_config(extra=extra))
 
     def test_refuses_a_secret_that_cannot_be_read(self):
-        with self.assertRaisesRegex(ValueError, "tenant_secret_file is '/nowhere': No such file"):
+        with self.assertRaisesRegex(ValueError, "tenant_secret_file is '/nowhere'; must be a file that can be read: No such file"):
             KvtierConnector(make_config(extra={"tenant_secret_file": "/nowhere"}), vllm_stub.KVConnectorRole.SCHEDULER,
                             kv_cache_config=make_cache_config())
 

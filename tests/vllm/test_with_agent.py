@@ -109,14 +109,14 @@ class LogLines(unittest.TestCase):
         self.assertTrue(eventually(lambda: self.said("connected to the agent") == 1))
         for turn in (1, 2):
             self.agent.kill()
-            self.assertTrue(eventually(lambda: self.said("serving misses: UNAVAILABLE: no agent at") >= turn))
+            self.assertTrue(eventually(lambda: self.said("serving misses: UNAVAILABLE: no agent listens at") >= turn))
             for step in range(500):
                 scheduler.matched_tokens(make_request(f"{turn}.{step}", 200), 0)
                 scheduler.plan(Step())
             self.agent.start()
             self.assertTrue(eventually(lambda: self.said("connected to the agent") == turn + 1))
         self.assertLessEqual(len(self.lines), 16, self.lines)
-        self.assertIn(self.agent.socket_dir, next(line for line in self.lines if "no agent at" in line))
+        self.assertIn(self.agent.socket_dir, next(line for line in self.lines if "no agent listens at" in line))
 
     def test_an_engine_that_starts_without_an_agent_is_told_what_to_do(self):
         self.agent.kill()

@@ -7,11 +7,11 @@ namespace kvtier {
 
 absl::Status AdmissionOptions::Validate() const {
   if (disk_bytes == 0) {
-    return absl::InvalidArgumentError("disk_bytes: 0, nothing can be admitted to no disk");
+    return absl::InvalidArgumentError("disk_bytes: 0; must be positive");
   }
   if (seen_bytes < kMinSeenBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("seen_bytes: ", seen_bytes, " is less than ", kMinSeenBytes));
+        absl::StrCat("seen_bytes: ", seen_bytes, "; must be at least ", kMinSeenBytes));
   }
   return absl::OkStatus();
 }

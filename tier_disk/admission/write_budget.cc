@@ -20,16 +20,16 @@ absl::Status WriteBudgetOptions::Validate() const {
   // Negated, so that a NaN is refused, too.
   if (!(drive_writes_per_day >= 0 && drive_writes_per_day <= kMaxDriveWritesPerDay)) {
     return absl::InvalidArgumentError(absl::StrCat("drive_writes_per_day: ", drive_writes_per_day,
-                                                   " is not between 0 and ",
-                                                   kMaxDriveWritesPerDay));
+                                                   "; must be 0 to ", kMaxDriveWritesPerDay));
   }
   if (drive_writes_per_day > 0 && drive_bytes == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("drive_bytes: 0, but drive_writes_per_day (",
-                                                   drive_writes_per_day, ") is a share of it"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("drive_bytes: 0; must be given where drive_writes_per_day is (",
+                     drive_writes_per_day, ")"));
   }
   if (burst <= absl::ZeroDuration() || burst > kMaxWriteBurst) {
     return absl::InvalidArgumentError(absl::StrCat("burst: ", absl::FormatDuration(burst),
-                                                   " is not above 0 and at most ",
+                                                   "; must be above 0 and at most ",
                                                    absl::FormatDuration(kMaxWriteBurst)));
   }
   return absl::OkStatus();

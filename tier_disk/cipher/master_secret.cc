@@ -47,13 +47,14 @@ absl::Status SecretError(absl::string_view what, const std::string& path, int er
 
 absl::Status CheckFile(const struct stat& file, const std::string& path) {
   if (!S_ISREG(file.st_mode)) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is no plain file"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is no plain file; name a directory whose secrets are files"));
   }
   if ((file.st_mode & kRefusedModes) != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("%s has mode %04o; others may not have access, nor the group write "
-                        "(0400 or 0440; in Kubernetes the volume's defaultMode)",
-                        path, file.st_mode & 07777U));
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s has mode %04o, which lets others read it or the group write it; set 0400 or 0440 "
+        "(in Kubernetes the volume's defaultMode)",
+        path, file.st_mode & 07777U));
   }
   if (static_cast<uint64_t>(file.st_size) < kMinMasterBytes ||
       static_cast<uint64_t>(file.st_size) > kMaxMasterBytes) {
@@ -81,7 +82,8 @@ absl::StatusOr<KeyMaterial> ReadMaterial(const Descriptor& directory, const char
       const int error = errno;
       Wipe(bytes);
       if (count < 0) return SecretError("read", path, error);
-      return absl::UnavailableError(absl::StrCat(path, " became shorter while it was read"));
+      return absl::UnavailableError(
+          absl::StrCat(path, " became shorter while it was read; start the agent again"));
     }
     taken += static_cast<size_t>(count);
   }
@@ -123,8 +125,9 @@ absl::StatusOr<MasterSecret> MasterSecret::Read(const std::string& directory) {
   const std::span<const uint8_t> now = secret.current.bytes();
   const std::span<const uint8_t> before = secret.previous->bytes();
   if (std::equal(now.begin(), now.end(), before.begin(), before.end())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(previous_path, " is the same as ", kCurrent, ": nothing was rotated"));
+    return absl::InvalidArgumentError(absl::StrCat(previous_path, " is the same as ", kCurrent,
+                                                   "; remove it, or write the new secret to ",
+                                                   kCurrent));
   }
   return secret;
 }

@@ -87,7 +87,7 @@ absl::StatusOr<CipherProof> RecordCipher::Seal(const RecordIdentity& identity,
   const std::optional<GcmNonce> nonce = RecordNonce(identity.place);
   if (!nonce) {
     return absl::FailedPreconditionError(
-        absl::StrCat("no nonce for a record at ", PlaceText(identity.place)));
+        absl::StrCat("no nonce can be made for a record at ", PlaceText(identity.place)));
   }
   const AssociatedData associated = AssociatedDataOf(identity);
   CipherProof proof{.key_id = key_id_, .opening = opening_};
@@ -104,7 +104,7 @@ absl::Status RecordCipher::Open(const RecordIdentity& identity, const CipherProo
   if (proof.key_id != key_id_) {
     return absl::FailedPreconditionError(absl::StrCat(
         "record of block ", identity.key.ToHex(), " is sealed under key ",
-        absl::Hex(static_cast<uint64_t>(proof.key_id), absl::kZeroPad16), ", this one is ",
+        absl::Hex(static_cast<uint64_t>(proof.key_id), absl::kZeroPad16), ", and this key is ",
         absl::Hex(static_cast<uint64_t>(key_id_), absl::kZeroPad16)));
   }
   const std::optional<GcmNonce> nonce = RecordNonce(identity.place);

@@ -54,7 +54,7 @@ absl::Status NoSuchTenant(absl::string_view tenant) {
 
 absl::Status NoSuchKey(KeyId key_id) {
   return absl::NotFoundError(
-      absl::StrCat("no tenant's key on this disk is ",
+      absl::StrCat("no tenant on this disk has the key ",
                    absl::Hex(static_cast<uint64_t>(key_id), absl::kZeroPad16)));
 }
 
@@ -74,10 +74,10 @@ absl::StatusOr<Master> MasterOf(uint64_t key_check, const MasterSecret& secret,
   const uint64_t current = KeyCheckOf(secret.current, disk);
   if (key_check == current) return Master::kCurrent;
   if (secret.previous && key_check == KeyCheckOf(*secret.previous, disk)) return Master::kPrevious;
-  return absl::FailedPreconditionError(
-      absl::StrCat("the disk's key check is ", absl::Hex(key_check, absl::kZeroPad16),
-                   ", the mounted secret's ", absl::Hex(current, absl::kZeroPad16),
-                   secret.previous ? "; the previous one does not match either" : ""));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the disk was made with the secret of key check ", absl::Hex(key_check, absl::kZeroPad16),
+      ", and the mounted secret has key check ", absl::Hex(current, absl::kZeroPad16),
+      secret.previous ? "; the previous one does not match either" : ""));
 }
 
 TenantKeys::TenantKeys(std::shared_ptr<const MasterSecret> secret, const DiskIdentity& disk,
@@ -100,11 +100,13 @@ RecordCipher TenantKeys::MakeCipher(const KeyMaterial& material, const TenantSal
 absl::Status TenantKeys::Add(const TenantSalt& salt) {
   KVT_RETURN_IF_ERROR(ValidateTenantName(salt.tenant));
   if (tenants_.contains(salt.tenant)) {
-    return absl::AlreadyExistsError(absl::StrCat("tenant '", salt.tenant, "' has a salt"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("tenant '", salt.tenant, "' has a salt on this disk already"));
   }
   if (tenants_.size() >= kMaxDiskTenants) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("tenant '", salt.tenant, "': ", kMaxDiskTenants, " tenants are on this disk"));
+        absl::StrCat("tenant '", salt.tenant, "' gets no key: ", kMaxDiskTenants,
+                     " tenants are on this disk, the most that may be; erase one"));
   }
   Tenant tenant{.current = MakeCipher(secret_->current, salt)};
   if (secret_->previous) tenant.previous = MakeCipher(*secret_->previous, salt);
@@ -117,7 +119,8 @@ absl::Status TenantKeys::Add(const TenantSalt& salt) {
   });
   if (taken) {
     return absl::AlreadyExistsError(
-        absl::StrCat("tenant '", salt.tenant, "': its salt gives a key id that is taken"));
+        absl::StrCat("tenant '", salt.tenant,
+                     "': its salt gives a key id that is another's; make another salt"));
   }
   for (const KeyId id : ids) owners_.emplace(id, salt.tenant);
   tenants_.emplace(salt.tenant, std::move(tenant));

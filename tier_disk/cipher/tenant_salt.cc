@@ -45,8 +45,8 @@ absl::StatusOr<TenantSalt> Parse(absl::string_view row_key, const SaltLayout& la
     return absl::DataLossError("tenant salt fails its checksum");
   }
   if (layout.version != kTenantSaltVersion) {
-    return absl::DataLossError(
-        absl::StrCat("tenant salt version ", layout.version, ", expected ", kTenantSaltVersion));
+    return absl::DataLossError(absl::StrCat("tenant salt has version ", layout.version,
+                                            ", expected ", kTenantSaltVersion));
   }
   return TenantSalt{.tenant = std::string(row_key.substr(1)), .salt = SecretKey(layout.salt)};
 }
@@ -82,11 +82,11 @@ std::string EncodeTenantSalt(const TenantSalt& salt) {
 absl::StatusOr<TenantSalt> DecodeTenantSalt(absl::string_view row_key, absl::string_view value) {
   if (!absl::StartsWith(row_key, kTenantRowPrefix) || !ValidateTenantName(row_key.substr(1)).ok()) {
     return absl::DataLossError(
-        absl::StrCat("row key of ", row_key.size(), " bytes is no tenant's"));
+        absl::StrCat("manifest row key of ", row_key.size(), " bytes names no tenant"));
   }
   if (value.size() != sizeof(SaltLayout)) {
     return absl::DataLossError(
-        absl::StrCat("tenant salt of ", value.size(), " bytes, expected ", sizeof(SaltLayout)));
+        absl::StrCat("tenant salt has ", value.size(), " bytes, expected ", sizeof(SaltLayout)));
   }
   SaltLayout layout;
   std::memcpy(&layout, value.data(), sizeof(layout));

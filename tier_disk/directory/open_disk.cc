@@ -26,7 +26,7 @@ absl::StatusOr<bool> Exists(const std::string& path) {
   if (stat(path.c_str(), &unused) == 0) return true;
   const int error = errno;
   if (error == ENOENT && lstat(path.c_str(), &unused) != 0) return false;
-  return FileError("cannot look at", path, error);
+  return FileError("cannot stat", path, error);
 }
 
 // Gives the disk an empty manifest. REQUIRES: the segments are new. The order matters: until the
@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
                                                             SegmentFiles* files) {
   if (!files->superblock()) return StartEmpty(executor, files);
   const std::string path = files->layout().manifest_path();
-  absl::Status lost = absl::DataLossError(absl::StrCat("manifest: ", path, " is gone"));
+  absl::Status lost = absl::DataLossError(absl::StrCat("its manifest ", path, " is gone"));
   // Checks the directory first: if it is a link to a missing target, its content is unknown.
   KVT_ASSIGN_OR_RETURN(bool has_manifest, Exists(path));
   if (has_manifest) {

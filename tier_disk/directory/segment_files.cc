@@ -30,15 +30,17 @@ constexpr uint64_t kMinSegmentBytes = uint64_t{1} << 20;
 constexpr char kSegmentSuffix[] = ".seg";
 
 absl::Status Validate(const DiskLayout& layout) {
-  if (layout.directory.empty()) return absl::InvalidArgumentError("disk directory is empty");
+  if (layout.directory.empty()) {
+    return absl::InvalidArgumentError("disk directory is empty; must be named");
+  }
   if (layout.segment_count < 2 || layout.segment_count > kMaxSegments) {
     return absl::InvalidArgumentError(absl::StrCat("disk ", layout.directory, ": ",
                                                    layout.segment_count,
-                                                   " segments, expected 2 to ", kMaxSegments));
+                                                   " segments; must have 2 to ", kMaxSegments));
   }
   if (layout.segment_bytes < kMinSegmentBytes || layout.segment_bytes % kBlockAlignment != 0) {
     return absl::InvalidArgumentError(absl::StrCat("disk ", layout.directory, ": segments of ",
-                                                   layout.segment_bytes, " bytes, expected ",
+                                                   layout.segment_bytes, " bytes; must have ",
                                                    kMinSegmentBytes, " or more, in whole pages"));
   }
   return absl::OkStatus();
@@ -63,7 +65,7 @@ absl::Status Preallocate(int descriptor, const std::string& path, uint64_t bytes
   if (fstat(descriptor, &before) != 0) return FileError("cannot stat", path, errno);
   if (static_cast<uint64_t>(before.st_size) > bytes &&
       ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
-    return FileError("cannot cut", path, errno);
+    return FileError("cannot truncate", path, errno);
   }
   int result = 0;
   do {
@@ -72,7 +74,7 @@ absl::Status Preallocate(int descriptor, const std::string& path, uint64_t bytes
   if (result == 0) return absl::OkStatus();
   if (errno == EOPNOTSUPP) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the file system of ", path, " cannot preallocate files"));
+        absl::StrCat("the file system of ", path, " cannot preallocate files; use ext4 or XFS"));
   }
   return FileError(absl::StrCat("cannot preallocate ", bytes, " bytes for"), path, errno);
 }
@@ -82,8 +84,9 @@ absl::StatusOr<int> OpenSegment(const DiskLayout& layout, uint32_t segment) {
   const int direct = layout.buffered ? 0 : O_DIRECT;
   const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | direct, 0600);
   if (descriptor < 0 && errno == EINVAL) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the file system of ", path, " refuses O_DIRECT; buffered I/O does without it"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the file system of ", path,
+                     " refuses O_DIRECT; use another, or start the agent with --disk_buffered"));
   }
   if (descriptor < 0) return FileError("cannot open", path, errno);
   KVT_KILL_POINT("open.segment_created");
@@ -130,7 +133,8 @@ absl::Status SegmentFiles::Lock() {
   if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
   if (errno != EWOULDBLOCK) return FileError("cannot lock", path, errno);
   return absl::FailedPreconditionError(
-      absl::StrCat("disk directory ", layout_.directory, " is in use by another agent"));
+      absl::StrCat("disk directory ", layout_.directory,
+                   " is in use by another agent; stop it or name another directory"));
 }
 
 absl::Status SegmentFiles::ReadSuperblock() {
@@ -146,8 +150,9 @@ absl::Status SegmentFiles::ReadSuperblock() {
   if (outdated_) return absl::OkStatus();
   if (!superblock_ && HasContent()) {
     Log(LogLevel::kWarning,
-        absl::StrCat("disk ", layout_.directory,
-                     " starts empty: it has no superblock, so its making was never completed"));
+        absl::StrCat(
+            "disk ", layout_.directory,
+            " starts empty: it has no superblock, because an agent ended while it made the disk"));
   }
   return absl::OkStatus();
 }
@@ -160,7 +165,7 @@ absl::Status SegmentFiles::CheckSecret() {
     // both kinds were accepted, an attacker could replace a sealed one by one in the clear.
     Log(LogLevel::kWarning,
         absl::StrCat("disk ", layout_.directory,
-                     " starts empty: its blocks lie in the clear, and a secret is mounted now"));
+                     " starts empty: its blocks are not encrypted, and a secret is mounted now"));
     outdated_ = std::exchange(superblock_, std::nullopt);
     return absl::OkStatus();
   }

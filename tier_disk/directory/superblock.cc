@@ -80,9 +80,9 @@ std::optional<PageLayout> ProvenPage(std::span<const std::byte> file, Superblock
 absl::Status NoCopyCounts(std::span<const std::byte> file) {
   for (const SuperblockCopy copy : {SuperblockCopy::kA, SuperblockCopy::kB}) {
     if (const std::optional<PageLayout> page = SummedPage(file, copy)) {
-      return absl::DataLossError(absl::StrCat("the superblock has magic 0x", absl::Hex(page->magic),
-                                              ", this program's is 0x", absl::Hex(kMagic),
-                                              ": another build made the disk"));
+      return absl::DataLossError(
+          absl::StrCat("another build made the disk: its superblock has magic 0x",
+                       absl::Hex(page->magic), ", this program's is 0x", absl::Hex(kMagic)));
     }
   }
   return absl::DataLossError("both copies of the superblock are damaged");
@@ -98,20 +98,22 @@ bool Valid(const DiskGeometry& geometry) {
 }
 
 absl::Status Contradiction(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("superblock contradicts itself: ", what));
+  return absl::DataLossError(absl::StrCat("the superblock is not valid: ", what));
 }
 
 // Decodes a proven page of this version. Features are checked before the fields, which they may
 // change.
 absl::StatusOr<Superblock> Interpret(const PageLayout& page) {
   if (const uint64_t unknown = page.incompatible & ~kKnownIncompatibleFeatures; unknown != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the disk has features 0x", absl::Hex(unknown),
-        " that this program does not know; it knows 0x", absl::Hex(kKnownIncompatibleFeatures)));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the disk has features 0x", absl::Hex(unknown),
+                     " that this program does not know; it knows 0x",
+                     absl::Hex(kKnownIncompatibleFeatures), ", so start the newer program"));
   }
   if (page.alignment != kBlockAlignment) {
     return absl::FailedPreconditionError(absl::StrCat("the disk is aligned to ", page.alignment,
-                                                      " bytes, this program to ", kBlockAlignment));
+                                                      " bytes, and this program aligns to ",
+                                                      kBlockAlignment));
   }
   const bool encrypted = (page.incompatible & kFeatureEncrypted) != 0;
   const DiskGeometry geometry{.segment_bytes = page.segment_bytes,
@@ -183,9 +185,9 @@ absl::StatusOr<DecodedSuperblock> DecodeSuperblock(std::span<const std::byte> fi
                             .copies_differ = differ};
   if (newest.version == 0) return Contradiction("layout version 0");
   if (newest.version > kDiskLayoutVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the disk has layout version ", newest.version,
-                     ", this program reads up to version ", kDiskLayoutVersion));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the disk has layout version ", newest.version, ", this program reads up to version ",
+        kDiskLayoutVersion, "; start the newer program"));
   }
   KVT_ASSIGN_OR_RETURN(decoded.superblock, Interpret(newest));
   return decoded;

@@ -98,7 +98,7 @@ IoBatch::Next IoBatch::Transferred(int64_t result) {
   const DiskIo& first = *members_.front();
   if (result == -EINTR || result == -EAGAIN) return Next::kAgain;
   if (result == -ENOSPC || result == -EDQUOT) {
-    status_ = absl::ResourceExhaustedError(first.Failure("file system is full").message());
+    status_ = absl::ResourceExhaustedError(first.Failure("the file system is full").message());
     return Next::kFinished;
   }
   if (result < 0) {

@@ -26,8 +26,8 @@ Task<absl::Status> QueuedDisk::Run(std::unique_ptr<DiskIo> io) {
   KVT_CHECK(static_cast<uint32_t>(io->segment()) < segment_count_);
   KVT_CHECK(io->offset() % kBlockAlignment == 0 && end <= segment_bytes_);
   if (in_flight_ >= kMaxDiskIosInFlight) {
-    co_return absl::ResourceExhaustedError(
-        absl::StrCat(kMaxDiskIosInFlight, " disk I/Os are in flight"));
+    co_return absl::ResourceExhaustedError(absl::StrCat(
+        kMaxDiskIosInFlight, " disk I/Os are in flight, the most that may be; try again"));
   }
   ++in_flight_;
   AwaitCallback<absl::Status> finished(executor_, [this, &io](auto done) {

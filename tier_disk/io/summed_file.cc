@@ -26,7 +26,8 @@ absl::StatusOr<std::string> ReadSummedFile(const std::string& directory,
   if (!bytes.has_value()) return std::string();
   if (bytes->empty()) return absl::DataLossError(absl::StrCat(path, " is damaged: it is empty"));
   if (bytes->size() > form.max_bytes) {
-    return absl::DataLossError(absl::StrCat(path, " has more than ", form.max_bytes, " bytes"));
+    return absl::DataLossError(
+        absl::StrCat(path, " is damaged: it has more than ", form.max_bytes, " bytes"));
   }
   return std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size());
 }
@@ -36,7 +37,9 @@ absl::StatusOr<OpenedSummedFile> OpenSummedFile(const std::string& directory,
                                                 absl::string_view bytes) {
   const std::string path = absl::StrCat(directory, "/", form.name);
   std::optional<SummedReader> in = SummedReader::Open(bytes);
-  if (!in.has_value()) return absl::DataLossError(absl::StrCat(path, " is damaged"));
+  if (!in.has_value()) {
+    return absl::DataLossError(absl::StrCat(path, " is damaged: it fails its checksum"));
+  }
   if (in->Take<uint64_t>() != form.magic) {
     return absl::DataLossError(absl::StrCat(path, " is no file of ", form.holds));
   }

@@ -190,7 +190,7 @@ void UringDisk::ChangeMemory() {
 absl::Status UringDisk::Pin(std::span<std::byte> region) {
   if (!has_regions_) {
     const int made = io_uring_register_buffers_sparse(&ring_, kMaxPinnedRegions);
-    if (made < 0) return Refused("making a table of memory", -made);
+    if (made < 0) return Refused("cannot make the table of registered memory", -made);
     has_regions_ = true;
     for (unsigned index = kMaxPinnedRegions; index > 0; --index) free_regions_.push_back(index - 1);
   }

@@ -94,10 +94,10 @@ absl::StatusOr<Layout> ParseAs(ConstPage page) {
   const auto padding = page.template subspan<sizeof(layout)>();
   if (padding.front() != std::byte{0} ||
       std::memcmp(padding.data(), padding.data() + 1, padding.size() - 1) != 0) {
-    return absl::DataLossError("record header's padding is not zero");
+    return absl::DataLossError("the record header's padding is not zero");
   }
   if (layout.seal != SealOf(layout)) {
-    return absl::DataLossError("record header does not match its own seal");
+    return absl::DataLossError("the record header does not match its own seal");
   }
   return layout;
 }
@@ -197,13 +197,16 @@ void EncodeRecordHeader(const RecordHeader& header, Page page) {
 absl::StatusOr<RecordHeader> DecodeRecordHeader(ConstPage page) {
   HeaderFields fields;
   std::memcpy(&fields, page.data(), sizeof(fields));
-  if (fields.magic != kRecordMagic) return absl::DataLossError("no record: wrong magic");
+  if (fields.magic != kRecordMagic) {
+    return absl::DataLossError("there is no record: its magic is wrong");
+  }
   if (fields.version != kRecordVersion) {
     return absl::DataLossError(
-        absl::StrCat("record version ", fields.version, ", expected ", kRecordVersion));
+        absl::StrCat("the record has version ", fields.version, ", expected ", kRecordVersion));
   }
   if (fields.header_bytes != kRecordHeaderBytes) {
-    return absl::DataLossError(absl::StrCat("record header of ", fields.header_bytes, " bytes"));
+    return absl::DataLossError(absl::StrCat("the record header says it has ", fields.header_bytes,
+                                            " bytes, expected ", kRecordHeaderBytes));
   }
   RecordHeader header = HeaderOf(fields);
   switch (fields.kind) {
@@ -214,7 +217,9 @@ absl::StatusOr<RecordHeader> DecodeRecordHeader(ConstPage page) {
     }
     case Kind::kSealed: {
       KVT_ASSIGN_OR_RETURN(const SealedLayout layout, ParseAs<SealedLayout>(page));
-      if (layout.key_id == 0) return absl::DataLossError("sealed record header names no key");
+      if (layout.key_id == 0) {
+        return absl::DataLossError("the header of a sealed record names no key");
+      }
       CipherProof& proof = header.proof.emplace();
       proof.key_id = KeyId{layout.key_id};
       std::copy(std::begin(layout.opening), std::end(layout.opening), proof.opening.bytes.begin());
@@ -223,7 +228,7 @@ absl::StatusOr<RecordHeader> DecodeRecordHeader(ConstPage page) {
     }
   }
   return absl::DataLossError(
-      absl::StrCat("record header of kind ", static_cast<uint32_t>(fields.kind)));
+      absl::StrCat("the record header has unknown kind ", static_cast<uint32_t>(fields.kind)));
 }
 
 absl::StatusOr<RecordHeader> VerifyHeader(const DiskEntry& expected, ConstPage page) {

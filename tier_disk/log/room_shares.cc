@@ -12,13 +12,13 @@ namespace {
 // Returns kInvalidArgument if the share is not as TierShare requires.
 absl::Status ValidateShare(const TierShare& share) {
   if (share.guaranteed > share.maximum) {
-    return absl::InvalidArgumentError(absl::StrCat("disk share: guaranteed ", share.guaranteed,
-                                                   " bytes are more than the maximum of ",
-                                                   share.maximum));
+    return absl::InvalidArgumentError(
+        absl::StrCat("disk share: guaranteed bytes are ", share.guaranteed,
+                     "; must be at most the maximum, ", share.maximum));
   }
   if (share.weight < 1 || share.weight > kMaxShareWeight) {
     return absl::InvalidArgumentError(
-        absl::StrCat("disk share: weight ", share.weight, " is not 1 to ", kMaxShareWeight));
+        absl::StrCat("disk share: weight is ", share.weight, "; must be 1 to ", kMaxShareWeight));
   }
   return absl::OkStatus();
 }
@@ -43,8 +43,8 @@ absl::Status RoomShares::Validate(std::span<const OwnerShare> shares, uint64_t d
     KVT_RETURN_IF_ERROR(ValidateShare(*named.share));
     if (named.share->guaranteed > left) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "disk shares: guaranteed ", named.share->guaranteed, " bytes are more than the ", left,
-          " left of ", divided_bytes, " that can be guaranteed"));
+          "disk shares: guaranteed bytes are ", named.share->guaranteed, "; must be at most the ",
+          left, " left of ", divided_bytes, " that can be guaranteed"));
     }
     left -= named.share->guaranteed;
   }

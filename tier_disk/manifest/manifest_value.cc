@@ -97,7 +97,8 @@ std::string Finish(absl::string_view row_key, Layout layout) {
 template <typename Layout>
 absl::Status Parse(absl::string_view row_key, absl::string_view value, Layout* layout) {
   if (value.size() != sizeof(Layout)) {
-    return absl::DataLossError(absl::StrCat("manifest value of ", value.size(), " bytes"));
+    return absl::DataLossError(
+        absl::StrCat("manifest value has ", value.size(), " bytes, expected ", sizeof(Layout)));
   }
   std::memcpy(layout, value.data(), sizeof(Layout));
   if (layout->check != Check(row_key, Covered(*layout))) {
@@ -106,7 +107,7 @@ absl::Status Parse(absl::string_view row_key, absl::string_view value, Layout* l
   const auto version = static_cast<uint8_t>(value[0]);  // First byte in every layout.
   if (version != kManifestValueVersion) {
     return absl::DataLossError(
-        absl::StrCat("manifest value version ", version, ", expected ", kManifestValueVersion));
+        absl::StrCat("manifest value has version ", version, ", expected ", kManifestValueVersion));
   }
   return absl::OkStatus();
 }
@@ -141,7 +142,7 @@ DiskEntry EntryOf(absl::string_view row_key, const EntryFields& fields) {
 absl::Status CheckKind(const EntryFields& fields, EntryKind expected) {
   if (fields.kind == expected) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat("manifest value of kind ", static_cast<uint32_t>(fields.kind)));
+      absl::StrCat("manifest value has unexpected kind ", static_cast<uint32_t>(fields.kind)));
 }
 
 absl::StatusOr<DiskEntry> DecodeEntry(absl::string_view row_key, absl::string_view value) {
@@ -213,7 +214,8 @@ absl::Status DecodeRow(absl::string_view row_key, absl::string_view value, Manif
     image->salts.push_back(std::move(salt));
     return absl::OkStatus();
   }
-  return absl::DataLossError(absl::StrCat("manifest row key of ", row_key.size(), " bytes"));
+  return absl::DataLossError(
+      absl::StrCat("manifest row key has unexpected length ", row_key.size()));
 }
 
 }  // namespace kvtier

@@ -140,7 +140,7 @@ absl::StatusOr<RocksManifest::Offline> RocksManifest::ReadOffline(const std::str
   options.create_if_missing = false;
   options.info_log = std::make_shared<NoLog>();
   if (!rocksdb::Env::Default()->FileExists(path + "/CURRENT").ok()) {
-    return absl::NotFoundError(absl::StrCat("manifest: there is none in ", path));
+    return absl::NotFoundError(absl::StrCat("there is no manifest in ", path));
   }
   rocksdb::DB* opened = nullptr;
   const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(options, path, &opened);
@@ -153,7 +153,7 @@ absl::StatusOr<RocksManifest::Offline> RocksManifest::ReadOffline(const std::str
     ++found.image.dropped_corrupt;
     found.damaged_rows.push_back(row->key().ToString());
   }
-  if (!row->status().ok()) return StoreError(absl::StrCat("reading ", path), row->status());
+  if (!row->status().ok()) return StoreError(absl::StrCat("cannot read ", path), row->status());
   return found;
 }
 
@@ -170,7 +170,7 @@ absl::Status RocksManifest::EraseOffline(const std::string& path,
   rocksdb::WriteOptions synced;
   synced.sync = true;
   const rocksdb::Status written = db->Write(synced, &batch);
-  if (!written.ok()) return StoreError("erasing rows", written);
+  if (!written.ok()) return StoreError("cannot erase rows", written);
   return absl::OkStatus();
 }
 
@@ -216,7 +216,7 @@ absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
   // Some errors stop RocksDB until Resume(); the next commit finds out whether the cause is gone.
   // It does not recover from a lack of space (kManifestReserveBytes).
   db_->Resume().PermitUncheckedError();
-  return absl::UnavailableError(StoreError("commit", written).message());
+  return absl::UnavailableError(StoreError("cannot commit", written).message());
 }
 
 Task<absl::Status> RocksManifest::EraseSalt(std::string tenant) {
@@ -247,7 +247,9 @@ absl::Status RocksManifest::EraseSaltNow(const std::string& tenant) {
   //    unlinks them before it returns.
   if (status.ok()) status = db_->DisableFileDeletions();
   if (status.ok()) status = db_->EnableFileDeletions(/*force=*/true);
-  if (!status.ok()) return absl::UnavailableError(StoreError("erasing a salt", status).message());
+  if (!status.ok()) {
+    return absl::UnavailableError(StoreError("cannot erase a salt", status).message());
+  }
   return SyncDirectory(path_);
 }
 
@@ -272,8 +274,8 @@ absl::Status RocksManifest::LookForRoom() const {
   has_room_.store(free_bytes >= kManifestReserveBytes, std::memory_order_relaxed);
   if (free_bytes >= kManifestReserveBytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("manifest: the file system of ", path_, " has ",
-                                                   free_bytes, " bytes free, needs ",
-                                                   kManifestReserveBytes));
+                                                   free_bytes, " bytes free and needs ",
+                                                   kManifestReserveBytes, "; make room there"));
 }
 
 Task<absl::StatusOr<ManifestImage>> RocksManifest::Load() {
@@ -297,9 +299,9 @@ absl::StatusOr<ManifestImage> RocksManifest::LoadNow() {
     ++image.dropped_corrupt;
     damaged.Delete(row->key());
   }
-  if (!row->status().ok()) return StoreError("load", row->status());
+  if (!row->status().ok()) return StoreError("cannot read rows", row->status());
   const rocksdb::Status erased = db_->Write(rocksdb::WriteOptions(), &damaged);
-  if (!erased.ok()) return StoreError("erasing damaged rows", erased);
+  if (!erased.ok()) return StoreError("cannot erase damaged rows", erased);
   return image;
 }
 

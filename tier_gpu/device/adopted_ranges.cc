@@ -18,7 +18,7 @@ absl::Status CheckRange(size_t i, std::span<std::byte> range) {
   if (range.size() > std::numeric_limits<uint64_t>::max() - AddressOf(range)) {
     return absl::InvalidArgumentError(absl::StrCat("adopted range ", i, " is ", range.size(),
                                                    " bytes at ", AddressOf(range),
-                                                   ", past 64 bits"));
+                                                   "; must end within 64 bits"));
   }
   return absl::OkStatus();
 }

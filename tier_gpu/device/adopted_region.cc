@@ -46,7 +46,7 @@ bool AdoptedRegion::Holds(uint64_t offset, uint64_t length) const {
 
 absl::Status AdoptedRegion::Fixed() {
   return absl::FailedPreconditionError(
-      "adopted memory is its owner's: it neither grows nor shrinks");
+      "adopted memory cannot grow or shrink, because it belongs to the engine");
 }
 
 void AdoptedRegion::Shrink() { KVT_CHECK(false); }

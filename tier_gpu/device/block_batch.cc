@@ -14,7 +14,7 @@ absl::Status WrongBatch(const Parts&... parts) {
 
 absl::Status CheckRange(const char* field, uint64_t value, uint64_t most) {
   if (value >= 1 && value <= most) return absl::OkStatus();
-  return WrongBatch(field, " is ", value, ", not 1..", most);
+  return WrongBatch(field, " is ", value, "; must be 1 to ", most);
 }
 
 absl::Status CheckShape(const BlockGeometry& geometry) {
@@ -28,36 +28,37 @@ absl::Status CheckShape(const BlockGeometry& geometry) {
   const uint64_t most = kMaxRawBytes / (Planes(shape) * Rows(shape));
   KVT_RETURN_IF_ERROR(CheckRange("row_bytes", geometry.row_bytes, most));
   if (geometry.planes.size() == Planes(shape)) return absl::OkStatus();
-  return WrongBatch("planes has ", geometry.planes.size(), " entries, not ", Planes(shape));
+  return WrongBatch("planes has ", geometry.planes.size(), " entries; must have ", Planes(shape));
 }
 
 absl::Status CheckCodec(const BlockBatch& batch) {
   const BlockGeometry& geometry = *batch.geometry;
   if (batch.codec == Codec::kRaw) {
     if (batch.block_bytes == geometry.raw_bytes()) return absl::OkStatus();
-    return WrongBatch("block_bytes is ", batch.block_bytes, "; a raw block of this geometry has ",
-                      geometry.raw_bytes());
+    return WrongBatch("block_bytes is ", batch.block_bytes, "; must be ", geometry.raw_bytes(),
+                      ", as a raw block of this geometry has");
   }
   const auto codec = static_cast<uint32_t>(batch.codec);
-  if (!IsKnown(batch.codec)) return WrongBatch("codec is ", codec, ", unknown");
+  if (!IsKnown(batch.codec)) {
+    return WrongBatch("codec is ", codec, "; must be one that this program knows");
+  }
   const KvShape& shape = geometry.shape;
   if (!IsEncodable(shape)) {
-    return WrongBatch("head_dim is ", shape.head_dim, ", in a shape that codec ", codec,
-                      " does not take");
+    return WrongBatch("head_dim is ", shape.head_dim, "; must be one that codec ", codec, " takes");
   }
   if (geometry.row_bytes != 2 * uint64_t{shape.head_dim}) {
-    return WrongBatch("row_bytes is ", geometry.row_bytes, "; codec ", codec, " is for bf16, ",
-                      2 * uint64_t{shape.head_dim});
+    return WrongBatch("row_bytes is ", geometry.row_bytes, "; codec ", codec,
+                      " is for bf16, so it must be ", 2 * uint64_t{shape.head_dim});
   }
   const uint64_t encoded = EncodedBytes(batch.codec, shape);
   const uint64_t roomy = MaxEncodedBytes(shape);
   if (encoded >= roomy) {
-    return WrongBatch("tokens is ", shape.tokens, "; codec ", codec,
-                      " makes no such block smaller");
+    return WrongBatch("tokens is ", shape.tokens, "; must be a number that codec ", codec,
+                      " makes smaller");
   }
   if (batch.block_bytes == encoded || batch.block_bytes == roomy) return absl::OkStatus();
-  return WrongBatch("block_bytes is ", batch.block_bytes, "; codec ", codec, " makes ", encoded,
-                    " or ", roomy);
+  return WrongBatch("block_bytes is ", batch.block_bytes, "; must be ", encoded, " or ", roomy,
+                    " with codec ", codec);
 }
 
 // Returns whether these bytes belong to the region.
@@ -79,7 +80,7 @@ absl::Status CheckPlaces(const BlockBatch& batch) {
       if (Holds(*batch.region, absl::uint128(offset) + geometry.planes[plane], extent)) continue;
       return WrongBatch("blocks[", i, "] at ", offset, ", with planes[", plane, "] at ",
                         geometry.planes[plane], ", leaves a region of ", batch.region->bytes(),
-                        " bytes");
+                        " bytes; must lie in it");
     }
   }
   return absl::OkStatus();
@@ -89,15 +90,17 @@ absl::Status CheckPlaces(const BlockBatch& batch) {
 
 absl::Status CheckBlocks(const BlockBatch& batch) {
   if (batch.blocks.size() > kMaxBatchBlocks) {
-    return WrongBatch("a batch has ", batch.blocks.size(), ", more than ", kMaxBatchBlocks);
+    return WrongBatch("a batch has ", batch.blocks.size(), " blocks; must have at most ",
+                      kMaxBatchBlocks);
   }
   KVT_RETURN_IF_ERROR(CheckShape(*batch.geometry));
   KVT_RETURN_IF_ERROR(CheckCodec(batch));
   KVT_RETURN_IF_ERROR(CheckPlaces(batch));
   const size_t moves = RowMoves::Of(*batch.geometry).pieces.size();
   if (moves * batch.blocks.size() <= kMaxBlockMoves) return absl::OkStatus();
-  return WrongBatch("a batch has ", batch.blocks.size(), " of ", moves,
-                    " unevenly spaced planes, more than ", kMaxBlockMoves, " in all");
+  return WrongBatch("a batch has ", batch.blocks.size(), " blocks of ", moves,
+                    " unevenly spaced planes; must have at most ", kMaxBlockMoves,
+                    " planes in all");
 }
 
 }  // namespace kvtier

@@ -141,10 +141,9 @@ absl::Status CudaBlocks::Check(const BlockBatch& batch, const CudaHostMemory& ho
   KVT_RETURN_IF_ERROR(host.Check(std::as_bytes(std::span(batch.outcomes, 1))));
   const uint64_t raw_bytes = batch.geometry->raw_bytes();
   if (raw_bytes <= options_.largest_block) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("blocks of ", raw_bytes,
-                                                 " bytes; the device was opened with a "
-                                                 "largest_block of ",
-                                                 options_.largest_block));
+  return absl::InvalidArgumentError(
+      absl::StrCat("blocks of ", raw_bytes, " bytes; must be at most ", options_.largest_block,
+                   ", the largest_block that the device was opened with"));
 }
 
 CudaBlocks::Steps CudaBlocks::StepsOf(const BlockBatch& batch) {

@@ -18,8 +18,9 @@ absl::Status CudaCopies::CheckDriver() {
   int driver = 0;
   KVT_RETURN_IF_ERROR(CudaStatus("cudaDriverGetVersion", cudaDriverGetVersion(&driver)));
   if (driver >= kBatchedCallsSince) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("the driver is of CUDA ", driver / 1000, ".",
-                                             driver % 1000 / 10, "; 12.8 or later is needed"));
+  return absl::UnavailableError(absl::StrCat("the GPU driver is for CUDA ", driver / 1000, ".",
+                                             driver % 1000 / 10,
+                                             "; update it to one for CUDA 12.8 or later"));
 }
 
 absl::Status CudaCopies::Enqueue(Batch& list, cudaStream_t stream) {

@@ -158,9 +158,10 @@ CudaDevice::~CudaDevice() {
   const absl::Time deadline = absl::Now() + kStopTimeout;
   while (!lanes_->Quiet() && absl::Now() < deadline) absl::SleepFor(kWaitInterval);
   if (!lanes_->Quiet()) {
-    Log(LogLevel::kWarning, absl::StrCat(name_,
-                                         ": something still runs at the end; what it uses "
-                                         "stays until the process ends"));
+    Log(LogLevel::kWarning,
+        absl::StrCat(name_,
+                     " was closed while work still ran on it; the memory that the work uses "
+                     "is freed when the process ends"));
     // NOLINT(bugprone-unused-return-value): the lanes stay until the process ends.
     (void)lanes_.release();
     return;
@@ -231,7 +232,8 @@ absl::Status CudaDevice::CheckOpen(Lane which) {
   KVT_RETURN_IF_ERROR(state());
   if (!lanes_->of(which).full()) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat(name_, ": all ", kMaxLaneDepth, " places of the lane are taken"));
+      absl::StrCat(name_, ": ", kMaxLaneDepth,
+                   " operations are queued on the lane, the most that may be; try again"));
 }
 
 absl::Status CudaDevice::CheckNoCapture(Lane which) {
@@ -242,7 +244,9 @@ absl::Status CudaDevice::CheckNoCapture(Lane which) {
   // For the default stream CUDA answers this while any stream captures for which it waits.
   if (!IsOfCapture(error) && capture == cudaStreamCaptureStatusNone) return asked;
   return absl::FailedPreconditionError(
-      absl::StrCat(name_, ": the engine's stream captures a graph, which takes no words"));
+      absl::StrCat(name_,
+                   ": the engine's stream is capturing a CUDA graph, in which nothing can be "
+                   "signalled; call outside of the capture"));
 }
 
 std::vector<CudaCommand> CudaDevice::CommandsOf(const CopyBatch& batch) {
@@ -278,7 +282,7 @@ absl::StatusOr<Ticket> CudaDevice::SubmitBlocks(const BlockBatch& batch) {
   const Lane which = LaneOf(batch.direction);
   if (lanes_->blocks(which) == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name_, " was opened without kernels, which blocks are moved by"));
+        absl::StrCat(name_, " was opened without kernels; must have them to move blocks"));
   }
   KVT_RETURN_IF_ERROR(lanes_->blocks(which)->Check(batch, host_));
   KVT_RETURN_IF_ERROR(CheckOpen(which));
@@ -399,7 +403,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& option
                                                        const Clock* clock) {
   if (options.compute_stream && *options.compute_stream == cudaStreamPerThread) {
     return absl::InvalidArgumentError(
-        "compute_stream is cudaStreamPerThread, which is another stream on each thread");
+        "compute_stream is cudaStreamPerThread; must be a stream that is the same on each thread");
   }
   KVT_ASSIGN_OR_RETURN(const CudaDriver driver, CudaDriver::Find());
   KVT_ASSIGN_OR_RETURN(const CudaContext context, CudaContext::Open(driver, options.ordinal));

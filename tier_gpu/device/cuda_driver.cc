@@ -15,7 +15,7 @@ absl::Status FindCall(const char* name, unsigned version, Call* call) {
   KVT_RETURN_IF_ERROR(CudaStatus(
       name, cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result)));
   if (found == nullptr || result != cudaDriverEntryPointSuccess) {
-    return absl::UnavailableError(absl::StrCat("CUDA: the driver has no ", name));
+    return absl::UnavailableError(absl::StrCat("CUDA: the driver has no ", name, "; update it"));
   }
   *call = reinterpret_cast<Call>(found);
   return absl::OkStatus();
@@ -80,7 +80,7 @@ absl::StatusOr<CudaContext> CudaContext::Open(const CudaDriver& driver, int ordi
   KVT_RETURN_IF_ERROR(CudaStatus("cudaGetDeviceCount", cudaGetDeviceCount(&count)));
   if (ordinal < 0 || ordinal >= count) {
     return absl::UnavailableError(
-        absl::StrCat("CUDA: no GPU ", ordinal, " among the ", count, " of this machine"));
+        absl::StrCat("CUDA: there is no GPU ", ordinal, ", as this machine has ", count));
   }
   CUdevice gpu = 0;
   KVT_RETURN_IF_ERROR(driver.Status("cuDeviceGet", driver.device(&gpu, ordinal)));
@@ -116,9 +116,9 @@ absl::Status CheckDeviceMemory(const CudaDriver& driver, const CudaContext& cont
     // Device ordinals are the GPU numbers that cuDeviceGet() returns.
     if (!known || type != CU_MEMORYTYPE_DEVICE || gpu != context.gpu() || base > at ||
         bytes <= at - base) {
-      return absl::InvalidArgumentError(absl::StrCat("CUDA: range of ", range.size(), " bytes at ",
-                                                     begin, " is no memory of GPU ", context.gpu(),
-                                                     " from ", at - begin, " on"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "CUDA: range of ", range.size(), " bytes at ", begin, " must be memory of GPU ",
+          context.gpu(), " and is not from byte ", at - begin, " on"));
     }
     at = base + bytes;
   }

@@ -63,8 +63,9 @@ absl::Status CudaLane::Feed() {
   for (; fed_operations_ < operations_.size(); ++fed_operations_) {
     Operation& operation = operations_[fed_operations_];
     if (operation.kind == Kind::kSignal && operation.known_failures != failures_) {
-      KVT_RETURN_IF_ERROR(
-          Fail(&operation, absl::UnavailableError("not signalled behind a failure")));
+      KVT_RETURN_IF_ERROR(Fail(
+          &operation,
+          absl::UnavailableError("nothing was signalled, because an operation before it failed")));
     }
     while (operation.fed < operation.commands.size()) {
       if (!HasRoom()) return absl::OkStatus();

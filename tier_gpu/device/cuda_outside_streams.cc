@@ -52,7 +52,8 @@ class MarkWords {
   absl::StatusOr<std::pair<size_t, uint64_t>> Take() ABSL_LOCKS_EXCLUDED(mu_) {
     const absl::MutexLock lock(&mu_);
     if (free_.empty()) {
-      return absl::ResourceExhaustedError("outside streams: all marks are taken");
+      return absl::ResourceExhaustedError(
+          "outside streams: all marks on the engine's streams are in use; try again");
     }
     const size_t index = free_.front();
     free_.pop_front();
@@ -110,7 +111,8 @@ class MarkWords {
     // For the default stream CUDA answers this while any stream captures for which it waits.
     if (!IsOfCapture(error) && capture == cudaStreamCaptureStatusNone) return asked;
     return absl::FailedPreconditionError(
-        "outside streams: the stream captures a graph, which takes no words");
+        "outside streams: the stream is capturing a CUDA graph, in which nothing can be signalled; "
+        "call outside of the capture");
   }
 
   const CudaDriver driver_;
@@ -134,8 +136,8 @@ class CudaOutsideStreams final : public OutsideStreams {
     while (!Quiet() && absl::Now() < deadline) absl::SleepFor(kEndInterval);
     if (!Quiet()) {
       Log(LogLevel::kWarning,
-          "outside streams: work of the engine's that was marked still runs; what its end is "
-          "written to stays until the process ends");
+          "outside streams: work of the engine still runs as they are closed; the memory that its "
+          "end is written to is freed when the process ends");
       // NOLINTNEXTLINE(bugprone-unused-return-value): the words stay until the process ends.
       (void)std::make_unique<std::shared_ptr<MarkWords>>(words_).release();
       return;

@@ -46,7 +46,8 @@ absl::StatusOr<std::unique_ptr<CudaRegion>> CudaRegion::Reserve(
       driver.granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM)));
   if (granularity == 0 || shape.handle_bytes % granularity != 0) {
     return absl::InvalidArgumentError(absl::StrCat("handle_bytes is ", shape.handle_bytes,
-                                                   "; this GPU allocates by ", granularity));
+                                                   "; must be a multiple of ", granularity,
+                                                   " on this GPU"));
   }
   CUdeviceptr start = 0;
   KVT_RETURN_IF_ERROR(driver.Status(
@@ -79,7 +80,7 @@ absl::Status CudaRegion::CheckRoom() const {
   if (*abandoned_) return absl::UnavailableError("CUDA: the region's device is lost");
   if (handles() < shape_.max_handles) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("CUDA: the region has all its ", shape_.max_handles, " handles"));
+      absl::StrCat("CUDA: the region has ", shape_.max_handles, " handles, the most that it may"));
 }
 
 absl::Status CudaRegion::Grow() {
@@ -129,8 +130,8 @@ absl::Status CudaRegion::GrowBy(int descriptor) {
 absl::Status CudaRegion::StatusOfHandle(const char* call, CUresult error) const {
   absl::Status status = driver_.Status(call, error);
   if (!IsOfTheDescriptor(error)) return status;
-  return absl::InvalidArgumentError(absl::StrCat(std::string(status.message()), ": no handle of ",
-                                                 shape_.handle_bytes, " bytes"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      std::string(status.message()), "; must be a handle of ", shape_.handle_bytes, " bytes"));
 }
 
 absl::Status CudaRegion::Map(const Handle& handle) {

@@ -35,20 +35,20 @@ absl::Status CheckShape(const RegionShape& shape) {
 
 absl::Status CheckSegments(const DeviceRegion& region, std::span<const CopySegment> segments) {
   if (segments.size() > kMaxCopySegments) {
-    return absl::InvalidArgumentError(absl::StrCat("a batch of ", segments.size(),
-                                                   " segments is longer than ", kMaxCopySegments));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a batch of ", segments.size(), " segments; must have at most ", kMaxCopySegments));
   }
   for (const CopySegment& segment : segments) {
     if (segment.bytes == 0 || !region.Holds(segment.device_offset, segment.bytes)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a segment of ", segment.bytes, " bytes at ", segment.device_offset,
-                       " is empty or leaves a region of ", region.bytes(), " bytes"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a segment of ", segment.bytes, " bytes at ", segment.device_offset,
+          "; must not be empty and must lie in the region of ", region.bytes(), " bytes"));
     }
     if (const uint64_t handle = region.shape().handle_bytes;
         segment.device_offset % handle + segment.bytes > handle) {
       return absl::InvalidArgumentError(
           absl::StrCat("a segment of ", segment.bytes, " bytes at ", segment.device_offset,
-                       " crosses the border of two handles of ", handle, " bytes"));
+                       "; must lie in one handle of ", handle, " bytes"));
     }
   }
   return absl::OkStatus();
@@ -58,7 +58,7 @@ absl::Status CheckImport(const Device& device, const DeviceUuid& of) {
   if (of == device.uuid()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the region is memory of ", of.ToString(), ", and this device is ", device.uuid().ToString(),
-      ": open that one (CUDA_VISIBLE_DEVICES renumbers them)"));
+      "; open the region's device (CUDA_VISIBLE_DEVICES renumbers devices)"));
 }
 
 }  // namespace kvtier

@@ -95,7 +95,8 @@ absl::Status EmulatedDevice::CheckOpen(Lane lane) {
   KVT_RETURN_IF_ERROR(state());
   if (!track(lane).lane.full()) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("emulated device: all ", kMaxLaneDepth, " places of the lane are taken"));
+      absl::StrCat("emulated device: ", kMaxLaneDepth,
+                   " operations are queued on the lane, the most that may be; try again"));
 }
 
 absl::Status EmulatedDevice::CheckBatch(const CopyBatch& batch) const {
@@ -137,7 +138,7 @@ absl::StatusOr<Ticket> EmulatedDevice::Submit(const CopyBatch& batch) {
 absl::StatusOr<Ticket> EmulatedDevice::SubmitBlocks(const BlockBatch& batch) {
   if (!options_.kernels) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name_, " was opened without kernels, which blocks are moved by"));
+        absl::StrCat(name_, " was opened without kernels; must have them to move blocks"));
   }
   KVT_RETURN_IF_ERROR(CheckBlocks(batch));
   for (const BlockTransfer& block : batch.blocks) {
@@ -217,7 +218,8 @@ absl::StatusOr<Ticket> EmulatedDevice::Signal(Lane lane, SignalWord* word, uint6
                      first = std::move(operation.begin)](EmulatedOperation* self) {
     if (first) first(self);
     if (signalling.lane.failures() != known) {
-      self->status = absl::UnavailableError("emulated device: not signalled behind a failure");
+      self->status = absl::UnavailableError(
+          "emulated device: nothing was signalled, because an operation before it failed");
       return;
     }
     if (checker_ != nullptr) checker_->Release(signalling.timeline, word);

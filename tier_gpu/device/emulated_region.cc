@@ -34,8 +34,8 @@ int EmulatedRegion::descriptor(size_t handle) const {
 
 absl::Status EmulatedRegion::CheckRoom() const {
   if (handles() < shape_.max_handles) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("emulated device: the region has all its ", shape_.max_handles, " handles"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "emulated device: the region has ", shape_.max_handles, " handles, the most that it may"));
 }
 
 absl::Status EmulatedRegion::Grow() {

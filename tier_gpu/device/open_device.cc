@@ -28,7 +28,8 @@ absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int ordinal, const Clock* clock,
 #else
   (void)clock;
   (void)options;
-  return absl::UnavailableError(absl::StrCat("cuda:", ordinal, ": this build has no CUDA"));
+  return absl::UnavailableError(absl::StrCat(
+      "cuda:", ordinal, ": this build has no CUDA; build with it, or name the device emulated"));
 #endif
 }
 
@@ -41,8 +42,9 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name, const
   if (name == "auto") {
     auto gpu = OpenGpu(0, clock, options);
     if (gpu.ok()) return gpu;
-    Log(LogLevel::kWarning, absl::StrCat("GPU tier: no GPU (", std::string(gpu.status().message()),
-                                         "); emulating one in host memory"));
+    Log(LogLevel::kWarning,
+        absl::StrCat("GPU tier: a GPU is emulated in host memory, because none can be used: ",
+                     std::string(gpu.status().message())));
     return std::make_unique<EmulatedDevice>(clock, emulated);
   }
   int ordinal = 0;
@@ -57,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name, const
     return OpenGpu(ordinal, clock, options);
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "a device is \"emulated\", \"emulated:N\", \"cuda:N\" or \"auto\", not \"", name, "\""));
+      "device is \"", name, "\"; must be \"emulated\", \"emulated:N\", \"cuda:N\" or \"auto\""));
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenDevices(absl::string_view names,
@@ -68,8 +70,9 @@ absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenDevices(absl::string_vi
     KVT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(name, clock, options));
     for (const auto& other : devices) {
       if (other->uuid() != device->uuid()) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("devices: \"", names, "\" names ", device->uuid().ToString(), " twice"));
+      return absl::InvalidArgumentError(absl::StrCat("devices: \"", names, "\" names ",
+                                                     device->uuid().ToString(),
+                                                     " twice; must name each once"));
     }
     devices.push_back(std::move(device));
   }

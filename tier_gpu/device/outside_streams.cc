@@ -11,7 +11,8 @@ absl::StatusOr<std::unique_ptr<OutsideStreams>> OpenOutsideStreams(int ordinal) 
 #ifdef KVTIER_HAVE_CUDA
   return OpenCudaOutsideStreams(ordinal);
 #else
-  return absl::UnavailableError(absl::StrCat("cuda:", ordinal, ": this build has no CUDA"));
+  return absl::UnavailableError(absl::StrCat(
+      "cuda:", ordinal, ": this build has no CUDA; build with it, or name the device emulated"));
 #endif
 }
 

@@ -18,14 +18,15 @@ std::vector<std::span<std::byte>> PinnedMemory::ChunksOf(std::span<std::byte> ho
 }
 
 absl::Status PinnedMemory::Add(std::span<std::byte> host) {
-  if (host.empty()) return absl::InvalidArgumentError("pinning no bytes");
+  if (host.empty()) return absl::InvalidArgumentError("pinning 0 bytes; must be at least 1");
   const absl::MutexLock lock(&mu_);
   const auto after = ranges_.lower_bound(host.data() + host.size());
   if (after != ranges_.begin()) {
     const std::span<std::byte> before = std::prev(after)->second;
     if (before.data() + before.size() > host.data()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("pinning ", host.size(), " bytes: some of them are pinned already"));
+          absl::StrCat("pinning ", host.size(),
+                       " bytes, some of which are pinned already; must be pinned once"));
     }
   }
   ranges_.emplace(host.data(), host);
@@ -37,7 +38,7 @@ absl::Status PinnedMemory::Remove(std::span<std::byte> host) {
   const auto found = ranges_.find(host.data());
   if (found == ranges_.end() || found->second.size() != host.size()) {
     return absl::NotFoundError(
-        absl::StrCat("unpinning ", host.size(), " bytes that were not pinned as one"));
+        absl::StrCat("unpinning ", host.size(), " bytes that were not pinned as one range"));
   }
   ranges_.erase(found);
   return absl::OkStatus();
@@ -54,13 +55,13 @@ absl::Status PinnedMemory::Check(std::span<const std::byte> run) const {
         return absl::OkStatus();
       }
       return absl::InvalidArgumentError(absl::StrCat("a segment of ", run.size(),
-                                                     " bytes of host memory crosses the border of "
-                                                     "two pinned chunks of ",
+                                                     " bytes of host memory must lie in one "
+                                                     "pinned chunk of ",
                                                      chunk_bytes_, " bytes"));
     }
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("a segment of ", run.size(), " bytes of host memory is not pinned"));
+      absl::StrCat("a segment of ", run.size(), " bytes of host memory must be pinned first"));
 }
 
 std::vector<std::span<std::byte>> PinnedMemory::Ranges() const {

@@ -20,7 +20,8 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 absl::Status MemoryError(const char* call, uint64_t bytes) {
   const std::string why = std::generic_category().message(errno);
-  return absl::ResourceExhaustedError(absl::StrCat(call, " of ", bytes, " bytes: ", why));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cannot have ", bytes, " bytes of shared memory: ", call, ": ", why));
 }
 
 absl::StatusOr<int> CreateSealedMemory(const char* name, uint64_t bytes) {
@@ -39,7 +40,7 @@ absl::StatusOr<int> DuplicateSealedMemory(int descriptor, uint64_t bytes) {
   if (fstat(descriptor, &facts) != 0 || facts.st_size != static_cast<off_t>(bytes) ||
       (fcntl(descriptor, F_GET_SEALS) & kSeals) != kSeals) {
     return absl::InvalidArgumentError(
-        absl::StrCat("descriptor ", descriptor, " is no sealed memory of ", bytes, " bytes"));
+        absl::StrCat("descriptor ", descriptor, "; must be sealed memory of ", bytes, " bytes"));
   }
   const int fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return MemoryError("F_DUPFD_CLOEXEC", bytes);

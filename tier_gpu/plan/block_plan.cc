@@ -18,9 +18,9 @@ absl::Status WrongPlan(const Parts&... parts) {
 absl::Status CheckPlanned(const BlockForm& form, std::span<const PlannedBlock> blocks) {
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i].slot >= form.slots) {
-      return WrongPlan("blocks[", i, "].slot is ", blocks[i].slot, " of ", form.slots);
+      return WrongPlan("blocks[", i, "].slot is ", blocks[i].slot, "; must be below ", form.slots);
     }
-    if (blocks[i].host == nullptr) return WrongPlan("blocks[", i, "].host is null");
+    if (blocks[i].host == nullptr) return WrongPlan("blocks[", i, "].host is null; must be memory");
   }
   return absl::OkStatus();
 }

@@ -21,26 +21,26 @@ absl::Status WrongGeometry(const Parts&... parts) {
 
 absl::Status CheckFields(const KvGeometry& geometry) {
   if (geometry.layers == 0 || geometry.layers > kMaxGeometryLayers) {
-    return WrongGeometry("layers is ", geometry.layers, ", not 1..", kMaxGeometryLayers);
+    return WrongGeometry("layers is ", geometry.layers, "; must be 1 to ", kMaxGeometryLayers);
   }
-  if (geometry.slots == 0) return WrongGeometry("slots is 0");
-  if (geometry.run_bytes == 0) return WrongGeometry("run_bytes is 0");
+  if (geometry.slots == 0) return WrongGeometry("slots is 0; must be positive");
+  if (geometry.run_bytes == 0) return WrongGeometry("run_bytes is 0; must be positive");
   const size_t tensors = size_t{geometry.layers} * geometry.axis_count();
   if (geometry.run_bytes > kMaxBlockBytes / tensors) {
-    return WrongGeometry("run_bytes is ", geometry.run_bytes, ", ", tensors,
-                         " of them more than a block's ", kMaxBlockBytes);
+    return WrongGeometry("run_bytes is ", geometry.run_bytes, "; ", tensors,
+                         " of them must be at most a block's ", kMaxBlockBytes);
   }
   if (geometry.block_stride < geometry.run_bytes) {
-    return WrongGeometry("block_stride is ", geometry.block_stride, ", less than run_bytes, ",
-                         geometry.run_bytes);
+    return WrongGeometry("block_stride is ", geometry.block_stride,
+                         "; must be at least run_bytes, ", geometry.run_bytes);
   }
   const uint64_t strides = geometry.slots - 1;
   if (strides > 0 && geometry.block_stride > (kMost - geometry.run_bytes) / strides) {
-    return WrongGeometry("block_stride is ", geometry.block_stride, ", with ", geometry.slots,
-                         " slots more than 64 bits");
+    return WrongGeometry("block_stride is ", geometry.block_stride, "; times ", geometry.slots,
+                         " slots it must fit in 64 bits");
   }
   if (geometry.bases.size() != tensors) {
-    return WrongGeometry("bases has ", geometry.bases.size(), " entries, not ", tensors);
+    return WrongGeometry("bases has ", geometry.bases.size(), " entries; must have ", tensors);
   }
   return absl::OkStatus();
 }
@@ -56,16 +56,16 @@ absl::Status CheckRanges(const KvGeometry& geometry, std::span<const DeviceRange
   for (size_t i = 0; i < geometry.bases.size(); ++i) {
     const uint64_t base = geometry.bases[i];
     if (base > kMost - bytes) {
-      return WrongGeometry(NameOf(geometry, i), " is ", base, ", with ", bytes,
-                           " bytes past 64 bits");
+      return WrongGeometry(NameOf(geometry, i), " is ", base, "; with its ", bytes,
+                           " bytes it must fit in 64 bits");
     }
     const bool inside = std::ranges::any_of(registered, [&](const DeviceRange& range) {
       return base >= range.offset && bytes <= range.bytes &&
              base - range.offset <= range.bytes - bytes;
     });
     if (!inside) {
-      return WrongGeometry(NameOf(geometry, i), " is ", base, ": its ", bytes,
-                           " bytes are not inside a registered range");
+      return WrongGeometry(NameOf(geometry, i), " is ", base, "; its ", bytes,
+                           " bytes must lie in a registered range");
     }
   }
   return absl::OkStatus();
@@ -92,8 +92,8 @@ absl::Status CheckOverlaps(const KvGeometry& geometry) {
       if (gap >= geometry.tensor_bytes()) break;
       if (Overlaps(geometry, gap)) {
         return WrongGeometry(NameOf(geometry, order[j]), " is ", geometry.bases[order[j]],
-                             ": its runs overlap those of ", NameOf(geometry, order[i]), ", ",
-                             geometry.bases[order[i]]);
+                             "; its runs must not overlap those of ", NameOf(geometry, order[i]),
+                             ", ", geometry.bases[order[i]]);
       }
     }
   }

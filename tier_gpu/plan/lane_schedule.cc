@@ -23,7 +23,7 @@ absl::Status LaneSchedule::Add(const ScheduledBatch& batch) {
         "lane schedule: ", queue.size(),
         batch.urgency == CopyUrgency::kForeground ? " foreground" : " background", " batches wait ",
         batch.direction == CopyDirection::kHostToDevice ? "host to device" : "device to host",
-        ", no room for batch ", batch.batch));
+        ", the most that may, so batch ", batch.batch, " is refused; try again"));
   }
   queue.push_back(batch.batch);
   return absl::OkStatus();

@@ -20,18 +20,21 @@ uint64_t RowsInRow(const KvGeometry& geometry) { return geometry.axes == KvAxes:
 absl::Status CheckShape(const KvGeometry& geometry, const StoredBlocks& stored) {
   const KvShape& shape = stored.shape;
   const uint32_t axes = geometry.axes == KvAxes::kLatent ? 1 : 2;
-  if (shape.axes != axes) return WrongShape("axes is ", shape.axes, "; the geometry has ", axes);
+  if (shape.axes != axes) {
+    return WrongShape("axes is ", shape.axes, "; must be the geometry's, ", axes);
+  }
   if (shape.layers != geometry.layers) {
-    return WrongShape("layers is ", shape.layers, "; the geometry has ", geometry.layers);
+    return WrongShape("layers is ", shape.layers, "; must be the geometry's, ", geometry.layers);
   }
   const uint64_t rows = Rows(shape) * RowsInRow(geometry);
-  if (rows == 0) return WrongShape("tokens or kv_heads is 0");
+  if (rows == 0) return WrongShape("tokens or kv_heads is 0; must be positive");
   if (stored.row_bytes != 0 && geometry.run_bytes / rows == stored.row_bytes &&
       geometry.run_bytes % rows == 0) {
     return absl::OkStatus();
   }
-  return WrongShape("row_bytes is ", stored.row_bytes, "; run_bytes of the geometry, ",
-                    geometry.run_bytes, ", are ", rows, " rows");
+  return WrongShape("row_bytes is ", stored.row_bytes,
+                    "; must be so that run_bytes of the geometry, ", geometry.run_bytes, ", are ",
+                    rows, " rows");
 }
 
 }  // namespace

@@ -20,11 +20,12 @@ uint64_t PlaceOf(SequenceId id) {
 }
 
 absl::Status Unknown(SequenceId id) {
-  return absl::NotFoundError(absl::StrCat("no sequence ", NumberOf(id)));
+  return absl::NotFoundError(absl::StrCat("there is no sequence ", NumberOf(id), "; it was freed"));
 }
 
 absl::Status SwappedOutError(SequenceId id) {
-  return absl::FailedPreconditionError(absl::StrCat("sequence ", NumberOf(id), " is swapped out"));
+  return absl::FailedPreconditionError(
+      absl::StrCat("sequence ", NumberOf(id), " is swapped out; swap it in first"));
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ absl::Status BlockTable::CheckInFlight(PoolWorker worker) const {
   if (slots_->begun(worker) > slots_->retired(worker)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("worker ", static_cast<uint32_t>(worker),
                                                     " has no step after ", slots_->retired(worker),
-                                                    " in flight, which would do the copies"));
+                                                    " in flight to do the copies; begin one"));
 }
 
 void BlockTable::Release(const Sequence& sequence, uint32_t slot) {
@@ -94,7 +95,7 @@ absl::Status BlockTable::Adopt(SequenceId id, std::span<const SlotRef> blocks) {
   if (sequence->facts.tokens > 0) {
     return absl::FailedPreconditionError(absl::StrCat("sequence ", NumberOf(id), " has ",
                                                       sequence->facts.tokens,
-                                                      " tokens: only an empty one adopts"));
+                                                      " tokens; must have none to adopt blocks"));
   }
   for (const SlotRef& slot : blocks) {
     KVT_RETURN_IF_ERROR(slots_->Check(slot));
@@ -116,7 +117,7 @@ absl::StatusOr<Appended> BlockTable::Append(SequenceId id, uint32_t tokens) {
   if (sequence == nullptr) return Unknown(id);
   SequenceFacts& facts = sequence->facts;
   if (facts.swapped_out) return SwappedOutError(id);
-  if (tokens == 0) return absl::InvalidArgumentError("0 tokens to append");
+  if (tokens == 0) return absl::InvalidArgumentError("tokens to append is 0; must be positive");
 
   const uint64_t room = sequence->slots.size() * uint64_t{block_tokens_};
   bool copies = room > facts.tokens && !slots_->writable(facts.worker, sequence->slots.back());
@@ -167,8 +168,9 @@ absl::Status BlockTable::Truncate(SequenceId id, uint64_t tokens) {
   if (sequence == nullptr) return Unknown(id);
   if (sequence->facts.swapped_out) return SwappedOutError(id);
   if (tokens > sequence->facts.tokens) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "sequence ", NumberOf(id), " has ", sequence->facts.tokens, " tokens, not ", tokens));
+    return absl::InvalidArgumentError(
+        absl::StrCat("sequence ", NumberOf(id), " has ", sequence->facts.tokens,
+                     " tokens; must keep at most these, not ", tokens));
   }
   const uint64_t blocks = (tokens + block_tokens_ - 1) / block_tokens_;
   for (; sequence->slots.size() > blocks; sequence->slots.pop_back()) {
@@ -201,14 +203,15 @@ absl::StatusOr<SlotRef> BlockTable::Seal(SequenceId id, uint32_t block) {
   const Sequence* const sequence = Find(id);
   if (sequence == nullptr) return Unknown(id);
   if (block >= sequence->slots.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "sequence ", NumberOf(id), " has ", sequence->slots.size(), " blocks, no block ", block));
+    return absl::InvalidArgumentError(
+        absl::StrCat("sequence ", NumberOf(id), " has ", sequence->slots.size(),
+                     " blocks; block must be below that, not ", block));
   }
   if (sequence->slots[block] == kNoSlot) return SwappedOutError(id);
   if (const uint32_t tokens = TokensIn(*sequence, block); tokens < block_tokens_) {
-    return absl::FailedPreconditionError(absl::StrCat("block ", block, " of sequence ",
-                                                      NumberOf(id), " has ", tokens, " of ",
-                                                      block_tokens_, " tokens"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("block ", block, " of sequence ", NumberOf(id), " has ", tokens, " of ",
+                     block_tokens_, " tokens; must be full to be sealed"));
   }
   const SlotRef slot = slots_->Ref(sequence->slots[block]);
   KVT_RETURN_IF_ERROR(slots_->Seal(slot));

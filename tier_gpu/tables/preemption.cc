@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<SequenceId>> PickVictims(const BlockTable& tables,
   if (gain.slots() < slots) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the ", behind.size(), " sequences behind sequence ", self.started, " hold ",
-                     gain.slots(), " slots that nobody else has, not ", slots));
+                     gain.slots(), " slots of their own, and ", slots, " are needed"));
   }
   // A sequence that frees no needed slot stays; those farthest ahead are considered first.
   std::vector<SequenceId> victims;

@@ -75,12 +75,13 @@ void SlotTable::GiveBack(uint32_t index) {
 
 absl::Status SlotTable::Check(SlotRef slot) const {
   if (ABSL_PREDICT_FALSE(slot.index >= slots_.size())) {
-    return absl::AbortedError(absl::StrCat("slot ", slot.index, " of ", slots_.size()));
+    return absl::AbortedError(
+        absl::StrCat("slot ", slot.index, " is none of the pool's ", slots_.size()));
   }
   const Slot& now = slots_[slot.index];
   if (ABSL_PREDICT_FALSE(slot.generation != now.generation || now.holds == 0)) {
     return absl::AbortedError(
-        absl::StrCat("slot ", slot.index, " is of generation ", now.generation,
+        absl::StrCat("slot ", slot.index, " was freed: it is of generation ", now.generation,
                      now.holds == 0 ? " and held by nobody" : "", ", not ", slot.generation));
   }
   return absl::OkStatus();
@@ -203,9 +204,9 @@ absl::Status SlotTable::Begin(PoolWorker worker, uint64_t step) {
   KVT_CHECK(static_cast<size_t>(worker) < workers_.size());
   Worker& owner = of(worker);
   if (step <= owner.begun) {
-    return absl::InvalidArgumentError(absl::StrCat("step ", step, " of worker ",
-                                                   static_cast<uint32_t>(worker), " is not past ",
-                                                   owner.begun, ", which began last"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("step ", step, " of worker ", static_cast<uint32_t>(worker),
+                     "; must be above ", owner.begun, ", which began last"));
   }
   owner.begun = step;
   return absl::OkStatus();
@@ -215,9 +216,9 @@ absl::Status SlotTable::Retire(PoolWorker worker, uint64_t step) {
   KVT_CHECK(static_cast<size_t>(worker) < workers_.size());
   Worker& owner = of(worker);
   if (step > owner.begun) {
-    return absl::InvalidArgumentError(absl::StrCat("step ", step, " of worker ",
-                                                   static_cast<uint32_t>(worker), " is past ",
-                                                   owner.begun, ", which began last"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("step ", step, " of worker ", static_cast<uint32_t>(worker),
+                     "; must be at most ", owner.begun, ", which began last"));
   }
   owner.retired = std::max(owner.retired, step);
   while (owner.oldest != kNone && UseOf(worker, owner.oldest).step <= owner.retired) {

@@ -69,7 +69,7 @@ class Hit:
     def __getitem__(self, index: int) -> memoryview:
         """Returns the bytes of block `index`: a read-only view of shared memory, not a copy."""
         if not 0 <= index < len(self):
-            raise IndexError(f"block {index} of a hit of {len(self)}")
+            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the hit")
         return self._views.get(index, self._native.block)
 
     def dlpack(self, index: int) -> _kvtier.Block:
@@ -79,7 +79,7 @@ class Hit:
         stays readable when the hit has ended, but shows whatever the memory then holds.
         """
         if not 0 <= index < len(self):
-            raise IndexError(f"block {index} of a hit of {len(self)}")
+            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the hit")
         return self._native.block(index)
 
     def __iter__(self) -> Iterator[memoryview]:
@@ -107,7 +107,7 @@ class Hit:
         For a run this is `index`, except in a part of one (Client.submit_onboard_parts()).
         """
         if not 0 <= index < len(self):
-            raise IndexError(f"block {index} of a hit of {len(self)}")
+            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the hit")
         return self._native.index(index)
 
     def copy_out(self, index: int, to: Buffer | Iterable[Buffer]) -> bool:
@@ -121,7 +121,7 @@ class Hit:
         ValueError for a buffer or a size.
         """
         if not 0 <= index < len(self):
-            raise IndexError(f"block {index} of a hit of {len(self)}")
+            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the hit")
         return self._native.copy_out(index, to)
 
     def prove(self, index: int) -> bool:
@@ -133,7 +133,7 @@ class Hit:
         device reaches the block.
         """
         if not 0 <= index < len(self):
-            raise IndexError(f"block {index} of a hit of {len(self)}")
+            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the hit")
         return self._native.prove(index)
 
     def valid(self) -> bool:
@@ -176,7 +176,7 @@ class Put:
     def __getitem__(self, index: int) -> memoryview | None:
         """Takes the slot of block `index` and returns it to be written; None: the block has no slot."""
         if not 0 <= index < len(self):
-            raise IndexError(f"block {index} of a put of {len(self)}")
+            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the put")
         if self._states[index] != "reserved" or self._ended:
             return None
         return self._views.get(index, self._native.block)
@@ -188,7 +188,7 @@ class Put:
         longer yours.
         """
         if not 0 <= index < len(self):
-            raise IndexError(f"block {index} of a put of {len(self)}")
+            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the put")
         if self._states[index] != "reserved" or self._ended:
             return None
         return self._native.block(index)
@@ -204,10 +204,10 @@ class Put:
         a buffer, a size, or a block that has no slot; then no slot was taken.
         """
         if not 0 <= index < len(self):
-            raise IndexError(f"block {index} of a put of {len(self)}")
+            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the put")
         if self._states[index] != "reserved" or self._ended:
-            raise ValueError(f"block {index} has no slot to write: it is "
-                             f"{'given up' if self._ended else self._states[index]}")
+            state = "given up" if self._ended else self._states[index]
+            raise ValueError(f"block {index} is {state}; must be reserved to be written")
         self._views.release_one(index)
         self._native.copy_in(index, source)
 
@@ -229,7 +229,7 @@ class Put:
     def give_back(self, index: int) -> None:
         """Gives back the slot of block `index` alone, unpublished; its state becomes "no_room"."""
         if not 0 <= index < len(self):
-            raise IndexError(f"block {index} of a put of {len(self)}")
+            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the put")
         if self._states[index] != "reserved" or self._ended:
             return
         self._views.release_one(index)

@@ -71,7 +71,7 @@ class Call(Generic[Result]):
             raise ValueError(
                 f"timeout_s is {timeout_s}; must be a finite number of seconds, 0 or more")
         if not condition() and self._process != os.getpid():
-            raise RuntimeError("the call was submitted before the fork and is the parent's")
+            raise RuntimeError("the call is of the parent process, before the fork; submit it again in this one")
         if not condition():
             with self._changed:
                 self._changed.wait_for(condition, timeout_s)
@@ -90,7 +90,7 @@ class Call(Generic[Result]):
         try:
             callback(self)
         except Exception:
-            _log.exception("a callback of a submitted call failed")
+            _log.exception("a callback of a submitted call raised an exception, which ends here")
 
 
 @dataclass(frozen=True)

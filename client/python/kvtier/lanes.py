@@ -49,7 +49,7 @@ def _pairs(name: str, values: Sequence[tuple[int, int]], first_limit: int) -> li
 
 def _work(stream: int | None, event: int | None) -> _Work:
     if stream is not None and event is not None:
-        raise ValueError(f"after_stream is {stream!r} and after_event {event!r}; one of them at most")
+        raise ValueError(f"after_stream is {stream!r} and after_event {event!r}; must be one of them at most")
     return (None if stream is None else _count("after_stream", stream, _U64),
             None if event is None else _count("after_event", event, _U64))
 
@@ -283,7 +283,7 @@ class Lanes:
 
     def _started(self, start: Callable[[], _kvtier.LaneJob]) -> LaneJob:
         if len(self._unpolled) >= MAX_UNPOLLED:
-            raise BlockingIOError(f"{MAX_UNPOLLED} jobs were started and not polled: poll()")
+            raise BlockingIOError(f"{MAX_UNPOLLED} jobs were started and not polled; call poll() first")
         job = LaneJob(start())
         self._unpolled.append(job)
         return job

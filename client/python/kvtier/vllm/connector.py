@@ -330,7 +330,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     def _side(self) -> SchedulerSide:
         if self._scheduler is None:
-            raise RuntimeError("a worker's connector was asked as the scheduler's")
+            raise RuntimeError("a worker's connector was called as if it were the scheduler's; call the scheduler's")
         return self._scheduler
 
     @never_raises(lambda: None)

@@ -37,7 +37,7 @@ def lay_out(layers: Sequence[tuple[str, Any]], blocks: int, kv_heads: int, token
         _require(hasattr(tensor, "data_ptr"), name, f"is a {type(tensor).__name__}; must be one tensor")
         unique.setdefault(tensor.data_ptr(), (name, tensor))
     if not unique:
-        raise ValueError("the KV group has no layer")
+        raise ValueError("the KV group has 0 layers; must have at least 1")
     shapes = [_Shape(name, tensor, blocks, kv_heads, tokens) for name, tensor in unique.values()]
     first = shapes[0]
     for shape in shapes:
@@ -69,8 +69,8 @@ def refuse_aliases(layouts: Sequence[KvLayout]) -> None:
             for start, start2 in runs:
                 if _alias(start, one.memory, start2, other.memory):
                     raise ValueError(
-                        f"KV groups {second} and {first} share memory: at byte {max(start, start2)} blocks of other "
-                        f"numbers lie over each other (block_stride {other.memory.block_stride} and "
+                        f"KV groups {second} and {first} share memory; blocks of different numbers must not overlap, "
+                        f"and do at byte {max(start, start2)} (block_stride {other.memory.block_stride} and "
                         f"{one.memory.block_stride})")
 
 

@@ -17,7 +17,7 @@ def log_failure(what: str) -> None:
     """Logs the exception that is being handled, as a failure of `what`, the first ten times."""
     _failures[what] += 1
     if _failures[what] <= _LOGGED_AT_MOST:
-        _log.exception("kvtier: %s failed; the engine goes on without it", what)
+        _log.exception("kvtier: %s raised an exception; the engine goes on without it", what)
 
 
 def never_raises(otherwise: Callable[[], object]) -> Callable[[Method], Method]:

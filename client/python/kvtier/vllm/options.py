@@ -59,7 +59,8 @@ class Options:
         try:
             return Path(self.tenant_secret_file).read_bytes().strip()
         except OSError as error:
-            raise ValueError(f"tenant_secret_file is {self.tenant_secret_file!r}: {error.strerror}") from error
+            raise ValueError(f"tenant_secret_file is {self.tenant_secret_file!r}; must be a file that can be read: "
+                             f"{error.strerror}") from error
 
 
 def parse_options(extra_config: Mapping[str, Any] | None) -> Options:
@@ -68,5 +69,5 @@ def parse_options(extra_config: Mapping[str, Any] | None) -> Options:
     known = {field.name for field in fields(Options)}
     for name in given:
         if name not in known:
-            raise ValueError(f"kv_connector_extra_config has {name!r}; known are {', '.join(sorted(known))}")
+            raise ValueError(f"kv_connector_extra_config has {name!r}; must be one of {', '.join(sorted(known))}")
     return Options(**given)

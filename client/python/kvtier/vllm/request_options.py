@@ -45,11 +45,12 @@ def read_request_options(parameters: Mapping[str, object] | None) -> RequestOpti
         return _DEFAULTS
     no_store = parameters.get(NO_STORE, False)
     if not isinstance(no_store, bool):
-        _log.warning("%s is %r; must be true or false: the request is not stored", NO_STORE, no_store)
+        _log.warning("kvtier: %s is %r; must be true or false, so the request is not stored", NO_STORE, no_store)
         no_store = True
     max_tokens = parameters.get(MAX_TOKENS)
     if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0):
-        _log.warning("%s is %r; must be an int of 0 or more: nothing is loaded for the request", MAX_TOKENS, max_tokens)
+        _log.warning("kvtier: %s is %r; must be an int of 0 or more, so nothing is loaded for the request", MAX_TOKENS,
+                     max_tokens)
         max_tokens = 0
     return RequestOptions(no_store, max_tokens, _read_hint(parameters))
 
@@ -70,8 +71,8 @@ def _read_hint(parameters: Mapping[str, object]) -> kvtier.ReuseHint:
             fields[field] = value
         elif name not in _warned:
             _warned.add(name)
-            _log.warning("%s is %s; must be %s: it is ignored, and so is every such value from now on", name,
-                         _shown(name, value), rule)
+            _log.warning("kvtier: %s is %s; must be %s, so it is ignored, and so are later ones without a warning",
+                         name, _shown(name, value), rule)
     return kvtier.ReuseHint(**fields)
 
 

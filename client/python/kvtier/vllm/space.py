@@ -54,7 +54,7 @@ def space_of_group(options: Options, vllm_config: Any, spec: Any, layout: KvLayo
 def _encoded(raw: kvtier.SpaceSpec, codec: str, layout: KvLayout) -> kvtier.SpaceSpec:
     """Returns the space `raw` with the codec. Raises ValueError, naming what the codec does not support."""
     if layout.dtype != "bfloat16":
-        raise ValueError(f"codec is {codec!r}, which is for KV in bfloat16; the engine's is in {layout.dtype!r}")
+        raise ValueError(f"codec is {codec!r}, which is for KV in bfloat16; must be '' for KV in {layout.dtype!r}")
     latent = layout.memory.axes == "latent"
     try:
         return dataclasses.replace(

@@ -56,7 +56,7 @@ def _without_paths(path: Path) -> object:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} is no JSON: {error}") from error
+        raise ValueError(f"{path} is no JSON; must be the model's configuration: {error}") from error
     if isinstance(config, dict):
         for name in ("_name_or_path", "transformers_version"):
             config.pop(name, None)
@@ -69,10 +69,11 @@ def _ends(shard: Path) -> tuple[bytes, bytes, bytes]:
         prefix = file.read(8)
         header_bytes = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else 0
         if not 0 < header_bytes <= _MAX_HEADER_BYTES:
-            raise ValueError(f"{shard} begins with a header of {header_bytes} bytes; it is no safetensors file")
+            raise ValueError(f"{shard} begins with a header of {header_bytes} bytes; must be a safetensors file")
         header = file.read(header_bytes)
         if len(header) != header_bytes:
-            raise ValueError(f"{shard} ends inside its header of {header_bytes} bytes")
+            raise ValueError(f"{shard} ends inside its header of {header_bytes} bytes; must be a whole safetensors "
+                             "file")
         first = file.read(_END_BYTES)
         file.seek(max(8 + header_bytes, shard.stat().st_size - _END_BYTES))
         return header, first, file.read(_END_BYTES)
