@@ -59,7 +59,7 @@ def _parts(arguments, separator=","):
 
 
 def _value(part):
-    """What stands in the message for an argument: its text, its last name, or the texts between which it chooses."""
+    """The text of an argument in the message: its own, its last name, or the texts between which it chooses."""
     if part.startswith('"') or '"' not in part or "?" in part:
         texts = _TEXT.findall(part)
         if part.startswith('"'):
