@@ -26,7 +26,7 @@ _TEXT = re.compile(r'"((?:\\.|[^"\\])*)"')
 
 
 def _arguments(text, start):
-    """Returns the text between the parenthesis that opens before `start` and the one that closes it."""
+    """The text between the parenthesis that opens before `start` and the one that closes it."""
     depth, at, quoted = 1, start, False
     while depth:
         char = text[at]
@@ -41,7 +41,7 @@ def _arguments(text, start):
 
 
 def _parts(arguments, separator=","):
-    """Returns the arguments of StrCat() and its like, split at their commas, or the terms of a sum."""
+    """The arguments of StrCat() and its like, split at their commas, or the terms of a sum."""
     depth, part, parts, quoted, escaped = 0, "", [], False, False
     for char in arguments:
         if quoted:
@@ -59,7 +59,7 @@ def _parts(arguments, separator=","):
 
 
 def _value(part):
-    """Returns what stands in the message for an argument: its text, its last name, or the texts between which it chooses."""
+    """The text of an argument in the message: its own, its last name, or the texts between which it chooses."""
     if part.startswith('"') or '"' not in part or "?" in part:
         texts = _TEXT.findall(part)
         if part.startswith('"'):
@@ -72,7 +72,7 @@ def _value(part):
 
 
 def _sentence(arguments):
-    """Returns the message with <name> for each value, or "" where the call has no text of its own."""
+    """The message with <name> for each value; "" where the call says no text of its own."""
     words = []
     for argument in _parts(arguments):
         concatenated = _CONCATENATED.match(argument.strip())
@@ -94,7 +94,7 @@ def _of_cxx(text):
 
 
 def _words_of(node):
-    """Returns the text of an expression of Python with <name> for each value; None where it is no text."""
+    """The text of an expression of Python with <name> for each value; None where it is no text."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.JoinedStr):
@@ -123,7 +123,7 @@ def _of_python(text):
 
 
 def collect(files):
-    """Yields (path, line, kind, message) of each error and log line, by path."""
+    """(path, line, kind, message) of each error and log line, by path."""
     for path, text in sorted(files.items()):
         if tree.folder_of(path) not in _PROGRAM_FOLDERS:
             continue
@@ -137,7 +137,7 @@ def collect(files):
 
 
 def main():
-    """Prints the messages of the folders that are named, or all."""
+    """Prints those of the folders that are named, or all."""
     for path, line, kind, message in collect(tree.read()):
         if len(sys.argv) == 1 or path.startswith(tuple(sys.argv[1:])):
             sys.stdout.write(f"{path}:{line}: {kind}: {message}\n")
