@@ -59,7 +59,7 @@ def _parts(arguments, separator=","):
 
 
 def _value(part):
-    """The text of an argument in the message: its own, its last name, or the texts between which it chooses."""
+    """Returns the text of an argument in the message: its own, its last name, or the texts that it chooses from."""
     if part.startswith('"') or '"' not in part or "?" in part:
         texts = _TEXT.findall(part)
         if part.startswith('"'):
@@ -72,7 +72,7 @@ def _value(part):
 
 
 def _sentence(arguments):
-    """The message with <name> for each value; "" where the call says no text of its own."""
+    """Returns the message with <name> for each value; "" where the call says no text of its own."""
     words = []
     for argument in _parts(arguments):
         concatenated = _CONCATENATED.match(argument.strip())

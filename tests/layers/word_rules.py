@@ -31,6 +31,11 @@ def _cxx_comments(text):
     return _joined(found)
 
 
+def _docstring(string):
+    """Returns the text of a string as it stands in the source: without its prefix and its quotes."""
+    return string.lstrip("rbfuRBFU").strip("\"'").strip()
+
+
 def _python_comments(text):
     """Returns (line, text) of each comment and docstring."""
     found = []
@@ -41,7 +46,7 @@ def _python_comments(text):
                 found.append((token.start[0], not token.line[:token.start[1]].strip(), token.string.lstrip("# ")))
                 continue
             if token.type == tokenize.STRING and before in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
-                found.append((token.start[0], False, token.string.strip("rbfuRBFU\"'").strip()))
+                found.append((token.start[0], False, _docstring(token.string)))
             if token.type not in (tokenize.NL,):
                 before = token.type
     except (tokenize.TokenError, IndentationError):
