@@ -18,6 +18,7 @@ PLANTED = (
     (word_rules.openers, {"client/c/a.c": "/*\n * Who asks.\n */\n"}, "'Who'"),
     (word_rules.openers, {"bench/a.py": "x = 1  # Of a tenant.\n"}, "bench/a.py:1"),
     (word_rules.openers, {"bench/a.py": 'def f():\n    """What it does."""\n'}, "bench/a.py:2"),
+    (word_rules.openers, {"bench/a.py": 'def f():\n    """Behind the others."""\n'}, "'Behind'"),
     (word_rules.openers, {"core/CMakeLists.txt": "# Of the presets.\n"}, "'Of'"),
     (word_rules.synonyms, {"core/a.h": "// Throws nothing; may throw away\n// blocks.\n"}, "'throw away' is ruled out"),
     (word_rules.synonyms, {"docs/a.md": "# A\n\nBlocks that we throw away.\n"}, "docs/a.md:3"),
