@@ -22,7 +22,7 @@ constexpr absl::string_view kThisFile = "core/program_flags_config.";
 
 constexpr ManPage::Entry kCommonOptions[] = {
     {.term = "--flagfile=FILE",
-     .text = "Reads flags from a file, each on a line of its own. It may be several files, "
+     .text = "Reads flags from a file, each on a line of its own. FILE may be a list of files, "
              "separated by commas."},
     {.term = "--help", .text = "Lists these flags with their defaults, and ends."},
     {.term = "--version", .text = "Prints the version, and ends."}};
