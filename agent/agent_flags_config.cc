@@ -44,7 +44,7 @@ bool AbslParseFlag(absl::string_view text, ByteSize* size, std::string* error) {
   return Take(ParseBytes(text), &size->bytes, error);
 }
 
-std::string AbslUnparseFlag(const ByteSize& size) { return absl::StrCat(size.bytes); }
+std::string AbslUnparseFlag(const ByteSize& size) { return ByteSizeText(size.bytes); }
 
 // "64GiB", or "64GiB,128GiB".
 struct ByteSizes {
@@ -59,7 +59,10 @@ bool AbslParseFlag(absl::string_view text, ByteSizes* sizes, std::string* error)
   return true;
 }
 
-std::string AbslUnparseFlag(const ByteSizes& sizes) { return absl::StrJoin(sizes.bytes, ","); }
+std::string AbslUnparseFlag(const ByteSizes& sizes) {
+  const auto append = [](std::string* out, uint64_t bytes) { out->append(ByteSizeText(bytes)); };
+  return absl::StrJoin(sizes.bytes, ",", append);
+}
 
 bool AbslParseFlag(absl::string_view text, WritePolicy* policy, std::string* error) {
   return Take(ParseWritePolicy(text), policy, error);
@@ -103,7 +106,7 @@ ABSL_FLAG(std::string, advertise, "", "host:port by which other nodes reach --li
 ABSL_FLAG(std::string, coordinator, "", "host:port of the coordinator; empty: this node runs alone.");
 ABSL_FLAG(absl::Duration, locate_grace, kvtier::kLocateGrace, "Shortest wait for the coordinator to say where blocks are, however fast it was so far; give more on loaded machines.");
 ABSL_FLAG(kvtier::EvictionPolicy, host_eviction, kvtier::EvictionPolicies().host, "Order in which blocks leave host memory: learnt (worth least, as their uses tell; lru where that finds more), lru, fifo or priority.");
-ABSL_FLAG(kvtier::EvictionPolicy, gpu_eviction, kvtier::EvictionPolicies().gpu, "Order in which blocks leave the GPU pool: as --host_eviction.");
+ABSL_FLAG(kvtier::EvictionPolicy, gpu_eviction, kvtier::EvictionPolicies().gpu, "Order in which blocks leave the GPU pool; takes the same values as --host_eviction.");
 ABSL_FLAG(kvtier::EvictionPolicy, disk_eviction, kvtier::EvictionPolicies().disk, "What a disk keeps when it frees its oldest segment: learnt (what is likelier to be used than most; lru where that finds more), lru (what was used since it was written), fifo (nothing) or priority (as lru, the highest priority first).");
 ABSL_FLAG(std::string, lessons_dir, "", "Directory of the file eviction_lessons: what the learnt orders know, so that a restarted agent goes on from it; empty: the first --disk_dir, or --socket_dir where there is no disk.");
 ABSL_FLAG(std::string, settings_dir, "", "Directory of the file tenant_settings: what `kvtier tenants set` said and what the coordinator did; empty: as --lessons_dir.");
@@ -120,13 +123,13 @@ ABSL_FLAG(std::string, disk_secret_dir, "", "Directory of the secret (file maste
 ABSL_FLAG(bool, disk_buffered, false, "For file systems without O_DIRECT: disk I/O through the page cache, each write synced.");
 ABSL_FLAG(kvtier::ByteSize, segment_bytes, {uint64_t{256} << 20}, "Size of a segment, the unit of reclaim.");
 ABSL_FLAG(kvtier::WritePolicy, disk_write_policy, kvtier::DiskWriteOptions().policy, "Which blocks are written to disk: all, second_touch, or predicted_reuse (without --disk_writes_per_day: all).");
-ABSL_FLAG(kvtier::WriteMoment, disk_write_moment, kvtier::DiskWriteOptions().moment, "When: at their commit, or at their eviction from host memory.");
-ABSL_FLAG(double, disk_writes_per_day, kvtier::DiskWriteOptions().drive_writes_per_day, "How often a day each disk may be written whole (drive writes per day, of --disk_bytes), 0 to 100; 0: no budget.");
-ABSL_FLAG(kvtier::ByteSize, scrub_bytes_per_second, {kvtier::kScrubBytesPerSecond}, "Read to verify what is on disk, in the background; 0: only on `kvtier disk verify`.");
-ABSL_FLAG(kvtier::ByteSize, host_scrub_bytes_per_second, {kvtier::kHostScrubBytesPerSecond}, "Read to verify what is in host memory, in the background; 0: nothing.");
+ABSL_FLAG(kvtier::WriteMoment, disk_write_moment, kvtier::DiskWriteOptions().moment, "When blocks are written to disk: at their commit (commit), or when they are evicted from host memory (eviction).");
+ABSL_FLAG(double, disk_writes_per_day, kvtier::DiskWriteOptions().drive_writes_per_day, "Budget of writes to each disk: how many times --disk_bytes may be written in a day (drive writes per day), 0 to 100; 0: no budget.");
+ABSL_FLAG(kvtier::ByteSize, scrub_bytes_per_second, {kvtier::kScrubBytesPerSecond}, "Bytes a second that the agent reads in the background from each disk, to verify its blocks; 0: it verifies them only on `kvtier disk verify`.");
+ABSL_FLAG(kvtier::ByteSize, host_scrub_bytes_per_second, {kvtier::kHostScrubBytesPerSecond}, "Bytes a second that the agent reads in the background from host memory, to verify its blocks; 0: none.");
 ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory of each GPU for blocks; 0: no GPU pool.");
 ABSL_FLAG(kvtier::ByteSize, gpu_max_bytes, {0}, "Device memory that `kvtier gpu resize` may grow the pool to; 0: --gpu_bytes.");
-ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
+ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks in the GPU pool (--gpu_bytes).");
 ABSL_FLAG(std::vector<std::string>, gpu_tenants, {}, "Tenants that have a pool on each GPU, such as acme,beta; --gpu_bytes is divided between them by their shares. A process that maps a pool can read all of it, so each tenant has its own. Empty: the first tenant by name.");
 ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; several, each with a pool of its own: cuda:0,cuda:1. Used with --gpu_bytes.");
 ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant, one at least, which is looked at each 10 s; empty: one open tenant.");

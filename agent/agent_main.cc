@@ -14,9 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/flags/usage_config.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -39,6 +36,7 @@
 #include "core/lock_checks.h"
 #include "core/log.h"
 #include "core/memory_watch.h"
+#include "core/program_flags_config.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
 #include "tier_gpu/device/open_device.h"
@@ -60,6 +58,30 @@ void RaiseDescriptorLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);  // The old limit stays when it is refused.
+}
+
+ProgramText AgentText() {
+  return {
+      .name = "kvtier-agent",
+      .build = kBuild,
+      .summary = "keeps KV blocks of a node's workers in tiers, and shares them with other nodes",
+      .details =
+          "Workers put blocks of attention keys and values, and get them back from GPU memory, "
+          "host memory, the node's disks or another node. The agent runs until SIGTERM or "
+          "SIGINT, and then ends with status 0. When it cannot start, it prints why and ends with "
+          "status 1. kvtier status shows its state, and kvtier doctor says why workers do not "
+          "reach it.",
+      .flags_file = "agent/agent_flags_config.",
+      .files = {{.term = "kvtier.sock", .text = "Socket of the workers, in --socket_dir."},
+                {.term = "kvtier-fd.sock",
+                 .text = "Socket in --socket_dir by which workers get the memory that they map."},
+                {.term = "kvtier-admin.sock",
+                 .text = "Socket in --socket_dir for operators: root and the agent's user."},
+                {.term = "eviction_lessons",
+                 .text = "File in --lessons_dir of what the orders of eviction have learnt."},
+                {.term = "tenant_settings",
+                 .text = "File in --settings_dir of the settings that tenants were given."}},
+      .see_also = {{.page = "kvtier"}, {.page = "kvtier-coordinator", .section = 8}}};
 }
 
 Epoch DrawEpoch() {
@@ -248,15 +270,7 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  absl::FlagsUsageConfig usage;
-  usage.contains_help_flags = [](absl::string_view file) {
-    return absl::string_view(file).find("agent_flags_config") != absl::string_view::npos;
-  };
-  usage.version_string = [] { return std::string(kvtier::kBuild) + "\n"; };
-  absl::SetFlagsUsageConfig(usage);
-  absl::SetProgramUsageMessage("One node's kvtier agent: tiers, workers, peers.");
-  absl::ParseCommandLine(argc, argv);
-
+  if (const auto end = kvtier::ParseProgramFlags(kvtier::AgentText(), argc, argv)) return *end;
   const absl::StatusOr<kvtier::AgentConfig> config = kvtier::ConfigFromFlags();
   const absl::Status status = config.ok() ? kvtier::Run(*config, signals) : config.status();
   if (status.ok()) return 0;

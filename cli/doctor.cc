@@ -1,7 +1,9 @@
 #include "cli/doctor.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "cli/json.h"
@@ -31,6 +33,31 @@ size_t CountOf(const Findings& findings, Health health) {
                     [health](const Finding& finding) { return finding.health == health; }));
 }
 
+// Adds a row for each space: the option by which other verbs take it, and its ranks if it is one of
+// several shards.
+void AddSpaceRows(const std::vector<SpaceOfFinding>& spaces, Table* table) {
+  for (const SpaceOfFinding& space : spaces) {
+    std::string text = absl::StrCat("--space-digest ", space.digest);
+    if (spaces.size() > 1) {
+      absl::StrAppend(&text, "  tensor rank ", space.tensor_rank, ", pipeline rank ",
+                      space.pipeline_rank);
+    }
+    table->AddRow({"", "", std::move(text)});
+  }
+}
+
+void WriteSpaces(const std::vector<SpaceOfFinding>& spaces, JsonWriter* json) {
+  json->OpenArray("spaces");
+  for (const SpaceOfFinding& space : spaces) {
+    json->OpenElement();
+    json->Text("space_digest", space.digest);
+    json->Count("tensor_rank", space.tensor_rank);
+    json->Count("pipeline_rank", space.pipeline_rank);
+    json->Close();
+  }
+  json->Close();
+}
+
 }  // namespace
 
 Findings DoctorFindings(const NodeFacts& facts) {
@@ -44,11 +71,13 @@ Findings DoctorFindings(const NodeFacts& facts) {
   return findings;
 }
 
-// Returns the table. A remedy stands on a line of its own: it is a sentence.
+// Returns the table. Each remedy, which is a sentence, and each digest, which is copied, stands on a
+// line of its own.
 std::string DoctorTable(const Findings& findings) {
   Table table({{"RESULT"}, {"CHECK"}, {"WHAT IS SO"}});
   for (const Finding& finding : findings) {
     table.AddRow({HealthWord(finding.health), finding.check, finding.detail});
+    AddSpaceRows(finding.spaces, &table);
     if (!finding.remedy.empty()) table.AddRow({"", "", absl::StrCat("-> ", finding.remedy)});
   }
   return absl::StrCat(table.ToString(), "\n", CountOf(findings, Health::kFail), " fail, ",
@@ -66,6 +95,7 @@ std::string DoctorJson(const Findings& findings) {
     json.Text("result", HealthWord(finding.health));
     json.Text("what", finding.detail);
     json.Text("todo", finding.remedy);
+    if (!finding.spaces.empty()) WriteSpaces(finding.spaces, &json);
     json.Close();
   }
   json.Close();

@@ -7,12 +7,12 @@
 #include <cstring>
 #include <fstream>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "core/man_page.h"
 
 namespace kvtier::cli {
 namespace {
@@ -77,6 +77,15 @@ std::string SentenceOf(absl::string_view summary) {
   return sentence;
 }
 
+// Returns the use of a verb, as the first line of its help.
+std::string UseLineOf(const VerbEntry& verb) {
+  return absl::StrCat("kvtier ", UseOf(verb), OptionsOf(verb).empty() ? "" : " [OPTION]...");
+}
+
+std::string DescriptionOf(const VerbEntry& verb) {
+  return absl::StrCat(SentenceOf(verb.summary), verb.details.empty() ? "" : " ", verb.details);
+}
+
 std::string OptionList(const std::vector<const Option*>& options) {
   std::string list;
   for (const Option* const option : options) {
@@ -85,60 +94,57 @@ std::string OptionList(const std::vector<const Option*>& options) {
   return list;
 }
 
-// Returns the text with what troff would read as a request or an escape made plain.
-std::string Troff(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}, {"'", "\\(aq"}});
-}
-
 std::string PageNameOf(const VerbEntry& verb) {
   return absl::StrCat("kvtier-", absl::StrReplaceAll(verb.words, {{" ", "-"}}));
 }
 
-std::string PageHead(absl::string_view name, absl::string_view summary) {
-  return absl::StrCat(".TH ", absl::AsciiStrToUpper(name), " 1 \"\" \"kvtier ", KVTIER_VERSION,
-                      "\" \"kvtier\"\n.SH NAME\n", Troff(name), " \\- ", Troff(summary), "\n");
+ManPage BeginPage(absl::string_view name, absl::string_view summary) {
+  return ManPage(ManPage::Head{.name = {.page = name},
+                               .build = absl::StrCat("kvtier ", KVTIER_VERSION),
+                               .summary = summary});
 }
 
-std::string TroffOptions(const std::vector<const Option*>& options) {
-  std::string list;
-  for (const Option* const option : options) {
-    absl::StrAppend(&list, ".TP\n.B ", Troff(NameOf(*option)), "\n", Troff(option->help), "\n");
-  }
-  return list;
-}
-
-std::string TroffExitCodes() {
-  std::string text = ".SH EXIT STATUS\n";
+void AddExitCodes(ManPage* page) {
+  page->AddSection("EXIT STATUS");
   for (const absl::string_view code : kExitCodes) {
     const std::vector<absl::string_view> parts = absl::StrSplit(code, absl::MaxSplits(": ", 1));
-    absl::StrAppend(&text, ".TP\n.B ", parts[0], "\n", Troff(parts[1]), "\n");
+    page->AddEntry({.term = parts[0], .text = parts[1]});
   }
-  return text;
 }
 
 std::string VerbPage(const VerbEntry& verb) {
-  std::string page = PageHead(PageNameOf(verb), verb.summary);
-  absl::StrAppend(&page, ".SH SYNOPSIS\n.B kvtier ", Troff(UseOf(verb)),
-                  verb.options.empty() ? "" : " [OPTION]...", "\n.SH DESCRIPTION\n",
-                  Troff(SentenceOf(verb.summary)), verb.details.empty() ? "" : "\n",
-                  Troff(verb.details), "\n");
+  ManPage page = BeginPage(PageNameOf(verb), verb.summary);
+  page.AddSection("SYNOPSIS");
+  page.AddBold(UseLineOf(verb));
+  page.AddSection("DESCRIPTION");
+  page.AddText(DescriptionOf(verb));
   if (const auto options = OptionsOf(verb); !options.empty()) {
-    absl::StrAppend(&page, ".SH OPTIONS\n", TroffOptions(options));
+    page.AddSection("OPTIONS");
+    for (const Option* const option : options) {
+      page.AddEntry({.term = NameOf(*option), .text = option->help});
+    }
   }
-  absl::StrAppend(&page, ".SH EXAMPLE\n.nf\nkvtier ", Troff(verb.example), "\n.fi\n",
-                  TroffExitCodes(), ".SH SEE ALSO\n.BR kvtier (1)\n");
-  return page;
+  page.AddSection("EXAMPLE");
+  page.AddExample(absl::StrCat("kvtier ", verb.example));
+  AddExitCodes(&page);
+  page.AddSeeAlso({{.page = "kvtier"}});
+  return page.text();
 }
 
 std::string MainPage() {
-  std::string page = PageHead("kvtier", kWhatItIs);
-  absl::StrAppend(&page, ".SH SYNOPSIS\n.B kvtier VERB [OPTION]...\n.SH VERBS\n");
+  ManPage page = BeginPage("kvtier", kWhatItIs);
+  page.AddSection("SYNOPSIS");
+  page.AddBold("kvtier VERB [OPTION]...");
+  page.AddSection("VERBS");
   for (const VerbEntry& verb : AllVerbs()) {
-    absl::StrAppend(&page, ".TP\n.B ", Troff(UseOf(verb)), "\n", Troff(SentenceOf(verb.summary)),
-                    "\n");
+    page.AddEntry({.term = UseOf(verb), .text = SentenceOf(verb.summary)});
   }
-  absl::StrAppend(&page, ".SH WHERE IT ASKS\n", Troff(kDoors), "\n", TroffExitCodes());
-  return page;
+  page.AddSection("WHERE IT ASKS");
+  page.AddText(kDoors);
+  AddExitCodes(&page);
+  page.AddSeeAlso(
+      {{.page = "kvtier-agent", .section = 8}, {.page = "kvtier-coordinator", .section = 8}});
+  return page.text();
 }
 
 }  // namespace
@@ -156,11 +162,7 @@ std::string HelpText() {
 
 std::string VerbHelpText(const VerbEntry& verb) {
   const std::vector<const Option*> options = OptionsOf(verb);
-  std::string text = absl::StrCat(
-      "kvtier ", UseOf(verb), options.empty() ? "" : " [OPTION]...", "\n\n",
-      Wrapped(absl::StrCat(SentenceOf(verb.summary), verb.details.empty() ? "" : " ", verb.details),
-              0),
-      "\n");
+  std::string text = absl::StrCat(UseLineOf(verb), "\n\n", Wrapped(DescriptionOf(verb), 0), "\n");
   if (!options.empty()) absl::StrAppend(&text, "\nOptions\n", OptionList(options));
   absl::StrAppend(&text, "\nExample\n  kvtier ", verb.example, "\n");
   return text;

@@ -20,7 +20,7 @@ constexpr Option kOptions[] = {
     {.name = "--tenant", .value = "NAME", .help = "Tenant that the blocks are of."},
     {.name = "--space-digest",
      .value = "HEX",
-     .help = "Digest of the block's space: 64 hexadecimal digits, as workers are told it."},
+     .help = "Digest of the block's space: 64 hexadecimal digits, as kvtier doctor shows it."},
     {.name = "--engine-key",
      .value = "HEX",
      .help = "Key by which the engine names the block: 16 to 128 hexadecimal digits."},

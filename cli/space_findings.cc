@@ -78,10 +78,11 @@ constexpr std::array<SpaceField, 14> kFields = {{
 
 // Spaces that differ in their ranks only: the shards of one engine.
 struct Family {
-  const v1::RegisteredSpace* first = nullptr;
-  uint32_t shards = 0;
-  uint32_t sessions = 0;       // Sessions of all shards.
-  uint32_t most_sessions = 0;  // Most sessions of one shard: as many engines.
+  std::vector<const v1::RegisteredSpace*> shards;  // At least one.
+  uint32_t sessions = 0;                           // Sessions of all shards.
+  uint32_t most_sessions = 0;                      // Most sessions of one shard: as many engines.
+
+  const v1::RegisteredSpace& first() const { return *shards.front(); }
 };
 
 std::string DigestText(const v1::RegisteredSpace& space) {
@@ -100,12 +101,10 @@ std::vector<Family> FamiliesOf(const v1::DescribeSharingResponse& sharing) {
   std::vector<Family> families;
   for (const v1::RegisteredSpace& space : sharing.spaces()) {
     auto found = std::find_if(families.begin(), families.end(), [&](const Family& family) {
-      return IsOneFamily(*family.first, space);
+      return IsOneFamily(family.first(), space);
     });
-    if (found == families.end()) {
-      found = families.insert(families.end(), Family{.first = &space});
-    }
-    ++found->shards;
+    if (found == families.end()) found = families.insert(families.end(), Family{});
+    found->shards.push_back(&space);
     found->sessions += space.sessions();
     found->most_sessions = std::max(found->most_sessions, space.sessions());
   }
@@ -118,37 +117,38 @@ std::vector<Family> FamiliesOf(const v1::DescribeSharingResponse& sharing) {
 
 // Returns "space 1a2b3c4d of tenant t (2 sessions)".
 std::string NameOf(const Family& family) {
-  return absl::StrCat("space ", DigestText(*family.first), " of tenant ", family.first->tenant(),
+  return absl::StrCat("space ", DigestText(family.first()), " of tenant ", family.first().tenant(),
                       " (", Counted(family.sessions, "session"), ")");
 }
 
 bool MightShare(const Family& a, const Family& b) {
-  const v1::SpaceSpec& one = a.first->space();
-  const v1::SpaceSpec& other = b.first->space();
+  const v1::SpaceSpec& one = a.first().space();
+  const v1::SpaceSpec& other = b.first().space();
   return one.model() == other.model() || one.weights_digest() == other.weights_digest();
 }
 
 // Returns in how many fields two families differ.
 size_t Distance(const Family& a, const Family& b) {
-  return DifferingFields(a.first->space(), b.first->space()).size() +
-         (a.first->tenant() != b.first->tenant() ? 1 : 0);
+  return DifferingFields(a.first().space(), b.first().space()).size() +
+         (a.first().tenant() != b.first().tenant() ? 1 : 0);
 }
 
 Finding DifferenceFinding(const Family& one, const Family& other) {
-  Finding finding{.check = absl::StrCat("spaces of ", Shown(one.first->space().model())),
+  Finding finding{.check = absl::StrCat("spaces of ", Shown(one.first().space().model())),
                   .health = Health::kWarn};
   std::vector<std::string> differences;
   std::vector<std::string> remedies;
-  if (one.first->tenant() != other.first->tenant()) {
+  if (one.first().tenant() != other.first().tenant()) {
     differences.push_back(
-        absl::StrCat("tenant is ", one.first->tenant(), " and ", other.first->tenant()));
+        absl::StrCat("tenant is ", one.first().tenant(), " and ", other.first().tenant()));
     remedies.emplace_back("tenants never share; connect both engines as one");
   }
-  const std::vector<std::string> fields = DifferingFields(one.first->space(), other.first->space());
+  const std::vector<std::string> fields =
+      DifferingFields(one.first().space(), other.first().space());
   for (const SpaceField& field : kFields) {
     if (std::find(fields.begin(), fields.end(), field.name) == fields.end()) continue;
-    differences.push_back(absl::StrCat(field.name, " is ", field.text(one.first->space()), " and ",
-                                       field.text(other.first->space())));
+    differences.push_back(absl::StrCat(field.name, " is ", field.text(one.first().space()), " and ",
+                                       field.text(other.first().space())));
     remedies.push_back(absl::StrCat(field.name, ": ", field.remedy));
   }
   finding.detail = absl::StrCat(NameOf(one), " and ", NameOf(other),
@@ -163,9 +163,15 @@ Finding DifferenceFinding(const Family& one, const Family& other) {
 }
 
 Finding SharedFinding(const Family& family) {
-  Finding finding{.check = absl::StrCat("spaces of ", Shown(family.first->space().model())),
+  Finding finding{.check = absl::StrCat("spaces of ", Shown(family.first().space().model())),
                   .detail = NameOf(family)};
-  if (family.shards > 1) absl::StrAppend(&finding.detail, ", ", family.shards, " shards");
+  const size_t shards = family.shards.size();
+  if (shards > 1) absl::StrAppend(&finding.detail, ", ", shards, " shards");
+  for (const v1::RegisteredSpace* const shard : family.shards) {
+    finding.spaces.push_back({.digest = absl::BytesToHexString(shard->space_digest()),
+                              .tensor_rank = shard->space().tensor_rank(),
+                              .pipeline_rank = shard->space().pipeline_rank()});
+  }
   if (family.most_sessions > 1) {
     absl::StrAppend(&finding.detail, ": these share");
   } else if (family.most_sessions == 1) {

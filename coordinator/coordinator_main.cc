@@ -12,9 +12,6 @@
 #include <string>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/flags/usage_config.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "coordinator/coordinator_admin_service.h"
@@ -30,6 +27,7 @@
 #include "core/lock_checks.h"
 #include "core/log.h"
 #include "core/memory_watch.h"
+#include "core/program_flags_config.h"
 #include "core/status_macros.h"
 #include "proto/rpc_door.h"
 #include "proto/socket_names.h"
@@ -38,7 +36,7 @@
 ABSL_FLAG(std::string, listen, "127.0.0.1:7300", "host:port for agents, status and health.");
 ABSL_FLAG(std::string, socket_dir, "/run/kvtier-coordinator", "Directory of the Unix socket for operators; made if missing.");
 ABSL_FLAG(std::string, data_dir, "", "Directory of the durable settings; made if missing.");
-ABSL_FLAG(absl::Duration, node_timeout, absl::Seconds(5), "Silence after which a node's blocks are not located; the setting node_timeout_ms overrides it.");
+ABSL_FLAG(absl::Duration, node_timeout, absl::Seconds(5), "Time without a report after which a node's blocks are no longer found; the setting node_timeout_ms overrides it.");
 ABSL_FLAG(bool, insecure_listen, false, "Allow --listen beyond loopback without TLS.");
 // clang-format on
 
@@ -61,6 +59,22 @@ constexpr RpcDoor::Limits kAdminLimits = {
 constexpr uint64_t kMaxDirectoryBytes = uint64_t{1} << 30;
 constexpr uint64_t kMaxOtherGrowth = uint64_t{512} << 20;
 constexpr uint32_t kRoot = 0;
+
+ProgramText CoordinatorText() {
+  return {
+      .name = "kvtier-coordinator",
+      .build = kBuild,
+      .summary = "knows which node of a cluster holds which KV blocks",
+      .details =
+          "One coordinator runs for a cluster. Agents report to it what they hold, and ask it "
+          "where a block is. While it is away, agents only lose the hits on other nodes. It runs "
+          "until SIGTERM or SIGINT, and then ends with status 0. When it cannot start, it prints "
+          "why and ends with status 1. kvtier nodes lists the agents that it knows.",
+      .flags_file = "coordinator/coordinator_main.",
+      .files = {{.term = "kvtier-coordinator.sock",
+                 .text = "Socket in --socket_dir for operators: root and the coordinator's user."}},
+      .see_also = {{.page = "kvtier"}, {.page = "kvtier-agent", .section = 8}}};
+}
 
 CoordinatorConfig ConfigFromFlags() {
   return {.listen = absl::GetFlag(FLAGS_listen),
@@ -153,15 +167,9 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  absl::FlagsUsageConfig usage;
-  usage.contains_help_flags = [](absl::string_view file) {
-    return file.find("coordinator_main") != absl::string_view::npos;
-  };
-  usage.version_string = [] { return std::string(kvtier::kBuild) + "\n"; };
-  absl::SetFlagsUsageConfig(usage);
-  absl::SetProgramUsageMessage("kvtier's coordinator: which node holds which prefix.");
-  absl::ParseCommandLine(argc, argv);
-
+  if (const auto end = kvtier::ParseProgramFlags(kvtier::CoordinatorText(), argc, argv)) {
+    return *end;
+  }
   const absl::Status status = kvtier::Run(kvtier::ConfigFromFlags(), signals);
   if (status.ok()) return 0;
   std::fprintf(stderr, "kvtier-coordinator: %s\n", std::string(status.message()).c_str());

@@ -6,13 +6,20 @@
 
 namespace kvtier {
 
+namespace {
+
+struct ByteUnit {
+  const char* suffix;
+  int shift;
+};
+
+// The largest is first; the plain byte, whose suffix ends every text, is last.
+constexpr ByteUnit kByteUnits[] = {{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"", 0}};
+
+}  // namespace
+
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
-  struct Unit {
-    const char* suffix;
-    int shift;
-  };
-  constexpr Unit kUnits[] = {{"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}, {"", 0}};
-  for (const Unit& unit : kUnits) {
+  for (const ByteUnit& unit : kByteUnits) {
     if (!absl::EndsWith(text, unit.suffix)) continue;
     uint64_t count = 0;
     const absl::string_view digits =
@@ -22,6 +29,14 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "'", text, "' is no size; must be a whole number of bytes, KiB, MiB, GiB or TiB"));
+}
+
+std::string ByteSizeText(uint64_t bytes) {
+  for (const ByteUnit& unit : kByteUnits) {
+    const uint64_t count = bytes >> unit.shift;
+    if (count > 0 && (count << unit.shift) == bytes) return absl::StrCat(count, unit.suffix);
+  }
+  return "0";
 }
 
 }  // namespace kvtier

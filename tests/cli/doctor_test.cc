@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -61,6 +63,35 @@ TEST(DoctorJson, HasEveryFindingAndWhetherAllIsWell) {
   ]
 }
 )");
+}
+
+// The digest was shown with 8 of its 64 digits, and `kvtier lookup` takes no fewer than all.
+TEST(DoctorTable, ShowsTheWholeDigestOfEachShardAsOtherVerbsTakeIt) {
+  const std::string digest(64, 'a');
+  Findings findings = {{.check = "spaces", .detail = "space", .spaces = {{.digest = digest}}}};
+  EXPECT_EQ(DoctorTable(findings), absl::StrCat("RESULT  CHECK   WHAT IS SO\n"
+                                                "ok      spaces  space\n"
+                                                "                --space-digest ",
+                                                digest, "\n\n0 fail, 0 warn, 1 ok\n"));
+  findings[0].spaces.push_back({.digest = std::string(64, 'b'), .tensor_rank = 1});
+  EXPECT_THAT(DoctorTable(findings),
+              AllOf(HasSubstr(digest + "  tensor rank 0, pipeline rank 0\n"),
+                    HasSubstr(std::string(64, 'b') + "  tensor rank 1, pipeline rank 0\n")));
+}
+
+TEST(DoctorJson, HasTheWholeDigestOfEachShard) {
+  const Findings findings = {
+      {.check = "spaces", .spaces = {{.digest = std::string(64, 'a'), .tensor_rank = 1}}}};
+  EXPECT_THAT(DoctorJson(findings), HasSubstr(absl::StrCat(R"(
+      "spaces": [
+        {
+          "space_digest": ")",
+                                                           std::string(64, 'a'), R"(",
+          "tensor_rank": 1,
+          "pipeline_rank": 0
+        }
+      ]
+)")));
 }
 
 TEST(DoctorFindings, AreOfSocketsThenMachineThenSpaces) {

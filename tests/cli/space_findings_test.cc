@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -140,6 +141,24 @@ TEST(SpaceFindings, RanksOfOneEngineAreOneSpace) {
   EXPECT_THAT(Troubles(sharing), IsEmpty());
   EXPECT_THAT(SpaceFindings(sharing, {})[0].detail,
               AllOf(HasSubstr("2 sessions"), HasSubstr("2 shards"), HasSubstr("nobody else")));
+}
+
+TEST(SpaceFindings, EachShardHasItsWholeDigestAndItsRanks) {
+  v1::DescribeSharingResponse sharing;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    v1::SpaceSpec shard = Space();
+    shard.set_tensor_size(2);
+    shard.set_tensor_rank(rank);
+    Add(shard, 1, &sharing);
+  }
+  const std::vector<SpaceOfFinding> spaces = SpaceFindings(sharing, {})[0].spaces;
+  ASSERT_THAT(spaces, SizeIs(2));
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(spaces[rank].digest,
+              absl::BytesToHexString(sharing.spaces(static_cast<int>(rank)).space_digest()));
+    EXPECT_THAT(spaces[rank].digest, SizeIs(64));
+    EXPECT_EQ(spaces[rank].tensor_rank, rank);
+  }
 }
 
 TEST(SpaceFindings, OneSpaceOfTwoTenantsIsTheTenants) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <utility>
+
 namespace kvtier {
 namespace {
 
@@ -11,6 +14,23 @@ TEST(ByteSizeTest, UnitsArePowersOf1024) {
   EXPECT_EQ(*ParseBytes("3MiB"), 3 << 20);
   EXPECT_EQ(*ParseBytes("3GiB"), uint64_t{3} << 30);
   EXPECT_EQ(*ParseBytes("3TiB"), uint64_t{3} << 40);
+}
+
+TEST(ByteSizeTest, ASizeIsWrittenInTheLargestUnitThatDividesIt) {
+  const std::pair<uint64_t, const char*> sizes[] = {{0, "0"},
+                                                    {1, "1"},
+                                                    {1023, "1023"},
+                                                    {1024, "1KiB"},
+                                                    {1025, "1025"},
+                                                    {1536, "1536"},
+                                                    {64 << 20, "64MiB"},
+                                                    {1 << 30, "1GiB"},
+                                                    {uint64_t{1} << 50, "1024TiB"},
+                                                    {UINT64_MAX, "18446744073709551615"}};
+  for (const auto& [bytes, text] : sizes) {
+    EXPECT_EQ(ByteSizeText(bytes), text);
+    EXPECT_EQ(*ParseBytes(text), bytes);
+  }
 }
 
 TEST(ByteSizeTest, WhatIsNoSizeIsRefusedByName) {

@@ -23,6 +23,9 @@ PLANTED = (
     (word_rules.synonyms, {"core/a.h": "// Throws nothing; may throw away\n// blocks.\n"}, "'throw away' is ruled out"),
     (word_rules.synonyms, {"docs/a.md": "# A\n\nBlocks that we throw away.\n"}, "docs/a.md:3"),
     (word_rules.page_lines, {"docs/a.md": "x" * 123 + "\n"}, "123 columns"),
+    # Three pages were committed with both sides of a conflict.
+    (word_rules.merges, {"docs/a.md": "# A\n\n<<<<<<< HEAD\nOne.\n=======\nTwo.\n"}, "docs/a.md:3"),
+    (word_rules.merges, {"core/a.h": "int x;\n>>>>>>> reader\n"}, "core/a.h:2"),
 )
 
 # rule, a tree that keeps it
@@ -31,6 +34,7 @@ LAWFUL = (
                                       'auto a = "// Of text";  // Office of the block.\n'}),
     (word_rules.openers, {"bench/a.py": 'x = "# Of text"\n# A run\n# of blocks.\ny = """Of text"""\n'}),
     (word_rules.synonyms, {"core/a.h": 'auto throw_away = "throw away";\n', "docs/a.md": "# A\n"}),
+    (word_rules.merges, {"docs/a.md": "# A\n=======\n", "core/a.h": "auto x = y <<<<<<< 1;\n"}),
     (word_rules.page_lines, {"docs/a.md": "x" * 122 + "\n| " + "y" * 200 + " |\n```\n" + "z" * 200 + "\n```\n"}),
 )
 

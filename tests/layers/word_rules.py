@@ -130,4 +130,12 @@ def page_lines(files):
                 yield f"{path}:{number}: {len(line)} columns, more than {MAX_PAGE_COLUMNS}"
 
 
-RULES = (openers, synonyms, page_lines)
+def merges(files):
+    """A merge is finished: no file has both sides of a conflict."""
+    marker = re.compile(r"^(?:<{7}|>{7}) ", re.M)
+    for path, text in files.items():
+        for match in marker.finditer(text):
+            yield f"{path}:{tree.line_of(text, match.start())}: a conflict of a merge that nobody resolved"
+
+
+RULES = (openers, synonyms, page_lines, merges)
