@@ -71,8 +71,8 @@ Findings DoctorFindings(const NodeFacts& facts) {
   return findings;
 }
 
-// Returns the table. Each remedy, which is a sentence, and each digest, which is copied, stands on a
-// line of its own.
+// Returns the table. Each remedy, which is a sentence, and each digest, which is copied, stands on
+// a line of its own.
 std::string DoctorTable(const Findings& findings) {
   Table table({{"RESULT"}, {"CHECK"}, {"WHAT IS SO"}});
   for (const Finding& finding : findings) {
