@@ -1,5 +1,4 @@
-// bench: node - one agent: its calls beside an empty one, put and staged put beside plain copies,
-// offload and disk reads beside fio
+// bench: node - one agent: its calls beside an empty one and among 64 tenants, puts, and disk I/O
 //
 // It uses a real agent in its own process, driven through the C++ client. Runs have 64 blocks of 2
 // MiB (128 MiB, as 1,024 tokens of an 8B model); every block read from disk is verified.
@@ -12,6 +11,7 @@
 #include "bench/call_figures.h"
 #include "bench/figure.h"
 #include "bench/fio.h"
+#include "bench/many_tenants.h"
 #include "bench/node_process.h"
 #include "bench/residency_figures.h"
 #include "bench/staged_figures.h"
@@ -97,6 +97,7 @@ absl::Status Run() {
       const std::unique_ptr<NodeProcess> calls,
       NodeProcess::StartAgent("calls", {"--host_bytes=1GiB", "--slab_bytes=64MiB"}));
   KVT_RETURN_IF_ERROR(PrintCallFigures(*calls));
+  KVT_RETURN_IF_ERROR(PrintManyTenantsFigures());
   return PrintStagedFigures();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "bench/caller.h"
 #include "bench/node_process.h"
 
 namespace kvtier::bench {
@@ -14,6 +15,10 @@ namespace kvtier::bench {
 // alternate, and medians count. REQUIRES: the agent's host memory has room for 256 MiB of blocks.
 // Errors: kUnavailable, the agent did not answer as it must.
 absl::Status PrintCallFigures(const NodeProcess& node);
+
+// Prints a figure for each call, "NAME.CALL": the time of it on `many`'s node, and how many times
+// that of `one`'s, in turns. Errors: as above.
+absl::Status PrintTenantsFigures(const std::string& name, Caller* many, Caller* one);
 
 }  // namespace kvtier::bench
 

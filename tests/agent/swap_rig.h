@@ -23,6 +23,10 @@ class SwapRig : public ::testing::Test {
   using Out = absl::StatusOr<SwapId>;
   using In = absl::StatusOr<std::vector<uint32_t>>;
 
+  explicit SwapRig(const AgentRig::Shape& shape = {.slots = kSwapRigQuota * kSwapPart,
+                                                   .gpu_slots = 12,
+                                                   .disk = false})
+      : rig_(shape) {}
   ~SwapRig() override { rig_.agent->Audit(); }
 
   GpuTier& gpu() { return rig_.agent->gpus().at(0); }
@@ -70,7 +74,7 @@ class SwapRig : public ::testing::Test {
     return rig_.Run(Return(session, id, timeout, std::move(own)));
   }
 
-  AgentRig rig_{{.slots = kSwapRigQuota * kSwapPart, .gpu_slots = 12, .disk = false}};
+  AgentRig rig_;
   const DomainId gpu_domain_ = rig_.agent->gpus().at(0).domain();
 };
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "tests/agent/swap_rig.h"
 
 namespace kvtier::testing {
@@ -222,6 +224,34 @@ TEST_F(SwapTest, WrongOwnSlotsLeaveItOut) {
   }
   EXPECT_EQ(SwapIn(rig_.Open(0), id).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(SwapIn(rig_.session, id).status(), absl::OkStatus());
+}
+
+// Two tenants with pools on one GPU.
+class SwapOfTwoTenantsTest : public SwapRig {
+ protected:
+  SwapOfTwoTenantsTest()
+      : SwapRig({.slots = kSwapRigQuota * kSwapPart,
+                 .gpu_slots = 4 * kRegionGranularity / kRigBlockBytes,
+                 .gpu_tenants = {"default", "acme"},
+                 .disk = false}) {}
+};
+
+TEST_F(SwapOfTwoTenantsTest, AnothersSequenceIsUnknownLikeAnyOther) {
+  const SwapId id = FillAndSwapOut(rig_.session, 100, 2);
+  const SessionId stranger = rig_.Open(1);
+  const absl::Status anothers = SwapIn(stranger, id).status();
+  const SwapId nobodys{static_cast<uint64_t>(id) + 1'000'000};
+  EXPECT_EQ(anothers.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(
+      absl::StrReplaceAll(anothers.message(), {{absl::StrCat(static_cast<uint64_t>(id)), "N"}}),
+      absl::StrReplaceAll(SwapIn(stranger, nobodys).status().message(),
+                          {{absl::StrCat(static_cast<uint64_t>(nobodys)), "N"}}));
+  swapped().Drop(stranger, std::vector<SwapId>{id});
+  EXPECT_EQ(swapped().UseOf(DomainId{1}).sequences, 0u);
+  EXPECT_EQ(swapped().CountsOf(DomainId{1}).dropped, 0u);
+  const In back = SwapIn(rig_.session, id);
+  ASSERT_EQ(back.status(), absl::OkStatus()) << "it is still its owner's";
+  EXPECT_TRUE(Holds(*back, 100));
 }
 
 }  // namespace
