@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "agent/tenant_hits.h"
 #include "core/tier_stats.h"
 
 namespace kvtier {
@@ -60,6 +61,7 @@ struct AgentStats {
   TierStats host;
   PeerStats peers;
   OffloadStats offload;
+  TenantHits tenants;
   uint64_t disk_misses = 0;      // Blocks asked for that were in no tier of this node.
   uint64_t deadline_misses = 0;  // Blocks on their way when their asker's time was up.
   uint64_t expired_leases = 0;

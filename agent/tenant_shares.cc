@@ -74,7 +74,8 @@ void TenantShares::GiveBack(DomainId domain, size_t amount) {
   if (!short_.empty()) Grow();
 }
 
-absl::Status TenantShares::Refusal(absl::string_view things, DomainId domain) const {
+absl::Status TenantShares::Refuse(absl::string_view things, DomainId domain) {
+  CountRefused(domain);
   if (taken_ == limit_) {
     return absl::ResourceExhaustedError(absl::StrCat(
         things, ": all ", limit_, " of the node are in use; release some, or try again later"));

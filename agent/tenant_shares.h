@@ -45,11 +45,16 @@ class TenantShares {
   void Take(DomainId domain, size_t amount = 1);
   // Gives so many back. REQUIRES: the tenant has them.
   void GiveBack(DomainId domain, size_t amount = 1);
-  // Returns the error of a tenant that may take no more of `things` ("leases").
-  absl::Status Refusal(absl::string_view things, DomainId domain) const;
+  // Counts a refusal of the tenant, and returns its error, of `things` ("leases"). REQUIRES: the
+  // tenant may take no more.
+  absl::Status Refuse(absl::string_view things, DomainId domain);
+  // Counts a refusal whose error the caller makes.
+  void CountRefused(DomainId domain) { ++ClaimOf(domain).refused; }
 
   size_t taken() const { return taken_; }
   size_t Taken(DomainId domain) const { return ClaimOf(domain).taken; }
+  // Returns how often the tenant was refused.
+  uint64_t Refused(DomainId domain) const { return ClaimOf(domain).refused; }
   size_t limit() const { return limit_; }
   // Returns what each tenant is guaranteed, or grows into.
   size_t guarantee() const { return guarantee_; }
@@ -61,6 +66,7 @@ class TenantShares {
   struct Claim {
     size_t taken = 0;
     size_t guarantee = 0;  // guarantee_, less while it grows, and 0 of a tenant that was dropped.
+    uint64_t refused = 0;
     bool dropped = false;
     size_t Owed() const { return taken < guarantee ? guarantee - taken : 0; }
   };

@@ -60,12 +60,14 @@ std::string NumbersLines(const v1::TenantReport& tenant) {
   Table table({{"OF THE NODE'S"},
                {"HAS", Align::kRight},
                {"GUARANTEED", Align::kRight},
-               {"LIMIT", Align::kRight}},
+               {"LIMIT", Align::kRight},
+               {"REFUSED", Align::kRight}},
               /*indent=*/2);
   const std::vector<NumberShare> numbers = NumbersOf(tenant);
   for (const NumberShare& number : numbers) {
     table.AddRow({number.name, number.text(number.share->used()),
-                  number.text(number.share->guaranteed()), number.text(number.share->limit())});
+                  number.text(number.share->guaranteed()), number.text(number.share->limit()),
+                  CountText(number.share->refused())});
   }
   return numbers.empty() ? "" : table.ToString();
 }
@@ -79,6 +81,16 @@ std::string SwapLine(const v1::TenantReport& tenant) {
       " blocks, ", BytesText(swap.bytes()), " of ", BytesText(swap.quota_bytes()),
       "; since the start ", CountText(swap.swapped_out()), " out, ", CountText(swap.swapped_in()),
       " in, ", CountText(swap.refused()), " refused, ", CountText(swap.dropped()), " dropped\n");
+}
+
+// Returns a line about what became of the blocks that the tenant's workers asked for.
+std::string HitsLine(const v1::TenantReport& tenant) {
+  if (!tenant.has_hits()) return "";
+  const v1::TenantHits& hits = tenant.hits();
+  return absl::StrCat("  blocks asked for, since the start: ", CountText(hits.gpu()),
+                      " in GPU pools, ", CountText(hits.host()), " in host memory, ",
+                      CountText(hits.disk()), " on disk, ", CountText(hits.peer()),
+                      " on other nodes, ", CountText(hits.misses()), " nowhere\n");
 }
 
 void WriteSwap(const v1::TenantSwap& swap, JsonWriter* json) {
@@ -99,7 +111,7 @@ std::string TenantLines(const v1::SetTenantResponse& response) {
   return absl::StrCat("  ", Printable(tenant.name()), " (", Printable(tenant.state()),
                       "): ", SettingsText(tenant.settings()),
                       ", said by: ", Printable(tenant.settings_source()), "\n", SharesLines(tenant),
-                      NumbersLines(tenant), SwapLine(tenant),
+                      NumbersLines(tenant), HitsLine(tenant), SwapLine(tenant),
                       "  version of the cluster's settings: ", response.settings_version(), "\n");
 }
 
@@ -134,6 +146,7 @@ void WriteNumbers(const v1::TenantReport& tenant, JsonWriter* json) {
     json->Count("used", number.share->used());
     json->Count("guaranteed", number.share->guaranteed());
     json->Count("limit", number.share->limit());
+    json->Count("refused", number.share->refused());
     json->Close();
   }
   json->Close();
@@ -170,6 +183,22 @@ Outcome OutcomeOf(const Arguments& arguments, const TenantAnswer& answers) {
 }
 
 }  // namespace
+
+void WriteHits(const v1::TenantHits& hits, JsonWriter* json) {
+  json->OpenObject("hits");
+  json->Count("gpu", hits.gpu());
+  json->Count("host", hits.host());
+  json->Count("disk", hits.disk());
+  json->Count("peer", hits.peer());
+  json->Count("misses", hits.misses());
+  json->Close();
+}
+
+uint64_t ThrottledOf(const v1::TenantReport& tenant) {
+  uint64_t refused = tenant.swap().refused();
+  for (const NumberShare& number : NumbersOf(tenant)) refused += number.share->refused();
+  return refused;
+}
 
 std::string MembersText(const v1::TenantSettings& settings) {
   if (settings.members().empty()) return "";
@@ -245,6 +274,7 @@ std::string TenantJson(const TenantAnswer& answers) {
     WriteSettings(tenant.settings(), json);
     WriteShares(tenant, json);
     WriteNumbers(tenant, json);
+    if (tenant.has_hits()) WriteHits(tenant.hits(), json);
     if (tenant.has_swap()) WriteSwap(tenant.swap(), json);
   });
 }

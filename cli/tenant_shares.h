@@ -3,6 +3,7 @@
 #ifndef KVTIER_CLI_TENANT_SHARES_H_
 #define KVTIER_CLI_TENANT_SHARES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ Outcome RunSetTenant(const Arguments& arguments);
 // REQUIRES: the person said --yes.
 Outcome RunDropTenant(const Arguments& arguments);
 
+// Returns how often the tenant was refused something for its share's sake, since the agent's start.
+uint64_t ThrottledOf(const v1::TenantReport& tenant);
+// Writes as an object where the blocks were that the tenant's workers asked for.
+void WriteHits(const v1::TenantHits& hits, JsonWriter* json);
 // Returns "acme:write,beta:read": the members of a share group; empty: it is none.
 std::string MembersText(const v1::TenantSettings& settings);
 // Writes the same as an object, a member for each tenant; nothing where there are none.

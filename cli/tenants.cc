@@ -18,9 +18,17 @@ std::string ShareOf(const v1::TenantShare& share) {
   return absl::StrCat(CountText(share.used()), " of ", CountText(share.guaranteed()));
 }
 
+// Returns how many percent of the blocks that the tenant asked for were found.
+std::string HitsText(const v1::TenantHits& hits) {
+  const uint64_t found = hits.gpu() + hits.host() + hits.disk() + hits.peer();
+  return ShareText(found, found + hits.misses());
+}
+
 std::string TenantLines(const v1::ListTenantsResponse& response) {
   Table table({{"TENANT"},
                {"STATE"},
+               {"HITS", Align::kRight},
+               {"THROTTLED", Align::kRight},
                {"SESSIONS", Align::kRight},
                {"LEASES", Align::kRight},
                {"RESERVATIONS", Align::kRight},
@@ -29,10 +37,11 @@ std::string TenantLines(const v1::ListTenantsResponse& response) {
               /*indent=*/2);
   for (const v1::TenantReport& tenant : response.tenants()) {
     if (!tenant.has_sessions()) {
-      table.AddRow({tenant.name(), tenant.state(), "-", "-", "-", "-", "-"});
+      table.AddRow({tenant.name(), tenant.state(), "-", "-", "-", "-", "-", "-", "-"});
       continue;
     }
-    table.AddRow({tenant.name(), tenant.state(), ShareOf(tenant.sessions()),
+    table.AddRow({tenant.name(), tenant.state(), HitsText(tenant.hits()),
+                  CountText(ThrottledOf(tenant)), ShareOf(tenant.sessions()),
                   ShareOf(tenant.leases()), ShareOf(tenant.reservations()),
                   CountText(tenant.kept().prefixes()), BytesText(tenant.kept().bytes())});
   }
@@ -74,6 +83,7 @@ void WriteShare(const char* name, const v1::TenantShare& share, JsonWriter* json
   json->Count("used", share.used());
   json->Count("guaranteed", share.guaranteed());
   json->Count("limit", share.limit());
+  json->Count("refused", share.refused());
   json->Close();
 }
 
@@ -104,6 +114,8 @@ std::string TenantsJson(const TenantAnswers& answers) {
       json->Text("name", tenant.name());
       json->Text("state", tenant.state());
       json->Text("settings_source", tenant.settings_source());
+      WriteHits(tenant.hits(), json);
+      json->Count("throttled", ThrottledOf(tenant));
       WriteShare("sessions", tenant.sessions(), json);
       WriteShare("leases", tenant.leases(), json);
       WriteShare("reservations", tenant.reservations(), json);

@@ -17,6 +17,7 @@ constexpr long kOwnReferences = 2;
 SharedLoad DiskLoader::Start(const QueuedLoad& wanted) {
   if (!queue_shares_.MayTake(wanted.payer())) {
     ++parts_.stats->host.declined;
+    queue_shares_.CountRefused(wanted.payer());
     return nullptr;
   }
   SharedLoad load = parts_.loads->Start(wanted.key, Tier::kDisk);

@@ -166,11 +166,13 @@ std::vector<PeerRun> Fetcher::Plan(const Sought& sought) {
   const StandingOf standing_of = [&](const std::string& address) {
     return standings_.Of(address, sought.payer);
   };
+  const size_t free_fetches = standings_.FreeFor(sought.payer);
+  if (free_fetches == 0) standings_.CountRefused(sought.payer);
   return PlanFetch(sought.holders,
                    // It takes too few of shorter ones, and never one that comes too late.
                    {.block_bytes = sought.lengths.longest,
                     .budget = sought.deadline - parts_.executor->Now(),
-                    .free_fetches = standings_.FreeFor(sought.payer)},
+                    .free_fetches = free_fetches},
                    standing_of);
 }
 

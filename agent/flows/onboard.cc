@@ -179,7 +179,9 @@ Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, 
       if ((i + 1) % kKeysPerTurn == 0) co_await flows_.turns->GiveWay(request.run.payer());
     }
     flows_.stats->disk_misses += brought->absent.size();
-    co_return !brought->absent.empty() && !request.local_only;
+    if (!brought->absent.empty() && !request.local_only) co_return true;
+    flows_.stats->tenants.CountMisses(request.run.domain, brought->absent.size());
+    co_return false;
   }
   BlockRun rest = request.run;
   rest.keys.clear();
@@ -190,6 +192,8 @@ Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, 
       wanted[i] = Coming(std::move(load), urgency);
     } else if (std::optional<Pin> pin = flows_.index->PinToLease(keys[i])) {
       wanted[i].pin = *std::move(pin);  // It has come while we asked.
+    } else {
+      flows_.stats->tenants.CountMisses(request.run.domain, 1);
     }
   }
   co_return false;
@@ -201,6 +205,7 @@ void Onboarder::EndGather(const OnboardRequest& request, Brought* brought) {
   // A block that was dropped meanwhile has said why.
   if (found == keys.size() || brought->first_missing <= found) return;
   flows_.stats->disk_misses += keys.size() - found;
+  flows_.stats->tenants.CountMisses(request.run.domain, keys.size() - found);
   brought->first_missing = found;
   brought->missed = WhyAbsent(keys[found]);
 }
@@ -382,6 +387,7 @@ bool Onboarder::GrantOne(const OnboardRequest& request, size_t index, Wanted wan
   block.lease = *lease;
   TierStats& served = to_gpu ? flows_.stats->gpu : flows_.stats->host;
   if (block.from == request.target) ++served.hits;
+  flows_.stats->tenants.CountHit(request.run.domain, block.from);
   served.bytes_out += block.length;
   onboarded->blocks.push_back(block);
   return true;

@@ -41,6 +41,8 @@ class PeerStandings {
   PeerStanding Of(const std::string& address, DomainId domain);
   // Returns how many fetches more the tenant may run, at all peers together.
   size_t FreeFor(DomainId domain) const { return running_.FreeFor(domain, tenants_->size()); }
+  // Counts that a plan of the tenant found no fetch free for it.
+  void CountRefused(DomainId domain) { running_.CountRefused(domain); }
   // Counts a fetch of the tenant in; Ended() is called once for each, and learns from it.
   void Began(const std::string& address, DomainId domain);
   void Ended(const std::string& address, DomainId domain, const Outcome& outcome);

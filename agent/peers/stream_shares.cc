@@ -49,4 +49,9 @@ size_t StreamShares::Taken(DomainId domain) const {
   return streams == streams_.end() ? 0 : streams->second;
 }
 
+uint64_t StreamShares::Refused(DomainId domain) const {
+  const auto found = refused_.find(domain);
+  return found == refused_.end() ? 0 : found->second;
+}
+
 }  // namespace kvtier

@@ -32,6 +32,10 @@ class StreamShares {
   // Gives one back. REQUIRES: the tenant has one.
   void GiveBack(DomainId domain);
 
+  // Counts that the tenant was given no stream for its share's sake.
+  void CountRefused(DomainId domain) { ++refused_[domain]; }
+  uint64_t Refused(DomainId domain) const;
+
   size_t limit() const { return limit_; }
   size_t taken() const { return taken_; }
   size_t Taken(DomainId domain) const;
@@ -40,6 +44,7 @@ class StreamShares {
   const size_t limit_;
   size_t taken_ = 0;
   absl::flat_hash_map<DomainId, size_t> streams_;  // Number of streams of each domain that has any.
+  absl::flat_hash_map<DomainId, uint64_t> refused_;  // Of each domain that was refused any.
 };
 
 }  // namespace kvtier

@@ -20,18 +20,21 @@ void FillShare(const TenantShares& shares, DomainId domain, v1::TenantShare* wir
   wire->set_used(shares.Taken(domain));
   wire->set_guaranteed(shares.Guarantee(domain));
   wire->set_limit(shares.limit());
+  wire->set_refused(shares.Refused(domain));
 }
 
 void FillShare(const StreamShares& shares, size_t tenants, DomainId domain, v1::TenantShare* wire) {
   wire->set_used(shares.Taken(domain));
   wire->set_guaranteed(shares.GuaranteeOf(tenants));
   wire->set_limit(shares.limit());
+  wire->set_refused(shares.Refused(domain));
 }
 
 void FillShare(const CallShares::Use& use, v1::TenantShare* wire) {
   wire->set_used(use.taken);
   wire->set_guaranteed(use.guaranteed);
   wire->set_limit(use.limit);
+  wire->set_refused(use.refused);
 }
 
 // Figures that are worked out for all tenants at once.
@@ -106,6 +109,14 @@ void FillSwap(Agent* agent, DomainId domain, v1::TenantSwap* wire) {
   wire->set_dropped(counts.dropped);
 }
 
+void FillHits(const TenantHits::Counts& counts, v1::TenantHits* wire) {
+  wire->set_gpu(counts.hits[TierIndex(Tier::kGpu)]);
+  wire->set_host(counts.hits[TierIndex(Tier::kHost)]);
+  wire->set_disk(counts.hits[TierIndex(Tier::kDisk)]);
+  wire->set_peer(counts.peer_hits);
+  wire->set_misses(counts.misses);
+}
+
 const char* NameOf(SettingsSource source) {
   switch (source) {
     case SettingsSource::kNode:
@@ -144,6 +155,7 @@ void FillUse(Agent* agent, const NodeTenants::View& view, const OfAll& all,
   report->set_host_used_bytes(slots.used_bytes());
   report->set_host_blocks(agent->index().blocks_in_host(domain));
   FillHost(agent, domain, all, report->mutable_host());
+  FillHits(agent->stats().tenants.Of(domain), report->mutable_hits());
   FillKeptUse(agent->flows().kept_prefixes.UseOf(domain), report->mutable_kept());
   if (agent->gpus().CapacityOf(domain) > 0) {
     FillGpu(agent, domain, view.shares[TierIndex(Tier::kGpu)], report->mutable_gpu());

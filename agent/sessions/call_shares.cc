@@ -36,6 +36,7 @@ absl::StatusOr<std::optional<DomainId>> CallShares::Take(absl::string_view token
   if (session == domains_.end()) return std::nullopt;
   const DomainId domain = session->second;
   if (!shares_.MayTake(domain, bytes)) {
+    shares_.CountRefused(domain);
     return absl::ResourceExhaustedError(absl::StrCat(
         "calls: the tenant's under way take ", shares_.Taken(domain),
         " bytes of memory, and this one of ", bytes, " is beyond its share of the ",
@@ -54,6 +55,7 @@ CallShares::Use CallShares::Of(DomainId domain) const {
   absl::MutexLock lock(&mu_);
   return {.taken = shares_.Taken(domain),
           .guaranteed = shares_.Guarantee(domain),
+          .refused = shares_.Refused(domain),
           .limit = shares_.limit()};
 }
 

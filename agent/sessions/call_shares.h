@@ -8,6 +8,7 @@
 #define KVTIER_AGENT_SESSIONS_CALL_SHARES_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "absl/base/thread_annotations.h"
@@ -23,10 +24,12 @@ namespace kvtier {
 
 class CallShares {
  public:
-  // Bytes of calls: what the tenant's take, what they are guaranteed, and what there is for all.
+  // Bytes of calls: what the tenant's take, what they are guaranteed, and what there is for all;
+  // and how many calls of the tenant were refused.
   struct Use {
     size_t taken = 0;
     size_t guaranteed = 0;
+    uint64_t refused = 0;
     size_t limit = 0;
   };
   // `bytes` are those of all tenants together, `domains` is the number of tenants.

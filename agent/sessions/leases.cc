@@ -11,7 +11,7 @@ namespace kvtier {
 
 absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, DomainId payer, Pin pin,
                                           absl::Time deadline, GpuHold hold) {
-  if (!shares_.MayTake(payer)) return shares_.Refusal("leases", payer);
+  if (!shares_.MayTake(payer)) return shares_.Refuse("leases", payer);
   size_t& count = counts_[session];
   if (count >= kMaxLeasesPerSession) {
     return absl::ResourceExhaustedError(absl::StrCat("leases: the session holds ",

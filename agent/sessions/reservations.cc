@@ -22,7 +22,7 @@ uint64_t BytesOf(const PendingBlock& block) {
 absl::StatusOr<ReservationId> ReservationTable::Add(SessionId session, PendingBlock block,
                                                     absl::Time deadline) {
   const DomainId payer = block.payer();
-  if (!shares_.MayTake(payer)) return shares_.Refusal("reservations", payer);
+  if (!shares_.MayTake(payer)) return shares_.Refuse("reservations", payer);
   size_t& count = counts_[session];
   if (count >= kMaxReservationsPerSession) {
     return absl::ResourceExhaustedError(

@@ -34,7 +34,7 @@ absl::StatusOr<SessionId> WorkerSessions::Open(const SessionTenants& of,
   const DomainId payer = of.payer->domain;
   if (!shares_.MayTake(payer)) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(shares_.Refusal("sessions", payer).message(), "; ", leaving_.size(),
+        absl::StrCat(shares_.Refuse("sessions", payer).message(), "; ", leaving_.size(),
                      " in use are of workers that hung up and may still write"));
   }
   absl::StatusOr<SessionId> id = table_.Open(of, token);

@@ -26,7 +26,7 @@ size_t TakeAll(TenantShares* shares, DomainId domain) {
 TEST(TenantSharesTest, ALoneTenantMayTakeAll) {
   TenantShares shares(10, 1);
   EXPECT_EQ(TakeAll(&shares, kOne), 10u);
-  EXPECT_EQ(shares.Refusal("leases", kOne),
+  EXPECT_EQ(shares.Refuse("leases", kOne),
             absl::ResourceExhaustedError(
                 "leases: all 10 of the node are in use; release some, or try again later"));
   shares.GiveBack(kOne);
@@ -38,7 +38,7 @@ TEST(TenantSharesTest, WhoeverComesFirstLeavesTheOthersTheirGuarantees) {
   EXPECT_EQ(shares.guarantee(), 10u);
   EXPECT_EQ(TakeAll(&shares, kOne), 60u);
   EXPECT_EQ(
-      shares.Refusal("leases", kOne),
+      shares.Refuse("leases", kOne),
       absl::ResourceExhaustedError("leases: the tenant has 60 of the node's 100, and the free ones "
                                    "are kept for other tenants; release some"));
   for (uint32_t other = 1; other < 5; ++other) EXPECT_EQ(TakeAll(&shares, DomainId{other}), 10u);

@@ -30,6 +30,13 @@ v1::ListTenantsResponse TwoTenants() {
   acme->set_state("serving");
   acme->set_settings_source("node");
   SetShare(700, 256, 1024, acme->mutable_sessions());
+  acme->mutable_sessions()->set_refused(12);
+  acme->mutable_swap()->set_refused(1);
+  acme->mutable_hits()->set_gpu(10);
+  acme->mutable_hits()->set_host(900);
+  acme->mutable_hits()->set_disk(50);
+  acme->mutable_hits()->set_peer(10);
+  acme->mutable_hits()->set_misses(30);
   SetShare(12'000, 65'536, 262'144, acme->mutable_leases());
   SetShare(64, 16'384, 65'536, acme->mutable_reservations());
   acme->set_host_capacity_bytes(uint64_t{50} << 30);
@@ -80,9 +87,9 @@ TEST(TenantsTable, HasARowForEachTenantAndTheNodeBelow) {
   EXPECT_EQ(TenantsTable({{"unix:/a.sock", TwoTenants()},
                           {"unix:/b.sock", absl::UnavailableError("connection refused")}}),
             R"(AGENT  n1  unix:/a.sock
-  TENANT  STATE      SESSIONS            LEASES  RESERVATIONS  PINS      KEPT
-  acme    serving  700 of 256  12,000 of 65,536  64 of 16,384     3  2.00 GiB
-  other   shut       0 of 256       0 of 65,536   0 of 16,384     0       0 B
+  TENANT  STATE      HITS  THROTTLED    SESSIONS            LEASES  RESERVATIONS  PINS      KEPT
+  acme    serving  97.0 %         13  700 of 256  12,000 of 65,536  64 of 16,384     3  2.00 GiB
+  other   shut          -          0    0 of 256       0 of 65,536   0 of 16,384     0       0 B
   the node: 700 of 1,024 sessions, 12,000 of 262,144 leases, 64 of 65,536 reservations
   HOST        HAS      USED  BLOCKS  GUARANTEED       FULL  FAIR SHARE   MAXIMUM      LENT  BORROWED  EVICTED  FOR OTHERS
   acme   50.0 GiB  48.0 GiB  12,288    20.0 GiB  240.0 % !    44.0 GiB         -       0 B  30.0 GiB      900           0
@@ -113,20 +120,31 @@ TEST(TenantsJson, IsAStableSchema) {
           "name": "acme",
           "state": "serving",
           "settings_source": "node",
+          "hits": {
+            "gpu": 10,
+            "host": 900,
+            "disk": 50,
+            "peer": 10,
+            "misses": 30
+          },
+          "throttled": 13,
           "sessions": {
             "used": 700,
             "guaranteed": 256,
-            "limit": 1024
+            "limit": 1024,
+            "refused": 12
           },
           "leases": {
             "used": 12000,
             "guaranteed": 65536,
-            "limit": 262144
+            "limit": 262144,
+            "refused": 0
           },
           "reservations": {
             "used": 64,
             "guaranteed": 16384,
-            "limit": 65536
+            "limit": 65536,
+            "refused": 0
           },
           "host": {
             "capacity_bytes": 53687091200,
@@ -214,6 +232,9 @@ v1::SetTenantResponse Described() {
   SetShare(uint64_t{3} << 20, uint64_t{60} << 20, uint64_t{240} << 20, acme->mutable_call_bytes());
   SetShare(9000, 4096, 16'384, acme->mutable_loads());
   SetShare(1, 8, 32, acme->mutable_fetches());
+  acme->mutable_call_bytes()->set_refused(3);
+  acme->mutable_hits()->set_host(900);
+  acme->mutable_hits()->set_misses(1'200);
   return response;
 }
 
@@ -225,11 +246,12 @@ TEST(TenantTable, SaysWhatHoldsAndWhoSaidIt) {
   TIER  GUARANTEED   MAXIMUM  WEIGHT
   host    10.0 GiB         -       5
   disk         0 B  1.00 TiB       1
-  OF THE NODE'S       HAS  GUARANTEED    LIMIT
-  sessions            700         256    1,024
-  call_bytes     3.00 MiB    60.0 MiB  240 MiB
-  loads             9,000       4,096   16,384
-  fetches               1           8       32
+  OF THE NODE'S       HAS  GUARANTEED    LIMIT  REFUSED
+  sessions            700         256    1,024        0
+  call_bytes     3.00 MiB    60.0 MiB  240 MiB        3
+  loads             9,000       4,096   16,384        0
+  fetches               1           8       32        0
+  blocks asked for, since the start: 0 in GPU pools, 900 in host memory, 0 on disk, 0 on other nodes, 1,200 nowhere
   version of the cluster's settings: 3
 
 unix:/b.sock  NOT_FOUND: no tenant is called 'acme'
@@ -266,13 +288,22 @@ TEST(TenantJson, IsAStableSchema) {
         "call_bytes": {
           "used": 3145728,
           "guaranteed": 62914560,
-          "limit": 251658240
+          "limit": 251658240,
+          "refused": 3
         },
         "fetches": {
           "used": 1,
           "guaranteed": 8,
-          "limit": 32
+          "limit": 32,
+          "refused": 0
         }
+      },
+      "hits": {
+        "gpu": 0,
+        "host": 900,
+        "disk": 0,
+        "peer": 0,
+        "misses": 1200
       }
     }
   ]
