@@ -44,7 +44,7 @@ class StreamShares {
   const size_t limit_;
   size_t taken_ = 0;
   absl::flat_hash_map<DomainId, size_t> streams_;  // Number of streams of each domain that has any.
-  absl::flat_hash_map<DomainId, uint64_t> refused_;  // Of each domain that was refused any.
+  absl::flat_hash_map<DomainId, uint64_t> refused_;  // Refusals of each domain that had any.
 };
 
 }  // namespace kvtier

@@ -1,5 +1,5 @@
-// What operators are told of each tenant's look-ups and refusals: hits by where the block was, what
-// nobody had, and how often a share was used up.
+// Tests what operators are told of look-ups and refusals of each tenant: hits by where the block was,
+// misses, and how often a share was used up.
 #include "agent/tenant_hits.h"
 
 #include <gtest/gtest.h>
