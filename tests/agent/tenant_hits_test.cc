@@ -1,5 +1,5 @@
-// Tests what operators are told of look-ups and refusals of each tenant: hits by where the block was,
-// misses, and how often a share was used up.
+// Tests what operators are told of look-ups and refusals of each tenant: hits by where the block
+// was, misses, and how often a share was used up.
 #include "agent/tenant_hits.h"
 
 #include <gtest/gtest.h>
