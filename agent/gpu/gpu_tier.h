@@ -1,5 +1,5 @@
-// GpuTier is one tenant's part of one GPU of the node: its pool of blocks, and all that moves blocks
-// into it and out of it. The rest of the agent knows a GPU by this class alone.
+// GpuTier is one tenant's part of one GPU of the node: its pool of blocks, and all that moves
+// blocks into it and out of it. The rest of the agent knows a GPU by this class alone.
 //
 //   put     Reserve(), CheckStep() and AwaitStep() of the step that writes, Gather(), Publish()
 //   get     PinOf() what is here, Load() and Flush() what is in host memory, Hold() what is leased
