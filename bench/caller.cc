@@ -48,9 +48,16 @@ absl::StatusOr<std::unique_ptr<Caller>> Caller::Open(ClientOptions options) {
   KVT_ASSIGN_OR_RETURN(caller->small_, caller->client_->RegisterSpace(spec));
   spec.block_bytes = kLargeBytes;
   KVT_ASSIGN_OR_RETURN(caller->large_, caller->client_->RegisterSpace(spec));
-  KVT_RETURN_IF_ERROR(caller->Put(caller->small_, caller->small_keys_, kSmallBytes));
-  KVT_RETURN_IF_ERROR(caller->Put(caller->large_, caller->large_keys_, kLargeBytes));
-  return caller;
+  // Blocks leave for later ones while the tenant's memory is still on its way.
+  const absl::Time end = absl::Now() + kMemoryWait;
+  while (true) {
+    KVT_RETURN_IF_ERROR(caller->Put(caller->small_, caller->small_keys_, kSmallBytes));
+    KVT_RETURN_IF_ERROR(caller->Put(caller->large_, caller->large_keys_, kLargeBytes));
+    const absl::Status there = caller->CheckThere();
+    if (there.ok()) return caller;
+    if (absl::Now() > end) return there;
+    absl::SleepFor(absl::Milliseconds(100));
+  }
 }
 
 absl::Status Caller::Ping() { return client_->Ping(kPatience); }
@@ -88,18 +95,17 @@ absl::StatusOr<ReservedBlocks> Caller::Filled(SpaceHandle space, std::span<const
 }
 
 absl::Status Caller::Put(SpaceHandle space, std::span<const EngineKey> keys, uint64_t block_bytes) {
-  const absl::Time end = absl::Now() + kMemoryWait;
-  size_t there = 0;
-  while (true) {
-    KVT_ASSIGN_OR_RETURN(ReservedBlocks reserved, Filled(space, keys, block_bytes));
-    reserved.Commit();
-    KVT_ASSIGN_OR_RETURN(const MatchedPrefix matched,
-                         client_->Match(space, keys, {.timeout = kPatience, .local_only = true}));
-    there = matched.local_blocks;
-    if (there == keys.size() || absl::Now() > end) break;
-    absl::SleepFor(absl::Milliseconds(100));  // More memory comes to the tenant.
-  }
-  return Expect("put", there, keys.size());
+  KVT_ASSIGN_OR_RETURN(ReservedBlocks reserved, Filled(space, keys, block_bytes));
+  reserved.Commit();
+  return absl::OkStatus();
+}
+
+absl::Status Caller::CheckThere() {
+  KVT_RETURN_IF_ERROR(Match(small_keys_.size()));
+  KVT_ASSIGN_OR_RETURN(
+      const MatchedPrefix matched,
+      client_->Match(large_, large_keys_, {.timeout = kPatience, .local_only = true}));
+  return Expect("put", matched.local_blocks, large_keys_.size());
 }
 
 absl::Status Caller::Onboard(SpaceHandle space, std::span<const EngineKey> keys) {

@@ -22,8 +22,8 @@ inline constexpr size_t kCommittedBlocks = 64;
 
 class Caller {
  public:
-  // Connects, and puts the blocks; waits up to kMemoryWait for host memory that the tenant is to
-  // have. Errors: kUnavailable, not all blocks found room; Client::Open()'s.
+  // Connects, and puts the blocks; waits up to a minute for host memory that the tenant is to have.
+  // Errors: kUnavailable, not all blocks found room; Client::Open()'s.
   static absl::StatusOr<std::unique_ptr<Caller>> Open(ClientOptions options);
 
   // Each makes one call. Errors: kUnavailable, the agent did not answer as it must.
@@ -42,7 +42,10 @@ class Caller {
   Caller();
   absl::StatusOr<ReservedBlocks> Filled(SpaceHandle space, std::span<const EngineKey> keys,
                                         uint64_t block_bytes);
+  // Puts the blocks for which there is room.
   absl::Status Put(SpaceHandle space, std::span<const EngineKey> keys, uint64_t block_bytes);
+  // Errors: kUnavailable, not all blocks are in host memory.
+  absl::Status CheckThere();
   absl::Status Onboard(SpaceHandle space, std::span<const EngineKey> keys);
 
   std::unique_ptr<EmptyCall> empty_call_;
