@@ -199,8 +199,8 @@ TEST(TenantsTable, ATenantThatIsOnlySaidHasNoNumbers) {
   later->set_state("settings");
   response.set_settings_failure("tenant_settings is damaged");
   EXPECT_EQ(TenantsTable({{"unix:/a.sock", response}}), R"(AGENT  n1  unix:/a.sock
-  TENANT  STATE     SESSIONS  LEASES  RESERVATIONS  PINS  KEPT
-  later   settings         -       -             -     -     -
+  TENANT  STATE     HITS  THROTTLED  SESSIONS  LEASES  RESERVATIONS  PINS  KEPT
+  later   settings     -          -         -       -             -     -     -
   the node: 0 of 0 sessions, 0 of 0 leases, 0 of 0 reservations
   settings were lost: tenant_settings is damaged
 )");
@@ -378,8 +378,8 @@ TEST(ShareGroups, AreListedWithTheirMembers) {
   response.set_node_id("n1");
   *response.add_tenants() = Prompts();
   EXPECT_EQ(TenantsTable({{"unix:/a.sock", response}}), R"(AGENT  n1  unix:/a.sock
-  TENANT   STATE     SESSIONS  LEASES  RESERVATIONS  PINS  KEPT
-  prompts  settings         -       -             -     -     -
+  TENANT   STATE     HITS  THROTTLED  SESSIONS  LEASES  RESERVATIONS  PINS  KEPT
+  prompts  settings     -          -         -       -             -     -     -
   the node: 0 of 0 sessions, 0 of 0 leases, 0 of 0 reservations
   share group prompts: acme:write,beta:read
 )");

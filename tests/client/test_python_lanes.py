@@ -196,7 +196,7 @@ class LanesTest(WithAgent):
         self.assertFalse(lanes.await_copied([1], 0.01))
         self.agent("resume")
         self.assertEqual(self.ended(job), [True, False])
-        self.assertIn("took slots back", job.error)
+        self.assertIn("slots were asked back", job.error)
         self.assertEqual(lanes.stats()["offload_given_up_blocks"], 1)
         self.assertTrue(lanes.await_copied([0, 1], 0))
         self.assertEqual(self.ended(lanes.onboard(make_keys(0, 2), [4, 5])), [True, False])

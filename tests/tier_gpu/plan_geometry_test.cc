@@ -113,7 +113,7 @@ TEST(KvGeometryTest, ATensorPast64BitsIsRefused) {
 TEST(KvGeometryTest, TensorsThatOverlapAreRefused) {
   Layout layout = testing::PerLayerLayout(kSize);
   layout.geometry.bases[1] = layout.geometry.bases[0] + 127;
-  ExpectRefused(layout.geometry, layout.registered, "bases[1] (layer 0, axis 1) is 4223: its runs");
+  ExpectRefused(layout.geometry, layout.registered, "bases[1] (layer 0, axis 1) is 4223; its runs");
   layout.geometry.bases[1] = layout.geometry.bases[0];
   ExpectRefused(layout.geometry, layout.registered, "overlap");
 }

@@ -106,7 +106,7 @@ class Hints(WithScheduler):
         self.assertIn("kvtier.conversation is a str of 257 bytes; must be a str of 1 to 256 bytes", logged.output[0])
         self.assertIn("kvtier.turn is -1; must be an int of 0 to 4294967295", logged.output[1])
         self.assertIn("kvtier.priority is 101; must be an int of 0 to 100", logged.output[2])
-        self.assertIn("kvtier.will_not_return is 1; must be true or false: it is ignored", logged.output[3])
+        self.assertIn("kvtier.will_not_return is 1; must be true or false, so it is ignored", logged.output[3])
 
     def test_values_at_the_limits_are_taken(self):
         hint = request_options.read_request_options({
