@@ -25,7 +25,7 @@ namespace kvtier {
 
 class TenantShares {
  public:
-  // One in so many of the limit is guaranteed.
+  // Part of the limit that is guaranteed: one in this many.
   static constexpr size_t kGuaranteedPart = 2;
 
   // `domains` is the number of tenants. REQUIRES: limit >= kGuaranteedPart * domains > 0.
@@ -78,7 +78,7 @@ class TenantShares {
   size_t guarantee_ = 0;
   size_t taken_ = 0;
   size_t owed_ = 0;            // Sum over the tenants of what is left of their guarantees.
-  std::vector<Claim> claims_;  // By domain.
+  std::vector<Claim> claims_;  // Claims by domain.
   std::vector<size_t> short_;  // Domains whose guarantee is to grow, the next one last.
 };
 

@@ -42,7 +42,7 @@ struct SessionTenants {
   const Tenant* home =
       nullptr;  // Tenant in whose domain its blocks lie: a share group, or `payer`.
   const Tenant* payer = nullptr;  // Tenant that proved itself, to which is charged what it takes.
-  bool may_write = true;          // False: it may only read the blocks of the share group.
+  bool may_write = true;  // Whether it may write the blocks of the share group, or only read them.
 
   static SessionTenants Own(const Tenant& tenant) { return {.home = &tenant, .payer = &tenant}; }
   bool in_group() const { return home != payer; }
@@ -53,7 +53,7 @@ class TenantTable {
  public:
   struct Entry {
     std::string name;
-    std::string secret;  // Empty only for the open "default" tenant.
+    std::string secret;  // Secret of the tenant; empty only for the open "default" tenant.
   };
   // Adds each of them. Errors: kInvalidArgument, naming the tenant: Check()'s, or there is none.
   static absl::StatusOr<TenantTable> Create(const std::vector<Entry>& entries);
@@ -107,7 +107,7 @@ class TenantTable {
 
   // The executor's thread, which alone writes, reads without it; others read under it.
   std::unique_ptr<absl::Mutex> mu_ = std::make_unique<absl::Mutex>();
-  std::deque<Row> rows_;  // By domain.
+  std::deque<Row> rows_;  // Rows by domain.
   absl::flat_hash_map<std::string, DomainId> by_name_;
   absl::flat_hash_map<TenantTag, DomainId> owners_;
 };

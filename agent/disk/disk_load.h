@@ -25,7 +25,7 @@ namespace kvtier {
 
 class DiskLoader {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     TaskScope* scope = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;

@@ -57,7 +57,7 @@ class DiskQueueRoom {
   friend class DiskPromises;
   DiskQueueRoom(DiskPromises* promises, DomainId domain, uint64_t bytes, size_t blocks)
       : promises_(promises), domain_(domain), bytes_(bytes), blocks_(blocks) {}
-  DiskPromises* promises_ = nullptr;  // Not owned; null in empty room.
+  DiskPromises* promises_ = nullptr;  // Table of the promise, not owned; null in empty room.
   DomainId domain_{};
   uint64_t bytes_ = 0;  // Bytes of all its blocks.
   size_t blocks_ = 0;

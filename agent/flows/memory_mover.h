@@ -37,10 +37,10 @@ namespace kvtier {
 
 class MemoryMover {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
-    ByteThreads* memory = nullptr;        // Its threads fill and empty memory, which takes long.
-    ByteThreads* byte_threads = nullptr;  // They copy blocks.
+    ByteThreads* memory = nullptr;        // Threads that fill and empty memory, which takes long.
+    ByteThreads* byte_threads = nullptr;  // Threads that copy blocks.
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
     HostTier* host = nullptr;

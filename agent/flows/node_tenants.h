@@ -62,7 +62,7 @@ class NodeTenants {
     HostShares* shares = nullptr;
     GpuDivider* gpu_divider = nullptr;
     MemoryMover* mover = nullptr;
-    TenantStore* store = nullptr;  // Null: what is set ends with the agent.
+    TenantStore* store = nullptr;  // Store of the settings; null: they end with the agent.
     // Ends a session as its worker's hangup does.
     absl::AnyInvocable<void(SessionId)> close_session;
   };
@@ -103,7 +103,7 @@ class NodeTenants {
   struct View {
     std::string name;
     std::optional<DomainId> domain;  // nullopt: it has no secret here, and no blocks in memory.
-    bool shut = false;               // It is let in no more.
+    bool shut = false;               // Whether the tenant's workers are refused from now on.
     TenantBook::Holding holding;
     // Shares by tier, of a tenant with a domain.
     std::array<TierShare, kTierCount> shares{};
@@ -159,7 +159,8 @@ class NodeTenants {
   Parts parts_;
   TierDivision division_;
   TenantBook book_;
-  absl::Status may_keep_;  // Not OK: what is kept cannot be read, so it is not to be replaced.
+  // Not OK if the stored settings cannot be read, and so must not be replaced.
+  absl::Status may_keep_;
   std::string settings_failure_;
   std::string secrets_failure_;  // Failure of the latest look.
   absl::flat_hash_set<std::string> complaints_;

@@ -37,12 +37,13 @@ namespace kvtier {
 struct ReservedBlock {
   enum class State { kReserved, kPresent, kNoRoom, kPending };
   State state = State::kNoRoom;
-  ReservationId id{};   // When kReserved.
-  uint64_t offset = 0;  // In the domain's arena, the session's staging region, or the GPU pool.
+  ReservationId id{};  // Id of the reservation, set when kReserved.
+  // Offset in the domain's arena, the session's staging region, or the GPU pool.
+  uint64_t offset = 0;
 };
 
 struct Reserved {
-  std::vector<ReservedBlock> blocks;  // One for each key, in order.
+  std::vector<ReservedBlock> blocks;  // One entry for each key, in order.
   absl::Time deadline;                // Commit before.
 };
 
@@ -89,8 +90,8 @@ class Putter {
   Task<size_t> Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step = 0);
 
  private:
-  struct Committing;  // One Commit() call: what is left and what succeeded.
-  struct Reserving {  // One put: what is reserved for it so far.
+  struct Committing;  // State of one Commit() call: what is left and what succeeded.
+  struct Reserving {  // State of one put: what is reserved for it so far.
     Tier target = Tier::kHost;
     DiskQueueRoom room;
     Reserved reserved{};

@@ -39,7 +39,7 @@ class TenantBook {
   // Returns what is to be kept once the node forgot what it was told of the tenant.
   KeptTenantSettings Without(const std::string& name) const;
 
-  // Replaces all but the file's.
+  // Replaces all settings but those of the file.
   void Take(KeptTenantSettings kept) { kept_ = std::move(kept); }
   const KeptTenantSettings& kept() const { return kept_; }
   const TenantSettingsMap& file() const { return file_; }

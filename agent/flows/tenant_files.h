@@ -31,9 +31,9 @@ class TenantFiles final : public TenantStore {
  public:
   struct Directories {
     std::string settings;
-    std::string secrets;  // Empty: none are configured.
+    std::string secrets;  // Directory of the tenants' secrets; empty: none is configured.
   };
-  // All reads and writes are done by `workers`, which are not owned. Makes no directory.
+  // Takes the threads that do all reads and writes, which it does not own. Makes no directory.
   TenantFiles(ByteThreads* byte_threads, Directories directories)
       : byte_threads_(byte_threads), directories_(std::move(directories)) {}
 

@@ -53,23 +53,23 @@ struct TicketHolder {
 struct TicketRequest {
   std::vector<OnboardRequest> sequences;  // Sequences of one session, to host memory.
   uint32_t redemptions = 1;               // Ranks, 1 to kMaxRedemptions.
-  absl::Duration lifetime;                // Counted from when the blocks are there.
+  absl::Duration lifetime;  // Lifetime of the ticket, counted from when the blocks are there.
 };
 
-// TakenTicket is what its taker is told of a ticket.
+// TakenTicket describes a ticket to the worker that took it.
 struct TakenTicket {
   struct Sequence {
     std::vector<size_t> indices;  // Indices of the keys whose blocks are there.
     MissReason missed = MissReason::kNone;
   };
-  TicketId id{};  // All zeros: nothing came, so there is none.
+  TicketId id{};  // Id of the ticket; all zeros: no block came, so there is no ticket.
   std::vector<Sequence> sequences;
   absl::Time deadline;
 };
 
 class Tickets {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     Onboarder* onboarder = nullptr;
     const HostTier* host = nullptr;
@@ -102,7 +102,7 @@ class Tickets {
     absl::Time deadline;
     std::vector<OnboardRequest> requests;
     std::vector<Onboarder::Brought> brought;  // Blocks of each request.
-    std::vector<bool> redeemed;               // By rank.
+    std::vector<bool> redeemed;               // Whether each rank has redeemed the ticket.
     size_t blocks = 0;
     uint64_t bytes = 0;
   };
@@ -120,7 +120,7 @@ class Tickets {
   const Parts parts_;
   absl::flat_hash_map<TicketId, Ticket> tickets_;
   std::set<std::pair<absl::Time, TicketId>> by_deadline_;
-  absl::flat_hash_map<TicketHolder, Use> use_;  // By holder that has tickets.
+  absl::flat_hash_map<TicketHolder, Use> use_;  // Use by each holder that has tickets.
 };
 
 }  // namespace kvtier

@@ -22,10 +22,10 @@
 
 namespace kvtier {
 
-// One block of a copy: its two ends, and what keeps anything else from being there.
+// CopiedBlock is one block of a copy: its two ends, and the holds that keep both ends in place.
 struct CopiedBlock {
-  SlotRef slot;                // In the pool.
-  std::span<std::byte> bytes;  // In host memory.
+  SlotRef slot;                // Slot in the pool.
+  std::span<std::byte> bytes;  // Bytes in host memory.
   // The end that the block comes to is room of its own, one of the first two. The end that
   // it comes from is room that a worker wrote, or a block's that is pinned.
   GpuSlot gpu{};
@@ -38,7 +38,7 @@ struct CopiedBlock {
 
 class GpuCopies {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     ByteThreads* byte_threads = nullptr;
     GpuPool* pool = nullptr;

@@ -19,7 +19,7 @@ namespace kvtier {
 
 class GpuEvictor {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     GpuPool* pool = nullptr;
     GpuBlocks* blocks = nullptr;
     StepWords* words = nullptr;

@@ -36,7 +36,7 @@ namespace kvtier {
 // A pool of one slot has none to spare.
 inline constexpr size_t kGpuHighWatermarkSpare = 32;
 inline constexpr size_t kGpuLowWatermarkSpare = 16;
-// Most blocks of one look, so that it takes microseconds.
+// Maximum number of blocks of one look, so that a look takes microseconds.
 inline constexpr size_t kMaxEvictedAhead = 64;
 // Blocks of one copy to host memory, which are proved together, and copies at a time: one
 // is proved while the next moves.
@@ -60,8 +60,9 @@ class GpuOffloader {
   };
   explicit GpuOffloader(const Parts& parts) : parts_(parts) {}
 
-  // After slots were taken, and now and then: leases end, and a copy that failed or found no
-  // room is tried again. A lost device copies nothing any more.
+  // Begins the copies that are due now. The owner calls it after slots were taken, and at
+  // intervals, because leases end, and a copy that failed or found no room is tried again. A lost
+  // device copies nothing any more.
   void Pump();
   // Lets no further copies begin.
   void Stop() { stopping_ = true; }

@@ -27,7 +27,7 @@ namespace kvtier {
 
 class GpuWorkers {
  public:
-  // None is owned.
+  // Takes parts that it does not own.
   GpuWorkers(Device* device, GpuPool* pool, Executor* executor, TaskScope* scope)
       : table_(&pool->table()), words_(device, &pool->table(), executor, scope) {}
   // Ends every worker's place: no worker is on the pool any more. REQUIRES: no hold is left.
@@ -54,7 +54,8 @@ class GpuWorkers {
   void Sweep();
 
   StepWords* words() { return &words_; }
-  size_t size() const { return workers_.size(); }  // Those who hung up included.
+  // Returns the number of workers, including those that hung up.
+  size_t size() const { return workers_.size(); }
 
  private:
   // Ends its holds, and its place.

@@ -28,12 +28,13 @@ class NodeGpus {
  public:
   // Sources of the pools' memory; not owned.
   struct Source {
-    std::vector<Device*> devices;   // Each gets a pool for each of the tenants.
+    std::vector<Device*> devices;   // Devices, each of which gets a pool for each of the tenants.
     std::vector<DomainId> tenants;  // Tenants that have pools; at least one.
     Executor* executor = nullptr;
-    Executor* lanes = nullptr;  // Its thread calls the devices.
+    Executor* lanes = nullptr;  // Executor that calls the devices.
     HostTier* host = nullptr;
-    MemoryBinder* binder = nullptr;  // Null: host memory stays where the kernel puts it.
+    // Binder of host memory; null: memory stays where the kernel puts it.
+    MemoryBinder* binder = nullptr;
   };
   // Takes the pools of each device: `options.bytes` of it, in equal parts where there are several
   // tenants. Host memory of the tenants is placed on the NUMA nodes of the devices. Errors: the

@@ -24,7 +24,7 @@ namespace kvtier {
 
 class SlotGrants {
  public:
-  // None is owned.
+  // Takes parts that it does not own.
   SlotGrants(GpuEvictor* evictor, GpuPool* pool, GpuWorkers* workers)
       : evictor_(evictor), pool_(pool), workers_(workers) {}
 
@@ -54,13 +54,14 @@ class SlotGrants {
  private:
   struct Granted {
     GpuSlot slot;
-    GpuHold hold;  // The worker's; empty if it has no number in the pool.
+    GpuHold hold;  // The worker's hold; empty if the worker has no number in the pool.
   };
 
   GpuEvictor* const evictor_;
   GpuPool* const pool_;
   GpuWorkers* const workers_;
-  absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Granted>> held_;  // By slot number.
+  // Granted slots of each session, by slot number.
+  absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Granted>> held_;
 };
 
 }  // namespace kvtier

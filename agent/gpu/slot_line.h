@@ -30,7 +30,7 @@ namespace kvtier {
 
 class SlotLine {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
@@ -63,7 +63,7 @@ class SlotLine {
 
   const Parts parts_;
   std::map<Order, std::shared_ptr<Waiter>> line_;
-  std::vector<GpuSlot> gathered_;  // For the first in line.
+  std::vector<GpuSlot> gathered_;  // Slots gathered for the first in line.
   bool is_served_ = false;         // ServeAll() runs.
 };
 

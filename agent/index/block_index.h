@@ -40,7 +40,7 @@ class GpuBlocks;
 
 class BlockIndex final : public PinHome {
  public:
-  // None is owned.
+  // Parts are objects and options of the index; it owns none of the objects.
   struct Parts {
     size_t domains = 1;  // Number of host domains at first; each has its own HostOrder.
     EvictionPolicy host_eviction = EvictionPolicy::kLearnt;
@@ -93,8 +93,8 @@ class BlockIndex final : public PinHome {
 
   // Pins the block in host memory; nullopt: it is not there.
   std::optional<Pin> PinOf(const BlockKey& key) override;
-  // Does the same for a worker that is to lease the block; nullopt also: its slab is being emptied,
-  // which new leases would put off for ever.
+  // Pins a block in host memory for a worker that is to lease it. Returns nullopt also if the
+  // block's slab is being emptied, which new leases would delay for ever.
   std::optional<Pin> PinToLease(const BlockKey& key);
   // Returns whether somebody needs the block where it lies: a lease, a ticket, a copy. One that is
   // kept and not pinned may be moved to another slot of its domain.
@@ -183,10 +183,10 @@ class BlockIndex final : public PinHome {
 
   const Parts parts_;
   HostBlocks blocks_;
-  // By domain, never empty: made anew in place when a domain is dropped.
+  // Orders by domain, never empty; when a domain is dropped, its order is made anew in place.
   std::deque<std::optional<HostOrder>> host_;
   absl::flat_hash_set<DomainId> dropped_;
-  std::vector<uint64_t> erasures_;  // By domain.
+  std::vector<uint64_t> erasures_;  // Number of erasures of each domain.
   std::vector<GpuBlocks*> pools_;
   DiskFollower disk_follower_{this};
   uint64_t padding_bytes_ = 0;  // Padding of host memory: padding_bytes().

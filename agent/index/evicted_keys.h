@@ -31,7 +31,7 @@ class EvictedKeys {
  private:
   const size_t limit_;
   std::deque<BlockKey> order_;                      // The oldest is in front.
-  absl::flat_hash_map<BlockKey, uint32_t> counts_;  // How often each is in `order_`.
+  absl::flat_hash_map<BlockKey, uint32_t> counts_;  // Number of times that each key is in `order_`.
 };
 
 }  // namespace kvtier

@@ -30,7 +30,7 @@ struct GpuBlock : ResidentBlock {
 
 class GpuBlocks final : public PinHome {
  public:
-  // None is owned.
+  // Parts are objects and options of the list; it owns none of the objects.
   struct Parts {
     GpuPool* pool = nullptr;
     DomainId domain{};            // Domain of the tenant that the pool belongs to.

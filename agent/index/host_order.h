@@ -10,8 +10,8 @@
 // its used slots hold blocks that nobody holds. The cost of a slab is its used bytes over
 // the mean age of its blocks.
 //
-// What is dropped with a slab may have children that stay. They are served again when their
-// parent is back, and are next to leave until then, for nobody can use them.
+// A block that is dropped with a slab may have children that stay. The children are served again
+// when their parent is back. Until then they are next to leave, because no request can use them.
 //
 // Pure bookkeeping: no I/O, no clock. Executor thread only. A choice costs O(log blocks),
 // and one among slabs O(slabs + blocks of the one chosen). Invariants, checked by Audit():
@@ -125,13 +125,14 @@ class HostOrder {
     uint64_t dropped = 0;  // Bytes, one by one, since slabs were looked at.
   };
   struct Slab {
-    uint64_t offset = 0;      // In the arena; as the next, of a slab with blocks.
+    // Offset in the arena; set, like the next field, while the slab has blocks.
+    uint64_t offset = 0;
     uint64_t slot_bytes = 0;  // Size of each of its slots.
-    // By number of the slot, as far as blocks were; nullopt: no block.
+    // Places by slot number, up to the highest slot that had a block; nullopt: no block.
     std::vector<std::optional<Place>> places;
     uint32_t blocks = 0;
     uint32_t held = 0;     // Blocks of those that are held.
-    bool leaving = false;  // Its blocks get no new leases.
+    bool leaving = false;  // Whether the slab is being emptied: its blocks get no new leases.
     Moment last_uses = 0;  // Sum over the blocks.
   };
   struct Choice {
@@ -147,9 +148,9 @@ class HostOrder {
   void TakeFromSlab(Place place, const HostSlot& slot);
   EvictionOrder::Newcomer InOrder(const Newcomer& newcomer);
 
-  EvictionOrder order_;             // One group for each size.
-  std::map<uint64_t, Size> sizes_;  // By slot size.
-  std::vector<Slab> slabs_;         // By number, as far as blocks were.
+  EvictionOrder order_;             // Order of the blocks, with one group for each slot size.
+  std::map<uint64_t, Size> sizes_;  // Sizes by slot size.
+  std::vector<Slab> slabs_;         // Slabs by number, up to the highest slab that had a block.
 };
 
 }  // namespace kvtier

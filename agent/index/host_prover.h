@@ -27,7 +27,7 @@ namespace kvtier {
 
 class HostProver {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     ByteThreads* byte_threads = nullptr;
     TaskScope* scope = nullptr;
     BlockIndex* index = nullptr;
@@ -38,7 +38,7 @@ class HostProver {
   struct Proven {
     uint64_t blocks = 0;
     uint64_t bytes = 0;
-    uint64_t altered = 0;  // Those that had changed.
+    uint64_t altered = 0;  // Number of blocks that had changed.
     uint64_t news = 0;     // Altered ones that nobody had found before.
   };
   explicit HostProver(const Parts& parts) : parts_(parts) {}

@@ -19,14 +19,14 @@
 
 namespace kvtier {
 
-// One block on its way into a tier. Askers share it; after `done`, `status` says
-// how it went and, when kOk, the block stays pinned until the last asker lets go.
+// Load is one block on its way into a tier. Its askers share it; after `done`, `status` says how it
+// went and, when kOk, the block stays pinned until the last asker lets go.
 struct Load {
   explicit Load(Executor* executor, std::optional<Tier> from) : done(executor), from(from) {}
   Event done;
   absl::Status status;
   Pin pin;
-  const std::optional<Tier> from;  // This node's tier it comes from; nullopt: a peer.
+  const std::optional<Tier> from;  // Tier of this node that the block comes from; nullopt: a peer.
   bool awaited = false;            // A worker waits for it, or did until its deadline.
 };
 

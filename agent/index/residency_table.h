@@ -72,7 +72,8 @@ class ResidencyTable {
   };
   Range RangeOf(size_t first, size_t count) const;
   uint64_t Load(size_t word) const;
-  // Everything that a reader sees after it has seen this word is as new as this write, or newer.
+  // Writes a word. Everything that a reader reads after it has seen the new value is as new as this
+  // write, or newer.
   void Store(size_t word, uint64_t value);
   // Returns the word of the block's entry, or of the first free one; 0: neither is there.
   size_t FindEntry(size_t bucket, uint64_t tag) const;

@@ -35,7 +35,7 @@ class LocatePatience {
   std::optional<absl::Duration> mean_;
   absl::Duration deviation_;
   absl::Duration allowed_ = longest_;
-  absl::Time failed_ = absl::InfinitePast();  // Only what is heard later counts.
+  absl::Time failed_ = absl::InfinitePast();  // Time of the last failure; only later answers count.
 };
 
 }  // namespace kvtier

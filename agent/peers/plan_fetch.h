@@ -23,14 +23,14 @@ struct PeerRun {
   // Time that the peer is given: the whole budget, or half of it where another holder of the
   // first block could still be asked.
   absl::Duration time;
-  // Its silence that ends the fetch early; infinite: nobody else could be asked.
+  // Silence of the peer that ends the fetch early; infinite: no other peer could be asked.
   absl::Duration silence = absl::InfiniteDuration();
 };
 
-// PeerStanding is what was seen of one peer.
+// PeerStanding describes what was measured of one peer.
 struct PeerStanding {
   TransferEstimate estimate;
-  bool avoided = false;     // It failed lately, so others are preferred.
+  bool avoided = false;     // Whether the peer failed lately, so that others are preferred.
   size_t free_fetches = 0;  // Fetches that may still be started at it.
 };
 using StandingOf = std::function<PeerStanding(const std::string& address)>;

@@ -4,8 +4,8 @@
 // is whoever's comes first. So one tenant may take all but what is kept for the others, and none
 // can take the last ones from those that have fewer.
 //
-// It differs from TenantShares in that there may be more tenants than streams, and in that the
-// guarantees are those of the tenants that there are now: a newcomer waits for streams to end.
+// StreamShares differ from TenantShares in two ways: there may be more tenants than streams, and
+// guarantees are given to the current tenants, so a new tenant waits for streams to end.
 //
 // Pure bookkeeping. Executor thread only.
 #ifndef KVTIER_AGENT_PEERS_STREAM_SHARES_H_

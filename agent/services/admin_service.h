@@ -30,7 +30,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
     std::string directory;
     std::string io;  // "io_uring", "pread" or "buffered".
     bool encrypted = false;
-    absl::Status error;  // Not OK: it did not open, and is none of the agent's disks.
+    // Reason why the disk did not open and is none of the agent's disks; OK if it did.
+    absl::Status error;
   };
   struct About {
     std::string build;                    // "kvtier-agent 0.1.0".
@@ -38,7 +39,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
     std::string disk_io;                  // "io_uring", "pread" or "none".
     std::string device;                   // "none", "emulated" or a GPU's name.
     std::vector<uint32_t> worker_uids{};  // --allow_uids.
-    std::vector<AboutDisk> disks{};  // In the order of the agent's, and those that did not open.
+    std::vector<AboutDisk> disks{};  // Disks in the agent's order, then those that did not open.
   };
   AdminService(Agent* agent, About about)
       : agent_(agent),

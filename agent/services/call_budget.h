@@ -37,7 +37,7 @@ class CallBudget {
   // Returns what a call takes of memory: its request, its answer, gRPC's part and its flow.
   static size_t MemoryOf(const google::protobuf::MessageLite& request);
 
-  // One call's share of the budget. Its owner ends it by End().
+  // Share is one call's share of the budget. Its owner ends it by End().
   class Share {
    public:
     explicit Share(size_t bytes) : bytes_(bytes), began_(absl::Now()) {}
@@ -51,9 +51,9 @@ class CallBudget {
     friend class CallBudget;
     const size_t bytes_;
     const absl::Time began_;
-    std::optional<DomainId> tenant_;        // That it is charged to; nullopt: none.
+    std::optional<DomainId> tenant_;        // Tenant that is charged; nullopt: none.
     bool is_counted_ = false;               // Guarded by CallBudget::mu_, as the next.
-    std::list<Share*>::iterator position_;  // Where it is counted.
+    std::list<Share*>::iterator position_;  // Place in the list in which the share is counted.
   };
 
   // Charges the call to the tenant of the session that has the token, else to none. Errors:

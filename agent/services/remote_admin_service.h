@@ -60,7 +60,8 @@ class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
 
   AdminService* const admin_;
   const std::string admin_socket_;
-  CallBudget budget_;  // Its own: whoever reaches TCP takes nothing away from operators.
+  // Budget of this service alone, so that callers over TCP take nothing from local operators.
+  CallBudget budget_;
   UnaryCalls calls_;
 };
 

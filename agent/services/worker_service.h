@@ -73,7 +73,7 @@ class WorkerService final : public v1::Worker::CallbackService {
                 v1::PingResponse* response) override;
 
  private:
-  // One task an RPC, on the executor.
+  // Each of these tasks answers one RPC, on the executor.
   Task<absl::Status> DoRegisterSpace(const v1::RegisterSpaceRequest* request,
                                      v1::RegisterSpaceResponse* response);
   Task<absl::Status> DoMatch(const v1::MatchRequest* request, v1::MatchResponse* response);
@@ -125,7 +125,7 @@ class WorkerService final : public v1::Worker::CallbackService {
     return calls_.Run(context, request, UnlessStopping(std::move(task)),
                       namer_.CallerOf(request.session_token()));
   }
-  // Does the same of a call that writes: a session that may only read is refused it.
+  // Checks a call that writes in the same way, and refuses it to a session that may only read.
   template <typename Request>
   Reactor* RunToWrite(Context* context, const Request& request, Task<absl::Status> task) {
     return Run(context, request, IfMayWrite(&request.session_token(), std::move(task)));

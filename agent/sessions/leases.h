@@ -58,7 +58,8 @@ class LeaseTable {
     SessionId session{};
     DomainId payer{};
     Pin pin;
-    GpuHold hold;  // Empty: not in the GPU pool, or of a session without steps.
+    // Hold on the slot; empty if the block is not in the GPU pool or its session has no steps.
+    GpuHold hold;
   };
   // Returns the session's lease; nullptr: unknown, or another session's.
   const Lease* Find(SessionId session, LeaseId id) const;

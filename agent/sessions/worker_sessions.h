@@ -46,8 +46,8 @@ class WorkerSessions {
   // WritesOver() and the end of its steps, or ProcessGone(). True: there are such, also of a
   // session that was closed before. Unknown ids are ignored.
   bool Close(SessionId id);
-  // After Close(): nothing of its process writes what it had reserved or was granted, but steps
-  // that have not ended. Unknown ids are ignored.
+  // Notes, after Close(), that the worker's process no longer writes slots that it had reserved or
+  // was granted, except in steps that have not ended. Unknown ids are ignored.
   void WritesOver(SessionId id);
   // Notes, after Close(), that the session's process is gone. Ignores unknown ids.
   void ProcessGone(SessionId id);
