@@ -33,7 +33,7 @@ enum class WorkerMemory {
 enum class HostMemoryChoice {
   kFixed,   // Each tenant keeps the part that it begins with.
   kMoving,  // Memory moves to the tenants that need it.
-  // Same as kMoving if tenants are configured, workers write the arena, and there is no GPU pool.
+  // Same as kMoving if there are tenants, workers write the arena, and there is no GPU pool.
   kAuto,
 };
 

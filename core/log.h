@@ -1,5 +1,5 @@
-// One line an event to stderr or to a sink, for operators: level, seconds of CLOCK_MONOTONIC,
-// program, text. Rates are the caller's business; nothing on a per-block path logs.
+// Log() writes one line for each event to stderr or to a sink, for operators: level, seconds of
+// CLOCK_MONOTONIC, program, text. The caller limits the rate; nothing on a per-block path logs.
 #ifndef KVTIER_CORE_LOG_H_
 #define KVTIER_CORE_LOG_H_
 

@@ -22,10 +22,10 @@ struct TierUsage {
   uint64_t blocks = 0;
 };
 
-// One report. Deltas are numbered first_sequence, first_sequence + 1, ...; a
-// report without deltas is a heartbeat. Within one node_epoch a number is never
-// given to two different deltas, also not by a snapshot: a report that arrives late
-// would be taken for news.
+// Report is one message of a node to the coordinator. Deltas are numbered first_sequence,
+// first_sequence + 1, ...; a report without deltas is a heartbeat. Within one node_epoch a number
+// is never given to two different deltas, not even by a snapshot, because a report that arrives
+// late would then be taken for a new one.
 struct Report {
   NodeId node;
   Epoch node_epoch;
@@ -52,13 +52,13 @@ struct ReportReply {
   std::optional<ClusterTenants> tenants{};  // nullopt: the node knows the latest.
 };
 
-// Which of the keys of a question are answered: the leading ones up to the first that nobody
-// holds, or each.
+// LocateScope says which keys of a question are answered: the leading ones up to the first that no
+// node holds, or all.
 enum class LocateScope : uint8_t { kLeading, kEach };
 
 // "Who holds these?"
 struct LocateQuery {
-  NodeId asker;  // Never among the holders.
+  NodeId asker;  // Node that asks, which is never among the holders.
   std::vector<BlockKey> keys;
   LocateScope scope = LocateScope::kLeading;
 };

@@ -77,8 +77,8 @@ class FairTurns {
 
   Executor* const executor_;
   std::atomic<size_t> on_their_way_ = 0;  // Calls that have not arrived on the executor yet.
-  // Executor thread only.
-  // Queues by domain, in a deque so that a queue's address never changes.
+  // Executor thread only, like the fields after it. Queues by domain, in a deque so that a queue's
+  // address never changes.
   std::deque<Queue> queues_;
   size_t waiting_ = 0;  // Number of calls that wait, in all queues.
   TurnOrder order_;     // Turns of the domains.
