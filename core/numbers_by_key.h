@@ -53,7 +53,8 @@ class NumbersByKey {
   size_t memory_bytes() const { return buckets_.memory_bytes(); }
 
  private:
-  // Load of the buckets, with which a hit looks at 1.75 nodes on average, and a miss at 1.5.
+  // Maximum number of nodes for two buckets. A hit then looks at 1.75 nodes on average, and a miss
+  // at 1.5.
   static constexpr size_t kNodesPerTwoBuckets = 3;
   struct Bucket {
     uint32_t first = kNone;
