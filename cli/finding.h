@@ -22,7 +22,7 @@ struct Finding {
   std::string check;  // Thing that was looked at: "socket kvtier.sock". Stable, for scripts.
   Health health = Health::kOk;
   std::string detail;                       // Text of the result, with the values.
-  std::string remedy;  // Remedy, empty if nothing is wrong.
+  std::string remedy;                       // Remedy, empty if nothing is wrong.
   std::vector<SpaceOfFinding> spaces = {};  // Shards of the one space that it is about, if any.
 };
 
