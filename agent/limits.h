@@ -11,8 +11,8 @@
 namespace kvtier {
 
 inline constexpr size_t kMaxTenants = 256;
-// Isolation domains that an agent gives in its life: each tenant that comes gets a new one, also
-// one that was dropped and comes again. Beyond it the agent is to be restarted.
+// Isolation domains that an agent gives in its life: each tenant that comes gets a new one, even
+// one that was dropped and comes again. Beyond the limit the agent must be restarted.
 inline constexpr size_t kMaxDomains = 4 * kMaxTenants;
 // Blocks on disk that are looked at in one turn of the executor, when a tenant comes or goes: some
 // 100 us.
@@ -21,7 +21,7 @@ inline constexpr size_t kDiskKeysPerTurn = 1024;
 inline constexpr absl::Duration kTenantsInterval = absl::Seconds(10);
 inline constexpr size_t kMaxSessions = 1024;
 inline constexpr size_t kMaxSpacesPerSession = 16;
-// Spaces that operators are told of, those that nobody uses any more included.
+// Spaces that operators can see, including spaces that no session uses any more.
 inline constexpr size_t kMaxSpacesDescribed = 256;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
 inline constexpr size_t kMaxLeases = 262144;  // Maximum for all sessions together.
@@ -46,9 +46,9 @@ inline constexpr absl::Duration kMinKeptTtl = absl::Seconds(1);
 inline constexpr absl::Duration kMaxKeptTtl = absl::Hours(1);
 // Blocks whose time is over and that may leave after one look at the deadlines: under 1 ms.
 inline constexpr size_t kMaxKeptEndedPerSweep = 2048;
-// A drop of a prefix with all that descends from it: blocks on the way down that it remembers (it
-// begins again from there), and blocks that stay because somebody holds them; and how long it goes
-// on. Beyond these it ends, and says so. One runs for each domain.
+// Limits of a drop of a prefix with all its descendants: blocks that it remembers on the way down
+// (beyond them it begins again from the root), blocks that stay because they are held, and its
+// duration. Beyond the last two it ends, and says so. One drop runs at a time for each domain.
 inline constexpr size_t kMaxDropDepth = 4096;
 inline constexpr size_t kMaxDropHeld = 4096;
 inline constexpr absl::Duration kDropTimeout = absl::Seconds(30);
@@ -189,8 +189,8 @@ inline constexpr absl::Duration kLocateTimeout = absl::Milliseconds(200);
 // and the most that it takes.
 inline constexpr absl::Duration kLocateGrace = absl::Milliseconds(50);
 inline constexpr absl::Duration kMaxLocateGrace = absl::Seconds(10);
-// A measurement of a peer counts for this long: one that was slow for a while
-// is not asked meanwhile, so nothing else would ever clear its name.
+// Time for which a measurement of a peer counts. A peer that was slow is not asked meanwhile, so no
+// new measurement would ever replace the old one.
 inline constexpr absl::Duration kPeerEstimateLifetime = absl::Seconds(5);
 // A peer that failed is asked after the other holders for this long, and by one fetch at a
 // time.

@@ -1,8 +1,8 @@
 // TenantTable knows the tenants of the node: each tenant's key and the isolation domain its bytes
-// live in. They come and go at run time. A tenant is let in while its secret is there; one that is
-// shut is let in no more, and keeps its blocks. One that is dropped leaves: its name is found no
-// more, and name and secret may come again once nothing of its domain is held; then with a domain
-// of its own, for ids are never used again.
+// live in. Tenants come and go at run time. A tenant is let in while its secret is there. A tenant
+// that is shut is not let in any more, and keeps its blocks. A tenant that is dropped leaves: its
+// name is found no more, and name and secret may be used again once nothing of its domain is held;
+// the new tenant then gets another domain, because ids are never used again.
 //
 // Executor thread only, but for FindAdmitted() and Admitted(), which any thread may call. A Tenant
 // stays where it is, and as it is, as long as the table.

@@ -55,7 +55,8 @@ class PagedKv {
   // slots are zeroed. Errors: BlockTable::Append()'s; kResourceExhausted, too few slots:
   // swap out Victims(), then retry.
   absl::Status Append(SequenceId sequence, uint32_t tokens);
-  // Change a sequence as the functions of BlockTable do.
+  // Fork() and the functions after it change a sequence as BlockTable's functions of the same name
+  // do.
   absl::StatusOr<SequenceId> Fork(SequenceId sequence);
   absl::Status Truncate(SequenceId sequence, uint64_t tokens);
   absl::Status Free(SequenceId sequence);

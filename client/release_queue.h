@@ -16,8 +16,8 @@
 
 namespace kvtier {
 
-// Thread-safe. One for each session, because a new agent numbers leases from 1 again:
-// an old id sent to it would end somebody's live lease.
+// Thread-safe. One for each session, because a new agent numbers leases from 1 again: an old id
+// sent to it would end another worker's live lease.
 class ReleaseQueue {
  public:
   // Maximum number of ids that wait, as many as a session can hold; further leases run to their

@@ -1,11 +1,12 @@
-// EvictionOrder says which block of one tier leaves next: of those that nobody holds and that have
-// no child in the tier, the one that the policy names. So a prefix outlives what continues it, and
-// is worth what all its continuations are worth, for none of them is of use without it.
+// EvictionOrder says which block of one tier leaves next: of the blocks that are not held and have
+// no child in the tier, the one that the policy names. So a prefix outlives the blocks that
+// continue it, and is worth as much as all of them together, because none of them is of use without
+// it.
 //
 // Learnt (kLearnt): the block whose room is worth the least leaves, as WorthQueues ranks them, and
-// a newcomer that is worth less than all that are here is refused. ReuseSample teaches the order
-// and watches that it finds no less than LRU; while it does find less, the order is LRU, and hints
-// count alone. LRU, FIFO, priority: see EvictionPolicy. They refuse nobody.
+// a newcomer that is worth less than all blocks that are here is refused. ReuseSample teaches the
+// order and watches that it finds no less than LRU; while it does find less, the order is LRU, and
+// hints count alone. EvictionPolicy explains LRU, FIFO and priority, which refuse no block.
 //
 // Blocks of several groups (sizes of slots) share one order; a choice may be made within a group.
 //

@@ -56,15 +56,16 @@ struct ReportReply {
 // node holds, or all.
 enum class LocateScope : uint8_t { kLeading, kEach };
 
-// "Who holds these?"
+// LocateQuery asks which nodes hold these blocks.
 struct LocateQuery {
   NodeId asker;  // Node that asks, which is never among the holders.
   std::vector<BlockKey> keys;
   LocateScope scope = LocateScope::kLeading;
 };
 
-// The answer: for each key, in order, the other live nodes that hold it, best holder first. Of
-// kLeading it ends at the first key that none does; of kEach such a key has an empty list.
+// LocateReply names for each key, in order, the other live nodes that hold its block, the best
+// holder first. For kLeading it ends at the first key that no node holds; for kEach such a key has
+// an empty list.
 using LocateReply = std::vector<std::vector<Holder>>;
 
 }  // namespace kvtier

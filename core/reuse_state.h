@@ -2,8 +2,8 @@
 // in which class of ReuseHazards the block falls. The blocks of one conversation have nearly one
 // state: how many requests it has had, the time between its last two, and why the last one ended.
 //
-// A conversation is told by the prefix: a request that goes on from the last blocks of an earlier
-// one continues it; one that leaves an earlier one in its middle begins anew.
+// A conversation is recognised by its prefix: a request that goes on from the last blocks of an
+// earlier one continues it; one that leaves an earlier one in its middle begins anew.
 #ifndef KVTIER_CORE_REUSE_STATE_H_
 #define KVTIER_CORE_REUSE_STATE_H_
 

@@ -1,5 +1,5 @@
-// ThreadExecutor is the real Executor: one named thread, joined by Stop(), and whoever lends itself
-// while that thread sleeps.
+// ThreadExecutor is the real Executor: one named thread, joined by Stop(), and any thread that
+// calls RunOrPost() while that thread sleeps.
 #ifndef KVTIER_CORE_THREAD_EXECUTOR_H_
 #define KVTIER_CORE_THREAD_EXECUTOR_H_
 
@@ -62,7 +62,7 @@ class ThreadExecutor final : public Executor {
   uint64_t next_timer_ ABSL_GUARDED_BY(mu_) = 1;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool taken_ ABSL_GUARDED_BY(mu_) = false;  // Whether some thread has the turn.
-  // A timer was set that is due before the one that the executor's thread waits for.
+  // Whether a timer was set that is due before the one that the executor's thread waits for.
   bool sooner_ ABSL_GUARDED_BY(mu_) = false;
   // The thread that has the turn. Relaxed: a thread compares it with itself only, and sees what it
   // wrote itself.

@@ -1,6 +1,6 @@
-// LoadQueue is the line of loads that have not started: foreground before prefetch, within each
-// by turns of the tenants that ask, and in order within those. A prefetch that somebody came to
-// wait for changes lines.
+// LoadQueue is the line of loads that have not started. Foreground loads come before prefetches;
+// within each kind the tenants take turns, and the loads of one tenant keep their order. A prefetch
+// changes lines when a call begins to wait for it.
 //
 // Pure bookkeeping. Executor thread only.
 #ifndef KVTIER_AGENT_DISK_LOAD_QUEUE_H_
@@ -37,7 +37,8 @@ struct QueuedLoad {
 
 class LoadQueue {
  public:
-  // Lets the domain have `weight` times what one that weighs 1 has, as it does until then.
+  // Gives the domain `weight` times the turns of a domain of weight 1, which is the weight that it
+  // has at first.
   void SetWeight(DomainId domain, uint32_t weight) {
     foreground_.SetWeight(static_cast<size_t>(domain), weight);
     prefetch_.SetWeight(static_cast<size_t>(domain), weight);

@@ -70,8 +70,8 @@ class Offloader final : public BlockFollower {
   // run has returned.
   void Used(std::span<const HostBlock* const> run);
   void OnChange(const BlockChange& change) override;
-  // Lets the domain's blocks have `weight` times the turns of one that weighs 1, as it does until
-  // then.
+  // Gives the domain's blocks `weight` times the turns of a domain of weight 1, which is the weight
+  // that it has at first.
   void SetWeight(DomainId domain, uint32_t weight) {
     queue_.SetWeight(static_cast<size_t>(domain), weight);
   }

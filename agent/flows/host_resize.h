@@ -1,8 +1,8 @@
 // HostResizer brings the host memory of all tenants together to the size that an operator asks for,
 // by whole slabs, while workers run. To grow, slabs are filled and handed to the tenants by their
-// shares. To shrink, slabs leave as those do that move between tenants (MemoryMover): free ones of
-// whoever has more than its fair share first, then those whose blocks are worth least. Guarantees
-// and quotas are those of the new size from the start.
+// shares. To shrink, slabs leave in the same way as slabs that move between tenants (MemoryMover):
+// first free slabs of tenants that have more than their fair share, then the slabs whose blocks are
+// worth least. Guarantees and quotas are those of the new size from the start.
 //
 // A size lasts until the agent ends. Executor thread only.
 #ifndef KVTIER_AGENT_FLOWS_HOST_RESIZE_H_

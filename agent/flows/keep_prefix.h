@@ -66,7 +66,8 @@ class PrefixKeeper {
     KeptPrefixes::Handle handle{};
     DomainId payer{};  // Domain whose turns it takes.
   };
-  // Gives the prefix its blocks in place of those that it has. False: it was ended meanwhile.
+  // Gives the prefix its blocks, in place of its earlier ones. Returns false if it was ended
+  // meanwhile.
   Task<bool> Fill(Filling filling, std::vector<Onboarder::Brought>* brought, Kept* kept);
   // Cuts what no quota of the domain has room for. Returns whether that was anything.
   bool Cut(std::vector<BlockRun>* sequences) const;

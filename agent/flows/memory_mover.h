@@ -1,9 +1,9 @@
 // MemoryMover moves slabs of host memory to the domains that should have them (HostShares). A slab
-// that is to leave gets no new slots and its blocks no new leases, the blocks that nobody holds are
-// dropped, those that are kept are copied to other slots of their domain, and when the last lease
-// has ended disks let go of the memory and the system gets it back. Then another slab is filled,
+// that is to leave gets no new slots, and its blocks get no new leases. Blocks that nothing holds
+// are dropped, and kept blocks are copied to other slots of their domain. When the last lease has
+// ended, the disks unpin the memory, and it is returned to the system. Then another slab is filled,
 // pinned for the disks and handed to the other domain. So no page is ever part of two domains'
-// memory. Slabs leave the node in the same way where it has too many (HostResizer).
+// memory. If the node has too many slabs, they leave it in the same way (HostResizer).
 //
 // A slab moves in some 0.2 s, and in no more than kSlabLeaveTimeout where leases and reservations
 // hold it; kMaxSlabMoves are under way at a time.

@@ -91,7 +91,7 @@ class Onboarder {
   struct Brought {
     std::vector<Wanted> blocks;
     MissReason missed = MissReason::kNone;  // Reason for which the first missing block is missing.
-    // Place of the first that is missing, as far as it is known.
+    // Place of the first missing block, as far as it is known.
     size_t first_missing = std::numeric_limits<size_t>::max();
     int rounds = 0;              // Calls of GatherMore() so far.
     std::vector<size_t> absent;  // Places of the keys of a set that this node does not have.
@@ -109,9 +109,10 @@ class Onboarder {
   // Onboards several sequences at once: the leases of all begin when the last of them is ready, or
   // its deadline has come.
   Task<absl::StatusOr<std::vector<Onboarded>>> OnboardAll(std::vector<OnboardRequest> requests);
-  // The two halves of it, for who pins what was brought meanwhile: brings what each request wants,
-  // which is pinned by what it returns; and grants leases of that. REQUIRES: `requests` outlive the
-  // task. Errors of GrantLeases(): kFailedPrecondition, the session is over.
+  // BringAll() and GrantLeases() are the two halves of OnboardAll(), for a caller that pins the
+  // blocks in between. BringAll() brings the blocks that each request wants, and its result pins
+  // them. GrantLeases() grants leases of them. REQUIRES: `requests` outlive the task. Errors of
+  // GrantLeases(): kFailedPrecondition, the session is over.
   Task<std::vector<Brought>> BringAll(const std::vector<OnboardRequest>* requests);
   absl::StatusOr<Onboarded> GrantLeases(const OnboardRequest& request, Brought brought);
   BlockIndex* index() const { return flows_.index; }

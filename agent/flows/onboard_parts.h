@@ -1,8 +1,9 @@
 // Onboarder::Parts is one request under way whose blocks are handed over in parts: what became
 // ready since the last part is leased and returned at once, while the rest is waited for.
 //
-// A part extends the prefix of each run, and has blocks of a set in any order. Nobody who is slow
-// to ask for the next part makes this grow: what becomes ready meanwhile is in that one.
+// A part extends the prefix of each run, and has blocks of a set in any order. A caller that is
+// slow to ask for the next part does not make this grow: blocks that become ready meanwhile come in
+// that part.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_FLOWS_ONBOARD_PARTS_H_

@@ -81,12 +81,12 @@ class Putter {
   // Returns whether bytes that are complete at the end of `step` can be committed: it has begun, or
   // is 0. Errors: kInvalidArgument, naming the step.
   absl::Status CheckStep(SessionId session, uint64_t step) const;
-  // Publishes, after it took the sums of the blocks that have none yet
-  // (ReservationTable::NoteSum()); returns how many of `ids` were committed. The bytes are
-  // complete when the session's `step` has retired: those of one that does not within
-  // kCommitTimeout, or whose worker dies in it, are not committed, and their slots are given
-  // back. 0: they are complete now. Ends within kCommitTimeout: a block whose copy takes longer is
-  // published when it comes, and is not counted.
+  // Takes the sums of the blocks that have none yet (ReservationTable::NoteSum()), publishes the
+  // blocks, and returns how many of `ids` were committed. The bytes are complete when the session's
+  // `step` has retired, or now if it is 0. If the step does not retire within kCommitTimeout, or
+  // its worker dies in it, the blocks are not committed, and their slots are given back. Ends
+  // within kCommitTimeout: a block whose copy takes longer is published when it comes, and is not
+  // counted.
   Task<size_t> Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step = 0);
 
  private:
@@ -141,7 +141,7 @@ class Putter {
   // Takes the sum, of a staged block as it copies it, and publishes; but not a staged block whose
   // worker says another sum. REQUIRES: the bytes are in host memory, or staged.
   Task<void> CommitOne(PendingBlock block, std::shared_ptr<Committing> committing);
-  // Makes the block found, as one that came at `now`. REQUIRES: the bytes are in host memory, and
+  // Publishes the block, as one that came at `now`. REQUIRES: the bytes are in host memory, and
   // their sum is known.
   void Publish(PendingBlock* block, absl::Time now);
   // Notes that the call is done with one block.

@@ -44,7 +44,7 @@ class TenantFiles final : public TenantStore {
   Task<absl::Status> RemoveSecret(std::string name) override;
 
  private:
-  // Read, write and remove at once, on the thread that calls.
+  // Each of these functions reads, writes or removes, and blocks the calling thread.
   absl::StatusOr<KeptTenantSettings> Read() const;
   absl::Status Write(const std::string& name, const std::string& secret) const;
   absl::Status Remove(const std::string& name) const;

@@ -1,11 +1,11 @@
 // Tickets hold blocks between two processes of one tenant: a scheduler brings a prefix to host
 // memory and takes a ticket, and the workers redeem it, once each rank, for leases of their own.
-// Until then the blocks stay pinned by the ticket, whoever took it lives or not.
+// Until then the ticket pins the blocks, even if the process that took it has ended.
 // docs/design/tickets.md.
 //
-// A session that redeems names 128 random bits and is of the tenant that took the ticket, in the
-// same domain: any other ticket is one that was never there. A ticket ends when every rank has
-// redeemed it, at its deadline, by release, or with the agent.
+// A session redeems a ticket by its 128 random bits, and only if it belongs to the tenant that took
+// the ticket, in the same domain. To any other session the ticket is unknown. A ticket ends when
+// every rank has redeemed it, at its deadline, by release, or with the agent.
 //
 // Executor thread only. Bounded for each tenant: kMaxTicketsPerDomain, kMaxTicketBlocks; and in
 // each domain: one in kTicketPart of its host memory, of which a member of a share group may take

@@ -47,9 +47,10 @@ class GpuCopies {
   };
   explicit GpuCopies(const Parts& parts) : parts_(parts) {}
 
-  // GpuPool::Scatter() and Gather(), counted. REQUIRES: `blocks` stay until it ends. Errors:
-  // the pool's. After one the blocks' slots and pins are the caller's as before, or gone: a
-  // device that was lost in the middle may still copy, and then they are kept here.
+  // Onboard() and Offload() call GpuPool::Scatter() and Gather(), and count the copies. REQUIRES:
+  // `blocks` stay until the task ends. Errors: the pool's. After an error the blocks' slots and
+  // pins are still the caller's, unless the device was lost in the middle: it may still copy, so
+  // the slots and pins are kept here.
   Task<absl::Status> Onboard(std::span<CopiedBlock> blocks);
   Task<absl::Status> Offload(std::span<CopiedBlock> blocks, CopyUrgency urgency);
   // Offload() of whole blocks, each of which is then proved by its sum, or is not. On an

@@ -31,7 +31,7 @@ class SlotGrants {
   // Returns the pool's numbers of up to `count` slots. Errors: kResourceExhausted, the session
   // would hold more than kMaxSlotsPerSession, or not a single slot can be had.
   absl::StatusOr<std::vector<uint32_t>> Take(SessionId session, uint32_t count);
-  // Grants a slot that somebody took for the session. REQUIRES: it is open, and CheckRoom().
+  // Grants a slot that the caller took for the session. REQUIRES: it is open, and CheckRoom().
   void Grant(SessionId session, GpuSlot slot);
   // Returns one more hold of the agent's on each slot, so that none is used again while it is
   // copied, whatever becomes of the session. Errors: kInvalidArgument, naming a slot that the

@@ -1,7 +1,7 @@
-// SlotLine is the line of those who wait for slots of one GPU pool to bring a swapped sequence
-// back. Only the first in line gets slots: the higher priority is ahead, and of the same priority
-// the one that swapped out earlier. What is gathered for it goes to whoever is first when it is
-// enough, so nobody behind it is served before it, and slots are not taken for it in vain.
+// SlotLine is the line of calls that wait for slots of one GPU pool to bring a swapped sequence
+// back. Only the first in line gets slots: a higher priority is ahead, and of equal priorities the
+// sequence that was swapped out earlier. Slots are gathered until they are enough for the call that
+// is then first, so no call is served before those ahead of it, and no slots are taken in vain.
 //
 // Colder cached blocks make room, as for SlotGrants; others may take free slots meanwhile.
 //

@@ -1,5 +1,5 @@
 // ColdEnd says which block of host memory to offer to the disk next, so that the blocks that will
-// leave first are ready before somebody needs their room: an eviction never waits for a disk.
+// leave first are ready before their room is needed: an eviction never waits for a disk.
 //
 // ColdEnd sets blocks aside in the order in which the Evictor takes them (EvictionOrder). Blocks
 // that are aside could leave now without a loss: they were offered since they were last used, and

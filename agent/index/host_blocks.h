@@ -71,7 +71,7 @@ class HostBlocks {
     }
     HostBlock* const place = free_.back();
     free_.pop_back();
-    // The one that is taken next is loaded from memory meanwhile.
+    // The processor loads the block that is taken next meanwhile.
     if (!free_.empty()) {
       const char* const next = reinterpret_cast<const char*>(free_.back());
       for (size_t line = 0; line < sizeof(HostBlock); line += 64)

@@ -1,14 +1,13 @@
-// HostOrder is the order in which the blocks of one domain leave host memory, and says which
-// of them go when a slot of some size is wanted and none is free.
+// HostOrder is the order in which the blocks of one domain leave host memory. It says which blocks
+// leave when a slot of some size is needed and none is free.
 //
-// The block of that size that EvictionOrder names goes, where there is one. Slots of another
-// size make room only when a whole slab of them leaves, so the blocks of one slab go, and
-// never more, where the size has no block that may leave, or where it is starved: the
-// block that it would drop was used later than the blocks of that slab on average. Whether it is
-// starved is looked at once for each slab's worth of bytes that a size drops of its own.
-// The slab is the one that costs least of those of other sizes that can be emptied: all
-// its used slots hold blocks that nobody holds. The cost of a slab is its used bytes over
-// the mean age of its blocks.
+// If EvictionOrder names a block of that size, that block leaves. Otherwise all blocks of one slab
+// of another size leave, because slots of another size make room only when a whole slab of them is
+// emptied. This also happens if the size is starved, that is, if the block that it would drop was
+// used later than the blocks of that slab on average. The order tests for starvation once for each
+// slab's worth of bytes that a size drops of its own. It chooses the slab that costs least among
+// the slabs of other sizes that can be emptied: each of its used slots has a block, and none of
+// these blocks is held. The cost of a slab is its used bytes over the mean age of its blocks.
 //
 // A block that is dropped with a slab may have children that stay. The children are served again
 // when their parent is back. Until then they are next to leave, because no request can use them.
@@ -42,7 +41,7 @@ class HostOrder {
   // A block's place in the order, which it keeps until Erase().
   using Place = EvictionOrder::Place;
 
-  // `find` and `attention_bytes` are as EvictionOrder has them.
+  // Makes an empty order; `find` and `attention_bytes` mean the same as in EvictionOrder.
   HostOrder(EvictionPolicy policy, EvictionOrder::FindPlace find, uint64_t attention_bytes = 0)
       : order_(policy, std::move(find), attention_bytes) {}
 
@@ -67,7 +66,8 @@ class HostOrder {
   void Refuse(const Newcomer& newcomer) { order_.Refuse(InOrder(newcomer)); }
   // Loads what Insert() of the block looks at into the processor's caches.
   void WarmFor(const BlockKey& key) const { order_.WarmFor(key); }
-  // REQUIRES of these: the block of `place` is in `slot`; one that is erased is not held.
+  // REQUIRES for Touch() and the functions after it: the block of `place` is in `slot`; a block
+  // that is erased is not held.
   void Touch(Place place, const HostSlot& slot, const ReuseHint& hint);
   // Takes note of what the engine says of the block's next use, which is no use of it.
   void Advise(Place place, const ReuseHint& hint) { order_.Advise(place, hint); }
@@ -102,7 +102,7 @@ class HostOrder {
   }
   // Returns the blocks in the slab.
   std::vector<BlockKey> BlocksOf(uint32_t slab) const;
-  // Returns the same, those that were used last first.
+  // Returns the same blocks, most recently used first.
   std::vector<BlockKey> WarmestOf(uint32_t slab) const;
   // Marks a slab whose blocks get no new leases, because it is being emptied, or ends that.
   void BeginLeaving(uint32_t slab);

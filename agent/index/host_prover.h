@@ -48,8 +48,8 @@ class HostProver {
   Task<bool> Prove(BlockKey key);
   // Proves several blocks at once.
   Task<Proven> ProveAll(std::vector<BlockKey> keys);
-  // Proves the block soon, behind those that were suspected before it. Ignores it where it waits
-  // already, or kMaxSuspects do.
+  // Proves the block soon, after blocks that were suspected before it. Ignores the call if the
+  // block waits already, or kMaxSuspects blocks do.
   void Suspect(const BlockKey& key);
   // Counts the block as altered, and drops it when nobody holds it any more. Returns false if it is
   // condemned already.

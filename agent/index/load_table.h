@@ -34,7 +34,7 @@ using SharedLoad = std::shared_ptr<Load>;
 
 class LoadTable {
  public:
-  // `home`: the memory that the loaded blocks go to. Owns neither.
+  // Makes a table for blocks that are loaded to `home`. Owns neither argument.
   LoadTable(Executor* executor, PinHome* home) : executor_(executor), home_(home) {}
 
   // Returns the load of this block; nullptr: none is in flight.

@@ -35,8 +35,8 @@ class ResidencyTable {
   // kResourceExhausted, with errno's text.
   absl::Status Populate(size_t first, size_t count);
 
-  // Note that the tier has the block (Add), or no longer has it (Remove). A change that is made
-  // already has no effect. REQUIRES: the memory of the block's bucket was taken.
+  // Add() notes that the tier has the block, Remove() that it no longer has it. A change that is
+  // made already has no effect. REQUIRES: the memory of the block's bucket was taken.
   void Add(const BlockKey& key, Tier tier);
   void Remove(const BlockKey& key, Tier tier);
   // Loads what Add() of the block looks at into the processor's caches.

@@ -23,7 +23,8 @@ class LocatePatience {
   // Returns the longest wait for an answer to a locate that is sent now; zero: none is to be
   // sent. `heard`: when the coordinator last answered a heartbeat; nullopt: it does not.
   absl::Duration Allowed(std::optional<absl::Time> heard) const;
-  // Note that a locate that was sent at `sent` was answered, or was not in the time it was allowed.
+  // Answered() notes that a locate that was sent at `sent` was answered; Failed() notes that it was
+  // not answered in its time.
   void Answered(absl::Time sent, absl::Time now);
   void Failed(absl::Time sent, absl::Time now);
 

@@ -88,8 +88,8 @@ class WorkerService final : public v1::Worker::CallbackService {
   // Reads what an onboard asks for and ends the leases that it gives back.
   Task<absl::StatusOr<std::vector<OnboardRequest>>> OnboardsOf(const Context& context,
                                                                const v1::OnboardRequest& request);
-  // Writes what was leased to `session`; ends the leases at once where the asker is gone, who would
-  // never release what it does not know of.
+  // Writes the leases that were granted to `session`. Ends them at once if the caller is gone,
+  // because it would never release leases that it does not know.
   void Answer(Context* context, SessionId session, const std::vector<Onboarded>& onboarded,
               v1::OnboardResponse* response);
   Task<absl::Status> DoPrefetch(const v1::PrefetchRequest* request, v1::PrefetchResponse* response);

@@ -43,8 +43,8 @@ class FairTurns {
 
   // Lets calls of one more domain take turns. Executor thread only.
   void AddDomain() { queues_.emplace_back(); }
-  // Lets calls of the domain have `weight` times the turns of one that weighs 1, as it does until
-  // then. Executor thread only. REQUIRES: weight > 0.
+  // Gives calls of the domain `weight` times the turns of a domain of weight 1, which is the weight
+  // that it has at first. Executor thread only. REQUIRES: weight > 0.
   void SetWeight(DomainId domain, uint32_t weight) {
     order_.SetWeight(static_cast<size_t>(domain), weight);
   }

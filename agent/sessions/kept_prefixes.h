@@ -73,8 +73,8 @@ class KeptPrefixes final : public BlockFollower {
 
   explicit KeptPrefixes(const Parts& parts) : parts_(parts) { parts.changes->Follow(this); }
 
-  // Begins to fill the domain's prefix of that identity, until Filled(). One that there is, is
-  // renewed: its deadline is the later one of both. Where there is none it is a new one.
+  // Begins to fill the domain's prefix of that identity, until Filled(). A prefix that exists is
+  // renewed: its deadline is the later one of both. Otherwise a new one is made.
   Begun Begin(DomainId domain, const PayloadSum& identity, absl::Time deadline);
   bool Has(Handle handle) const { return prefixes_.Find(handle) != nullptr; }
   // REQUIRES of these: Has().

@@ -1,7 +1,7 @@
-// LeaseTable holds what workers were promised: a Lease is a Pin with a deadline
-// that belongs to a session. It ends by release, by deadline, or with its session. In the
-// GPU pool it is a hold of the worker's, too: the slot outlives it by what the worker's
-// steps may still read.
+// LeaseTable holds the leases of workers. A Lease is a Pin with a deadline that belongs to a
+// session. It ends by release, by deadline, or with its session. In the GPU pool a lease is a hold
+// of the worker, too: its slot stays held after the lease while the worker's steps may still read
+// it.
 //
 // Executor thread only. A grant, a release and an expiry cost what DeadlineSlots says, and
 // ReleaseAll() looks at each lease. Invariant, checked by Audit(): a session's count equals its

@@ -50,7 +50,7 @@ class LeavingWorkers {
     bool has_steps = false;
   };
 
-  // Does not own `epoll_fd`; whoever waits on it tells OnReadable().
+  // Does not own `epoll_fd`; the thread that waits on it calls OnReadable().
   LeavingWorkers(int epoll_fd, Calls calls) : epoll_fd_(epoll_fd), calls_(std::move(calls)) {}
   ~LeavingWorkers();
   LeavingWorkers(const LeavingWorkers&) = delete;

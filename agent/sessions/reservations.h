@@ -1,10 +1,10 @@
-// ReservationTable holds the slots that workers were given to write. A reserved
-// block is nobody else's to put until it is committed, given back, or late.
+// ReservationTable holds the slots that workers were given to write. No other worker can put a
+// reserved block until it is committed, given back, or late.
 //
-// A late reservation can no longer be committed, and its key is free for others;
-// but its slot stays taken, because its worker may still be writing there: until it is
-// given back, or nobody of its session writes any more. It is late when its deadline has
-// passed, and when its session ends, which is not the end of the session's process.
+// A late reservation can no longer be committed, and its key is free for others; but its slot stays
+// taken, because its worker may still be writing there, until the slot is given back or the
+// session's process surely writes no more. A reservation becomes late when its deadline has passed,
+// and when its session ends, which is not the end of the session's process.
 //
 // A slot of host memory that a worker gives back while its steps run is late until these steps have
 // ended. So is a slot that a commit gives up because its step did not end in time. A slot of the
@@ -51,7 +51,7 @@ enum class ReservationId : uint64_t {};
 // late.
 struct PendingBlock {
   BlockMeta meta;       // Description of the block, without its sum unless `summed`.
-  bool summed = false;  // The worker took the sum, which is its word.
+  bool summed = false;  // Whether the worker took the sum, which the agent then trusts.
   DomainId domain{};    // Domain that the block is for.
   // Member that puts it, as BlockRun::member.
   std::optional<DomainId> member{};
@@ -72,8 +72,9 @@ struct PendingBlock {
 
 class ReservationTable {
  public:
-  // `gpus`: whose workers have steps; not owned. `max_late_bytes`: of host memory, in each domain,
-  // before it is given no more to write. `domains` is the number of tenants.
+  // Makes an empty table for `domains` tenants. `gpus`, which is not owned, knows the steps of
+  // workers. A domain with `max_late_bytes` of late slots in host memory gets no more slots to
+  // write.
   ReservationTable(NodeGpus* gpus, uint64_t max_late_bytes, size_t domains)
       : gpus_(gpus), max_late_bytes_(domains, max_late_bytes), shares_(kMaxReservations, domains) {}
   // Adds a domain with that bound of late bytes: TenantShares::AddDomain().
@@ -85,9 +86,9 @@ class ReservationTable {
   void DropDomain(DomainId domain) { shares_.DropDomain(domain); }
   // Returns whether some session is putting this block now.
   bool IsPending(const BlockKey& key) const { return pending_keys_.contains(key); }
-  // Notes what an engine says of those of `keys` that are pending, for their commits.
+  // Notes the engine's hint for each pending block of `keys`, for its commit.
   void Advise(std::span<const BlockKey> keys, const ReuseHint& hint);
-  // Returns the latest such hint; nullopt: there is none.
+  // Returns the latest hint that Advise() noted for the block; nullopt: there is none.
   std::optional<ReuseHint> AdviceFor(const BlockKey& key) const;
   // REQUIRES: the key is not pending. Errors: kResourceExhausted at
   // kMaxReservationsPerSession, and at the tenant's share of kMaxReservations.

@@ -27,8 +27,8 @@
 
 namespace kvtier {
 
-// Number of a swapped sequence on this node, from 1 on, never used again: who swapped out first has
-// the lower one.
+// Number of a swapped sequence on this node, from 1 on, never used again: the sequence that was
+// swapped out first has the lower number.
 enum class SwapId : uint64_t {};
 
 // SwappedBlock is one block of a swapped sequence.
@@ -83,8 +83,8 @@ class SwappedSequences {
   // Counts a sequence of the domain that found no room.
   void CountRefused(DomainId domain) { ++domains_[domain].counts.refused; }
 
-  // Hands over the blocks of a sequence that is to come back; it ends by one of the next three.
-  // Errors: kNotFound, the session has no such sequence, or it is on its way.
+  // Hands over the blocks of a sequence that is to come back. One of the next three functions ends
+  // the return. Errors: kNotFound, the session has no such sequence, or it is on its way.
   absl::StatusOr<ReturningSequence> BeginReturn(SessionId session, SwapId id);
   // Notes that the sequence did not come back and is out as before; or it is gone, where no session
   // wants it any more.
