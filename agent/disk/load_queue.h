@@ -29,7 +29,8 @@ struct QueuedLoad {
   BlockLengths lengths;                    // Lengths that blocks of its space may have.
   Urgency urgency = Urgency::kForeground;  // Urgency now.
   ReuseHint hint{};                        // Hint of the request that began it.
-  // Began as a prefetch: to be loaded also when nobody waits any more. Push() sets it.
+  // Whether the load began as a prefetch, and so runs even if no call waits for it any more. Push()
+  // sets it.
   bool wanted_anyway = false;
 
   DomainId payer() const { return member.value_or(domain); }

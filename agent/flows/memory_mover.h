@@ -90,12 +90,12 @@ class MemoryMover {
   Task<bool> TakeFrom(SlabMove move);
   // Gives the memory of a closed slab without used slots back to the system.
   Task<void> Remove(Slab slab);
-  // Waits until no slot of a closed slab is used. False: some still are after kSlabLeaveTimeout, or
-  // the slab was to leave the node, which has room for it again.
+  // Waits until no slot of a closed slab is used. Returns false if some still are after
+  // kSlabLeaveTimeout, or if the slab was to leave the node and the node has room for it again.
   Task<bool> Drain(Slab slab, SlabMove move);
   // Drops the blocks of the domain that leave first, for `cause`, and copies blocks of the slab to
-  // where they lay outside of it, until the slab has none that nobody holds, or nothing else may
-  // leave. Copies a block of it once at most.
+  // the slots outside of it that become free so. Ends when all blocks left in the slab are held, or
+  // no other block may leave. Copies each block of the slab once at most.
   Task<void> MoveWorthier(Slab slab, DomainId cause);
   // Copies the blocks of the slab that are kept, and that nobody reads, to other slots.
   Task<void> MoveKept(Slab slab);

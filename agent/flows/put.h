@@ -67,13 +67,13 @@ class Putter {
   };
   explicit Putter(const Parts& parts) : parts_(parts) {}
 
-  // A slot for each block that is not here yet and that nobody is putting. A block that only the
-  // GPU pool has is here for a GPU target alone: nothing brings it back to host memory. Where no
-  // disk is below host memory, a put evicts nothing of the prefix that it continues, and a run ends
-  // at its first block that finds no room there: what is behind a hole is of no use. Errors:
-  // kInvalidArgument, a target that is neither kHost nor a fitting kGpu, or a block larger than a
-  // slab.
-  // A block that the disks would be promised takes of `room`, or what room there is.
+  // Reserves a slot for each block that is not here yet and that no other call is putting. A block
+  // that only the GPU pool has is here for a GPU target alone: nothing brings it back to host
+  // memory. Where no disk is below host memory, a put evicts nothing of the prefix that it
+  // continues, and a run ends at its first block that finds no room there, because blocks behind a
+  // hole are of no use. Errors: kInvalidArgument, a target that is neither kHost nor a fitting
+  // kGpu, or a block larger than a slab. A block that the disks would be promised takes of `room`,
+  // or what room there is.
   absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target, DiskQueueRoom room = {});
   // Reserves as Reserve() does, after a wait until `deadline` for the room that the disks' promises
   // leave (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.

@@ -104,7 +104,7 @@ class SequenceSwapper {
   Task<void> EndLate(SwapId id, std::shared_ptr<Moving> moving);
   // Lets the sequence stay out. False: a block of it has no host memory any more, so it is lost.
   bool StayOut(SwapId id, Moving* moving);
-  // Returns why nobody wants a sequence any more that has moved.
+  // Returns the reason why a sequence that has moved is not wanted any more.
   absl::Status Unwanted(SessionId session, SwapId id) const;
 
   const Parts parts_;
