@@ -404,8 +404,8 @@ typedef struct {
 int kvtier_get_kv_stats(const kvtier_kv* kv, kvtier_kv_stats* stats);
 
 /* ---- Keys from tokens ---------------------------------------------------------------
- * These functions compute an engine's keys, or keys for an engine without: a key of 32 bytes for a
- * full block, chained over all blocks before it. client/token_keys.h says what is hashed. */
+ * These functions compute an engine's keys, or keys for an engine without: 32 bytes for each full
+ * block, chained over all blocks before it. client/token_keys.h says what is hashed. */
 
 enum { KVTIER_KEYS_PLAIN = 0, KVTIER_KEYS_VLLM = 1 /* "sha256_cbor". */ };
 
