@@ -70,8 +70,8 @@ class Agent {
     uint64_t host_bytes = 0;              // Host memory of all tenants, at first.
     uint64_t host_max_bytes = 0;          // Bound of its growth where it moves; less: host_bytes.
     uint64_t slab_bytes = uint64_t{64} << 20;
-    // Whether host memory moves to the tenants that need it. Where workers stage, and for the
-    // tenants of GPU pools, it does not: the one has its memory sealed, the other pinned.
+    // Whether host memory moves to the tenants that need it. It does not move where workers stage,
+    // because that memory is sealed, nor for the tenants of GPU pools, because theirs is pinned.
     HostMemory host_memory = HostMemory::kFixed;
     uint64_t staging_bytes = 0;  // Size of each session's region; 0: workers write the arena.
     EvictionPolicies eviction;
@@ -89,19 +89,22 @@ class Agent {
     // name.
     std::vector<std::string> gpu_tenants;
   };
-  // Not owned. What is null is not there: the node then runs without that part.
+  // Seams are the parts of the node that the agent uses and does not own. The node runs without a
+  // part that is null.
   struct Seams {
     Executor* executor = nullptr;
     ByteThreads* byte_threads = nullptr;
-    ByteThreads* memory = nullptr;  // Its threads fill and empty host memory; null: `byte_threads`.
-    std::vector<DiskSeam> disks;    // Empty: no disk tier.
-    std::vector<Device*> devices;   // Each gets a pool of its own, if gpu_bytes says so.
-    Executor* lanes = nullptr;      // Its thread calls the devices; null: `executor`.
+    // Threads that fill and empty host memory; null: `byte_threads`.
+    ByteThreads* memory = nullptr;
+    std::vector<DiskSeam> disks;  // Empty: no disk tier.
+    // Devices, each of which gets a pool of its own if gpu_bytes is not 0.
+    std::vector<Device*> devices;
+    Executor* lanes = nullptr;  // Executor that calls the devices; null: `executor`.
     MemoryBinder* binder = nullptr;
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
-    LessonsStore* lessons = nullptr;      // Null: what is learnt ends with the agent.
-    TenantStore* tenants = nullptr;       // Null: what is set of tenants ends with the agent.
+    LessonsStore* lessons = nullptr;  // Store of lessons; null: they end with the agent.
+    TenantStore* tenants = nullptr;   // Store of tenants' settings; null: they end with the agent.
     uint64_t (*free_memory)() = nullptr;  // Free bytes of the system: MemoryMover::Parts.
   };
 
@@ -141,7 +144,8 @@ class Agent {
   NodeGpus& gpus() { return gpus_; }
   const NodeGpus& gpus() const { return gpus_; }
   const GpuDivider& gpu_divider() const { return gpu_divider_; }
-  const CoordinatorReporter* reporter() const { return reporter_.get(); }  // Null: alone.
+  // Returns null if the agent runs alone.
+  const CoordinatorReporter* reporter() const { return reporter_.get(); }
   WorkerSessions& sessions() { return sessions_; }
   FairTurns& turns() { return turns_; }
   NodeFlows& flows() { return flows_; }
@@ -170,7 +174,7 @@ class Agent {
   void NameOrders();
   Task<void> SweepDeadlines();
 
-  Options options_;  // As created, except that tenants come and go (NodeTenants).
+  Options options_;  // Options of Create(), except that tenants come and go (NodeTenants).
   Executor* const executor_;
   AgentStats stats_;
   // Each part is destroyed before the parts that it uses; the running flows (scope_) first of all.

@@ -25,15 +25,16 @@ namespace kvtier {
 
 // The memory that workers write when they put blocks into host memory.
 enum class WorkerMemory {
-  kDirect,  // In the arena of their tenant.
-  kStaged,  // In a region of each session, from which the agent copies at commit.
+  kDirect,  // Workers write in the arena of their tenant.
+  kStaged,  // Workers write in a region of their session, from which the agent copies at commit.
 };
 
 // Values of --host_memory.
 enum class HostMemoryChoice {
   kFixed,   // Each tenant keeps the part that it begins with.
   kMoving,  // Memory moves to the tenants that need it.
-  kAuto,    // kMoving where there are tenants, workers write the arena and no GPU pool is.
+  // Same as kMoving if there are tenants, workers write the arena, and there is no GPU pool.
+  kAuto,
 };
 
 struct AgentConfig {
@@ -53,11 +54,11 @@ struct AgentConfig {
   WorkerMemory worker_memory = WorkerMemory::kDirect;
   uint64_t staging_bytes = uint64_t{64}
                            << 20;      // Size of each session's region, when workers stage.
-  std::vector<std::string> disk_dirs;  // One a disk; empty: no disk tier.
+  std::vector<std::string> disk_dirs;  // One directory for each disk; empty: no disk tier.
   // Preallocated in each of `disk_dirs`: one size for all of them, or one for each.
   std::vector<uint64_t> disk_bytes = {uint64_t{8} << 30};
-  // With the secret that blocks on disk are sealed with (master_secret.h); empty: they lie
-  // in the clear.
+  // Directory with the secret by which blocks on disk are sealed (master_secret.h); empty: blocks
+  // are stored in the clear.
   std::string disk_secret_dir;
   bool disk_buffered = false;                    // Page cache and fdatasync instead of O_DIRECT.
   uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= 2 slabs' block.
@@ -70,10 +71,11 @@ struct AgentConfig {
   std::string lessons_dir;
   // Directory of the file in which settings of tenants outlast a restart; empty: as `lessons_dir`.
   std::string settings_dir;
-  DiskWriteOptions disk_writes;  // Which blocks are written, on each disk.
-  // Read to verify records in the background, each second; 0: only when asked.
+  DiskWriteOptions disk_writes;  // Choice of the blocks that each disk writes.
+  // Rate of the background verification of records; 0: they are verified only when a scrub is
+  // requested.
   uint64_t scrub_bytes_per_second = kScrubBytesPerSecond;
-  // Read to verify blocks in host memory, each second; 0: they are not scrubbed.
+  // Rate of the background verification of blocks in host memory; 0: they are not scrubbed.
   uint64_t host_scrub_bytes_per_second = kHostScrubBytesPerSecond;
   uint64_t gpu_bytes = 0;        // Size of the GPU pool; 0: none.
   uint64_t gpu_max_bytes = 0;    // Bound of its growth at run time; 0: gpu_bytes.
@@ -89,7 +91,7 @@ struct AgentConfig {
   // was set at run time; empty: none.
   std::string tenant_settings;
   std::vector<uint32_t> allow_uids;  // Users of workers; empty: the agent's own only.
-  int byte_threads = 2;              // For checksums and copies; 1..64.
+  int byte_threads = 2;              // Threads for checksums and copies; 1..64.
   bool insecure_listen = false;      // Allows `listen` beyond loopback without TLS.
 
   // Errors: kInvalidArgument, naming the flag and the value.

@@ -46,10 +46,10 @@ namespace kvtier {
 namespace {
 
 constexpr char kBuild[] = "kvtier-agent 0.1.0";
-// Calls under way get this long; then their connections are cut. Not longer: gRPC waits
-// for idle clients too, and one that does nothing looks at its socket every 5 s.
+// Calls under way get this long; then their connections are cut. The time is not longer because
+// gRPC waits for idle clients too, and an idle client looks at its socket only every 5 s.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(1);
-// And the flows that they started this long: I/O in the kernel cannot be called back.
+// Flows that calls started get this long, because I/O in the kernel cannot be cancelled.
 constexpr absl::Duration kStopTimeout = absl::Seconds(10);
 // A session takes five descriptors (its socket, its gRPC connection, which its door watches,
 // too, its process and its lifeline): the usual soft limit of 1024 is too low for kMaxSessions.
@@ -243,11 +243,12 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
         {.agent = agent.get(), .transport = &transport, .disks = &disks, .devices = &devices},
         signals);
   }
-  // In this order whatever happened: the flows end, then the thread they run on, and
-  // only then is anything they use destroyed.
+  // The order is the same whatever happened: the flows end, then the thread that runs them, and
+  // only then the objects that they use are destroyed.
   TaskScope stopping(&executor);
   if (!AwaitOn(&executor, &stopping, agent->Stop(executor.Now() + kStopTimeout))) {
-    // Something hangs in the kernel or a driver; the disk tier is crash-safe.
+    // An I/O hangs in the kernel or in a driver. It is safe to exit, because the disk tier survives
+    // crashes.
     Log(LogLevel::kError,
         "the agent ends with I/O still in flight: a disk or GPU driver does not answer");
     _exit(1);

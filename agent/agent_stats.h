@@ -16,7 +16,7 @@ struct PeerStats {
   uint64_t passed_blocks = 0;    // Asked of the next holder, when one had not delivered them.
   uint64_t verify_failures = 0;  // Arrived, and not what they said they were.
   uint64_t timeouts = 0;         // Fetches whose blocks were missed because time was up.
-  uint64_t served_blocks = 0;    // To other nodes.
+  uint64_t served_blocks = 0;    // Blocks sent to other nodes.
   uint64_t served_bytes = 0;
 };
 
@@ -28,7 +28,8 @@ struct OffloadStats {
   // Found no room among what the disks are promised already: the disks are behind. Those of a
   // put are not put, others are offered again when they are hit.
   uint64_t declined_behind = 0;
-  uint64_t evicted = 0;      // At eviction: left host memory before their turn.
+  // With writes at eviction: blocks that left host memory before they were written.
+  uint64_t evicted = 0;
   uint64_t altered = 0;      // Changed in host memory after commit, found before they spread.
   uint64_t disk_full = 0;    // No disk had room, for the record or for one more put.
   uint64_t disk_failed = 0;  // The write failed, or no disk is in service.
@@ -41,8 +42,8 @@ struct GpuLinkStats {
   uint64_t failed = 0;
   uint64_t bytes = 0;  // Bytes of those that did not fail.
   uint32_t in_flight = 0;
-  absl::Duration busy;               // While at least one was in flight, up to `busy_since`.
-  absl::Time busy_since;             // Since when some are in flight.
+  absl::Duration busy;    // Time during which at least one was in flight, up to `busy_since`.
+  absl::Time busy_since;  // Since when some are in flight.
   double best_bytes_per_second = 0;  // Rate of the fastest copy: what the link was seen to do.
   LatencyHistogram latency;          // Time of one copy, its wait for its turn included.
 };
@@ -57,7 +58,7 @@ struct GpuStats {
 };
 
 struct AgentStats {
-  TierStats gpu;  // All pools of the node.
+  TierStats gpu;  // Sums over all pools of the node.
   TierStats host;
   PeerStats peers;
   OffloadStats offload;
@@ -66,7 +67,7 @@ struct AgentStats {
   uint64_t deadline_misses = 0;  // Blocks on their way when their asker's time was up.
   uint64_t expired_leases = 0;
   uint64_t expired_reservations = 0;
-  uint64_t staged_blocks = 0;  // Copied from workers' own regions at commit.
+  uint64_t staged_blocks = 0;  // Blocks copied from workers' own regions at commit.
   uint64_t refused_sums = 0;  // Staged blocks whose bytes are not those of the sum that came along.
 };
 

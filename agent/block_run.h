@@ -32,7 +32,7 @@ struct BlockRun {
   BlockLengths lengths;            // Lengths that blocks of the space may have.
   std::optional<BlockKey> parent;  // Block before keys[0], when the caller named one.
   bool is_set = false;             // Holes are allowed, and no block has a parent.
-  std::vector<BlockKey> keys;      // In prefix order, those of a run.
+  std::vector<BlockKey> keys;      // Keys; those of a run are in prefix order.
   // Length of the block of each key, of what is reserved where lengths.any; else empty.
   std::vector<uint64_t> key_lengths{};
   ReuseHint hint{};  // Hint of the engine, for all blocks of the run.

@@ -1,5 +1,5 @@
-// Every limit of the agent, in one place (law 6). A full one answers
-// kResourceExhausted, or a miss, and counts; none grows.
+// This file has every limit of the agent (law 6). A table or queue that is full answers
+// kResourceExhausted, or a miss, and counts it; no limit grows.
 #ifndef KVTIER_AGENT_LIMITS_H_
 #define KVTIER_AGENT_LIMITS_H_
 
@@ -11,20 +11,20 @@
 namespace kvtier {
 
 inline constexpr size_t kMaxTenants = 256;
-// Isolation domains that an agent gives in its life: each tenant that comes gets a new one, also
-// one that was dropped and comes again. Beyond it the agent is to be restarted.
+// Isolation domains that an agent gives in its life: each tenant that comes gets a new one, even
+// one that was dropped and comes again. Beyond the limit the agent must be restarted.
 inline constexpr size_t kMaxDomains = 4 * kMaxTenants;
 // Blocks on disk that are looked at in one turn of the executor, when a tenant comes or goes: some
 // 100 us.
 inline constexpr size_t kDiskKeysPerTurn = 1024;
-// How often at most the directory of the tenants' secrets is looked at.
+// Shortest interval between two looks at the directory of the tenants' secrets.
 inline constexpr absl::Duration kTenantsInterval = absl::Seconds(10);
 inline constexpr size_t kMaxSessions = 1024;
 inline constexpr size_t kMaxSpacesPerSession = 16;
-// Spaces that operators are told of, those that nobody uses any more included.
+// Spaces that operators can see, including spaces that no session uses any more.
 inline constexpr size_t kMaxSpacesDescribed = 256;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
-inline constexpr size_t kMaxLeases = 262144;  // All sessions together.
+inline constexpr size_t kMaxLeases = 262144;  // Maximum for all sessions together.
 // Tickets of a tenant and blocks that they pin; the part of a domain's host memory that all tickets
 // may pin, one in so many bytes, and the part that a share group's member may take of the rest.
 inline constexpr size_t kMaxTicketsPerDomain = 1024;
@@ -37,7 +37,8 @@ inline constexpr absl::Duration kMaxTicketLifetime = absl::Seconds(60);
 // Prefixes that are kept, and blocks of them: a block counts once for each prefix that it is of.
 // The part of a domain's host memory that they take is one in so many bytes.
 inline constexpr size_t kMaxKeptPrefixesPerDomain = 256;
-inline constexpr size_t kMaxKeptPrefixes = 4096;  // All domains together, as the next.
+// Maximum for all domains together, like the next.
+inline constexpr size_t kMaxKeptPrefixes = 4096;
 inline constexpr size_t kMaxKeptBlocksPerDomain = 32768;
 inline constexpr size_t kMaxKeptBlocks = 131072;
 inline constexpr uint64_t kKeptPart = 4;
@@ -45,9 +46,9 @@ inline constexpr absl::Duration kMinKeptTtl = absl::Seconds(1);
 inline constexpr absl::Duration kMaxKeptTtl = absl::Hours(1);
 // Blocks whose time is over and that may leave after one look at the deadlines: under 1 ms.
 inline constexpr size_t kMaxKeptEndedPerSweep = 2048;
-// A drop of a prefix with all that descends from it: blocks on the way down that it remembers (it
-// begins again from there), and blocks that stay because somebody holds them; and how long it goes
-// on. Beyond these it ends, and says so. One runs for each domain.
+// Limits of a drop of a prefix with all its descendants: blocks that it remembers on the way down
+// (beyond them it begins again from the root), blocks that stay because they are held, and its
+// duration. Beyond the last two it ends, and says so. One drop runs at a time for each domain.
 inline constexpr size_t kMaxDropDepth = 4096;
 inline constexpr size_t kMaxDropHeld = 4096;
 inline constexpr absl::Duration kDropTimeout = absl::Seconds(30);
@@ -58,7 +59,8 @@ inline constexpr size_t kMaxSuspects = 1024;
 // Largest --staging_bytes: the size of one session's region.
 inline constexpr uint64_t kMaxStagingBytes = uint64_t{64} << 30;
 inline constexpr size_t kMaxReservationsPerSession = 16384;
-inline constexpr size_t kMaxReservations = 65536;     // All sessions together, late ones included.
+// Maximum for all sessions together, late reservations included.
+inline constexpr size_t kMaxReservations = 65536;
 inline constexpr size_t kMaxSlotsPerSession = 65536;  // Slots of the GPU pool as KV memory.
 // Sequences that are swapped out: of a session, and of all sessions together, which also bounds
 // their blocks. The part of a domain's guaranteed host memory that they take is one in so many
@@ -69,7 +71,7 @@ inline constexpr size_t kMaxSwappedBlocks = 65536;
 inline constexpr uint64_t kSwapPart = 4;
 // Blocks of one copy of a swap, which is proved by one pass: of 2 MiB, 1 to 5 ms.
 inline constexpr size_t kSwapBlocksPerCopy = 16;
-// How often a swapped sequence that waits for slots looks for free ones.
+// Interval at which a swapped sequence that waits for slots looks for free ones.
 inline constexpr absl::Duration kSlotLineInterval = absl::Milliseconds(5);
 
 // Loads (disk to host) running, and waiting for their turn; of the second each domain has a
@@ -84,23 +86,23 @@ inline constexpr uint32_t kMaxResidencyLog2Buckets = 21;
 inline constexpr uint32_t kResidencyLoad = 6;
 // Buckets that move to a larger table in one turn of the executor: about 100 us.
 inline constexpr size_t kBucketsTakenOverPerTurn = 512;
-// How long a domain whose table could not grow, for want of memory, does not try again.
+// Time after which a domain whose table could not grow, for lack of memory, tries again.
 inline constexpr absl::Duration kResidencyRetryInterval = absl::Minutes(1);
 // Directories of --disk_dir.
 inline constexpr size_t kMaxDisks = 32;
-// How long the start waits for the slowest of several disks; it joins later then. A lone
-// disk is waited for however long it takes.
+// Longest wait of the start for the slowest of several disks, which joins later if it takes longer.
+// For a single disk the start waits as long as it takes.
 inline constexpr absl::Duration kDiskOpenTimeout = absl::Seconds(60);
 // The three bounds on disk calls below leave out the calls that a disk out of service
 // holds up (DiskSet::stuck()), so that it does not use them up for the others.
 // Blocks that the disks may be promised, those that are reserved for it included; each
 // domain has an equal part. Beyond it a put waits or is refused.
 inline constexpr size_t kMaxOffloadQueued = 16384;
-// At most one in so many bytes of a domain is promised to the disks.
+// Part of a domain's bytes that may be promised to the disks at most: one in this many.
 inline constexpr uint64_t kPromisedPart = 2;
 // Puts of one session that wait until the disks have caught up; more are refused at once.
 inline constexpr size_t kMaxPutsWaitingPerSession = 16;
-// How long the disks count as behind after a block was refused room.
+// Time for which the disks count as behind after a block was refused room.
 inline constexpr absl::Duration kBehindShown = absl::Seconds(10);
 inline constexpr size_t kMaxOffloadsRunning = 16;
 // Peer fetches, of one stream each, that this node serves at a time; that it asks of one
@@ -120,28 +122,29 @@ inline constexpr size_t kMaxKeysPerFetch = 1024;
 inline constexpr size_t kMaxPendingDeltas = 262144;
 inline constexpr size_t kMaxDeltasPerMessage = 8192;
 
-// How long a lease lasts, and how long its slot stays untouched after that: a
-// reader checks the deadline after its copy, so its clock read may come late.
+// Duration of a lease, and the time for which its slot stays untouched after that: a reader checks
+// the deadline after its copy, so it may read the clock late.
 inline constexpr absl::Duration kLeaseDuration = absl::Seconds(10);
 inline constexpr absl::Duration kLeaseGrace = absl::Seconds(1);
-// A tenant whose late slots are one in so many of its bytes is given no more to write.
+// A tenant whose late slots take one in this many of its bytes gets no more slots to write.
 inline constexpr uint64_t kLatePart = 2;
-// A reserved slot is to be committed within this.
+// Time within which a reserved slot must be committed.
 inline constexpr absl::Duration kReservationDuration = absl::Seconds(30);
 // The longest a request waits, whatever it asks for.
 inline constexpr absl::Duration kMaxRequestTimeout = absl::Seconds(60);
 // The longest a commit waits for its checksums and, out of the GPU, its copies.
 inline constexpr absl::Duration kCommitTimeout = absl::Seconds(10);
-// How long the GPU pool waits for what is held beyond a smaller size that an operator asked
-// for, or for the driver; and how long the answer waits for the end of it.
+// Longest time that the GPU pool waits for slots that are held beyond a smaller size that an
+// operator asked for, or for the driver; and the longest time that the answer to the operator waits
+// for the end of the resize.
 inline constexpr absl::Duration kGpuResizeTimeout = absl::Seconds(60);
 inline constexpr absl::Duration kGpuResizeWait = absl::Seconds(1);
 // Interval at which pools that are not of the size of their tenants' shares are looked at.
 inline constexpr absl::Duration kGpuDivideInterval = absl::Milliseconds(250);
-// Blocks evicted for it in one turn of the executor.
+// Maximum number of blocks evicted for a resize in one turn of the executor.
 inline constexpr size_t kMaxEvictedForResize = 256;
-// How often host memory that should move is looked for, and what a slab that is to leave waits for;
-// slabs that move at a time.
+// Interval at which the agent looks for host memory that should move, and for the blocks that a
+// leaving slab waits for; and the number of slabs that move at a time.
 inline constexpr absl::Duration kMemoryMoveInterval = absl::Milliseconds(50);
 inline constexpr size_t kMaxSlabMoves = 8;
 // Threads that take host memory at the start, and those that fill and empty slabs later.
@@ -152,25 +155,27 @@ inline constexpr absl::Duration kSlabLeaveTimeout = absl::Seconds(45);
 // The longest that the answer about a new tenant waits for its first slab, without which it can put
 // nothing.
 inline constexpr absl::Duration kNewTenantMemoryWait = absl::Seconds(2);
-// How long nothing grows after the system had no memory, and how much of it a slab that comes
-// leaves free, in bytes: for what else the agent and the node's other processes take meanwhile.
+// Time for which no memory grows after the system had none left; and the bytes of the system's
+// memory that an arriving slab must leave free for the agent and the node's other processes.
 inline constexpr absl::Duration kNoMemoryRetryInterval = absl::Minutes(1);
 inline constexpr uint64_t kFreeMemoryLeft = uint64_t{128} << 20;
-// How long host memory has to become as large as an operator asked for: slabs that were held once
-// are tried again. How long the answer waits for the end of it.
+// Time that host memory has to reach the size that an operator asked for, during which slabs that
+// were held are tried again; and the longest time that the answer to the operator waits for the end
+// of the resize.
 inline constexpr absl::Duration kHostResizeTimeout = absl::Minutes(2);
 inline constexpr absl::Duration kHostResizeWait = absl::Seconds(1);
 // Unless --host_max_bytes says it, host memory that moves may grow to so many times --host_bytes.
 inline constexpr uint64_t kHostGrowth = 2;
 // The most times --host_bytes that --host_max_bytes may be: tenants' tables of slabs are that long.
 inline constexpr uint64_t kMaxHostGrowth = 16;
-// How often memory is looked for that workers took by touching what is not their tenant's.
+// Interval at which the agent looks for memory that workers allocated by touching slabs that are
+// not their tenant's.
 inline constexpr absl::Duration kStrayInterval = absl::Milliseconds(250);
-// How often deadlines of leases and reservations are looked at.
+// Interval at which deadlines of leases and reservations are looked at.
 inline constexpr absl::Duration kSweepInterval = absl::Milliseconds(100);
 
-// How often at most what the orders of eviction have learnt is kept, and the longest file of it
-// that is read: an order takes 5 to 180 KB of it.
+// Shortest interval between two writes of the lessons of the orders of eviction; and the longest
+// lessons file that is read: an order takes 5 to 180 KB of it.
 inline constexpr absl::Duration kLessonsInterval = absl::Minutes(1);
 inline constexpr size_t kMaxLessonsBytes = size_t{64} << 20;
 
@@ -184,8 +189,8 @@ inline constexpr absl::Duration kLocateTimeout = absl::Milliseconds(200);
 // and the most that it takes.
 inline constexpr absl::Duration kLocateGrace = absl::Milliseconds(50);
 inline constexpr absl::Duration kMaxLocateGrace = absl::Seconds(10);
-// A measurement of a peer counts for this long: one that was slow for a while
-// is not asked meanwhile, so nothing else would ever clear its name.
+// Time for which a measurement of a peer counts. A peer that was slow is not asked meanwhile, so no
+// new measurement would ever replace the old one.
 inline constexpr absl::Duration kPeerEstimateLifetime = absl::Seconds(5);
 // A peer that failed is asked after the other holders for this long, and by one fetch at a
 // time.
@@ -215,7 +220,8 @@ inline constexpr size_t kMaxWorkerCallBytes = size_t{256} << 20;
 // tenants have together.
 inline constexpr size_t kMaxUnknownSessionCallBytes = size_t{16} << 20;
 inline constexpr size_t kMaxTenantCallBytes = kMaxWorkerCallBytes - kMaxUnknownSessionCallBytes;
-inline constexpr size_t kMaxAdminCallBytes = size_t{8} << 20;  // Each door with admin.
+// Maximum for each door with admin calls.
+inline constexpr size_t kMaxAdminCallBytes = size_t{8} << 20;
 // Age from which a call may be ended to make room for others: no wait of a call is as long, so its
 // caller does not read the answer.
 inline constexpr absl::Duration kMaxCallDuration = absl::Seconds(90);
@@ -224,14 +230,16 @@ inline constexpr size_t kWorkerIntakeBytes = size_t{128} << 20;
 inline constexpr size_t kRemoteIntakeBytes = size_t{16} << 20;
 inline constexpr size_t kAdminIntakeBytes = size_t{8} << 20;
 
-// All memory beside the arenas, the GPU pool, the driver's own and the index of blocks. Of it, the
-// growth since the start is watched (core/memory_watch.h): beyond kMaxMemoryGrowth connections
-// are hung up on. What is left is the program itself, and what arrives between two looks.
-// docs/OPERATING.md has the table.
+// Maximum of all memory except the arenas, the GPU pool, the driver's own memory and the index of
+// blocks. The growth since the start is watched (core/memory_watch.h): beyond kMaxMemoryGrowth the
+// agent hangs up on connections. The rest is the program itself, and what arrives between two
+// looks. docs/OPERATING.md has the table.
 inline constexpr size_t kMaxMemoryBesideArena = size_t{1} << 30;
 inline constexpr size_t kMaxMemoryGrowth = size_t{864} << 20;
-inline constexpr size_t kMaxMemoryPerDisk = size_t{32} << 20;  // On top, for each: its manifest.
-inline constexpr size_t kMaxIndexBytesPerBlock = 1024;         // On top, for each in each tier.
+// Additional memory for each disk, for its manifest.
+inline constexpr size_t kMaxMemoryPerDisk = size_t{32} << 20;
+// Additional memory for each block in each tier.
+inline constexpr size_t kMaxIndexBytesPerBlock = 1024;
 // Memory that the tables take for each entry, measured and rounded up.
 inline constexpr size_t kBytesPerLease = 256;
 inline constexpr size_t kBytesPerReservation = 512;

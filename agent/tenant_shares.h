@@ -1,12 +1,14 @@
 // TenantShares divides a limited number of things (sessions, leases, reservations, loads that wait,
-// bytes of calls) between the tenants of the node. Half of them are guaranteed: as many to each
-// tenant. The other half, and what guarantees leave unused, is whoever's comes first; but what is
-// free always covers the guarantees that are not used up. So one tenant may take nearly all while
-// others want little, and none can refuse another its guarantee, not even for a moment.
+// bytes of calls) between the tenants of the node. Half of them are guaranteed: the same number to
+// each tenant. The other half, and what guarantees leave unused, goes to the tenant that comes
+// first. But the free things always cover the guarantees that are not used up. So one tenant may
+// take nearly all while others want little, and none can refuse another its guarantee, not even for
+// a moment.
 //
-// Tenants come and go. A newcomer is guaranteed as much as the others, but only what is free and
-// promised to nobody: where others have taken more, its guarantee grows as they give back, before
-// anybody may take that again. Whoever goes is guaranteed nothing, and gives back what it has.
+// Tenants come and go. A new tenant is guaranteed as much as the others, but at first only things
+// that are free and guaranteed to no other tenant. If others have taken more, its guarantee grows
+// as they give back, before any tenant may take these things again. A tenant that leaves is
+// guaranteed nothing, and gives back what it has.
 //
 // Pure bookkeeping; O(1), but for tenants that come and go: O(tenants). Executor thread only.
 // Invariants, checked by Audit(): what is taken and what is still owed to guarantees fit into the
@@ -25,7 +27,7 @@ namespace kvtier {
 
 class TenantShares {
  public:
-  // One in so many of the limit is guaranteed.
+  // Part of the limit that is guaranteed: one in this many.
   static constexpr size_t kGuaranteedPart = 2;
 
   // `domains` is the number of tenants. REQUIRES: limit >= kGuaranteedPart * domains > 0.
@@ -84,7 +86,7 @@ class TenantShares {
   size_t guarantee_ = 0;
   size_t taken_ = 0;
   size_t owed_ = 0;            // Sum over the tenants of what is left of their guarantees.
-  std::vector<Claim> claims_;  // By domain.
+  std::vector<Claim> claims_;  // Claims by domain.
   std::vector<size_t> short_;  // Domains whose guarantee is to grow, the next one last.
 };
 

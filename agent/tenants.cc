@@ -52,7 +52,8 @@ absl::Status TenantTable::Check(const Entry& entry) const {
           absl::StrCat("tenant '", entry.name, "': blocks of '", row.tenant.name,
                        "', which was dropped, are still held; try again when they are released"));
     }
-    // They would name the same blocks, and each would look for them in its own arena.
+    // Two tenants with one key would name the same blocks, and each would look for them in its own
+    // arena.
     if (row.tenant.key == key)
       return refused("its secret is that of tenant '", row.tenant.name, "'; give it another");
   }

@@ -1,8 +1,8 @@
 // TenantTable knows the tenants of the node: each tenant's key and the isolation domain its bytes
-// live in. They come and go at run time. A tenant is let in while its secret is there; one that is
-// shut is let in no more, and keeps its blocks. One that is dropped leaves: its name is found no
-// more, and name and secret may come again once nothing of its domain is held; then with a domain
-// of its own, for ids are never used again.
+// live in. Tenants come and go at run time. A tenant is let in while its secret is there. A tenant
+// that is shut is not let in any more, and keeps its blocks. A tenant that is dropped leaves: its
+// name is found no more, and name and secret may be used again once nothing of its domain is held;
+// the new tenant then gets another domain, because ids are never used again.
 //
 // Executor thread only, but for FindAdmitted() and Admitted(), which any thread may call. A Tenant
 // stays where it is, and as it is, as long as the table.
@@ -42,7 +42,7 @@ struct SessionTenants {
   const Tenant* home =
       nullptr;  // Tenant in whose domain its blocks lie: a share group, or `payer`.
   const Tenant* payer = nullptr;  // Tenant that proved itself, to which is charged what it takes.
-  bool may_write = true;          // False: it may only read the blocks of the share group.
+  bool may_write = true;  // Whether it may write the blocks of the share group, or only read them.
 
   static SessionTenants Own(const Tenant& tenant) { return {.home = &tenant, .payer = &tenant}; }
   bool in_group() const { return home != payer; }
@@ -53,7 +53,7 @@ class TenantTable {
  public:
   struct Entry {
     std::string name;
-    std::string secret;  // Empty only for the open "default" tenant.
+    std::string secret;  // Secret of the tenant; empty only for the open "default" tenant.
   };
   // Adds each of them. Errors: kInvalidArgument, naming the tenant: Check()'s, or there is none.
   static absl::StatusOr<TenantTable> Create(const std::vector<Entry>& entries);
@@ -107,7 +107,7 @@ class TenantTable {
 
   // The executor's thread, which alone writes, reads without it; others read under it.
   std::unique_ptr<absl::Mutex> mu_ = std::make_unique<absl::Mutex>();
-  std::deque<Row> rows_;  // By domain.
+  std::deque<Row> rows_;  // Rows by domain.
   absl::flat_hash_map<std::string, DomainId> by_name_;
   absl::flat_hash_map<TenantTag, DomainId> owners_;
 };

@@ -109,7 +109,7 @@ class CipherRun {
   const std::span<std::byte> rest_;
   const SecretKey key_;
   const RecordCipher cipher_;
-  const RecordCipher later_;  // Same key, in another opening.
+  const RecordCipher later_;  // Cipher of the same key in another opening.
   uint64_t generation_ = 0;
   uint64_t sums_ = 0;  // Combines the sums, so that they are not optimised away.
   std::vector<CipherProof> proofs_;

@@ -152,7 +152,7 @@ class CopyTurns {
   const Shape shape_;
   const std::vector<CopiedBlock> blocks_;
   const Direction direction_;
-  std::vector<std::vector<Piece>> to_;  // By block.
+  std::vector<std::vector<Piece>> to_;  // Destination pieces of each block.
   std::vector<std::vector<ConstPiece>> from_;
   size_t next_ = 0;    // Next block to copy.
   uint64_t sums_ = 0;  // Combines the sums; printed, so that they are not optimised away.

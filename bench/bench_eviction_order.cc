@@ -253,7 +253,7 @@ class Load {
 // Figures of one order.
 struct Figures {
   double bytes_per_block = 0;
-  std::array<std::vector<double>, kOperations> means;  // By round.
+  std::array<std::vector<double>, kOperations> means;  // Means of each round, by operation.
   std::vector<double> fill_means;                      // Means of insertions into a growing tier.
   absl::flat_hash_map<uint64_t, int64_t> slow;  // Operations that were slow in each round so far.
   EvictionPolicy followed{};

@@ -192,7 +192,7 @@ class GpuRounds {
   DeviceKv* const engine_;
   const uint32_t job_blocks_;
   std::vector<std::byte> values_;
-  std::optional<BlockCodec> codec_;  // Absent: blocks are stored unchanged.
+  std::optional<BlockCodec> codec_;  // Codec of the blocks; absent: they are stored unchanged.
   std::vector<std::byte> encoded_;
   std::unique_ptr<NodeProcess> node_;
   std::unique_ptr<Client> client_;

@@ -196,7 +196,7 @@ class LanesRounds {
   PageBuffer engine_;
   PageBuffer plain_;
   uint64_t copies_ = 0;              // Number of plain copies so far.
-  std::optional<BlockCodec> codec_;  // Absent: blocks are stored unchanged.
+  std::optional<BlockCodec> codec_;  // Codec of the blocks; absent: they are stored unchanged.
   std::vector<std::byte> encoded_;
   std::vector<std::byte> expected_ = std::vector<std::byte>(kBlockBytes);
   std::unique_ptr<Client> client_;

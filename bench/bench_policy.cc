@@ -32,14 +32,14 @@ constexpr char kTraceFolder[] = "../shared/traces";
 
 struct Source {
   std::string path;                    // Trace file; empty: the workload.
-  const Workload* workload = nullptr;  // Set if `path` is empty.
+  const Workload* workload = nullptr;  // Generated workload, set if `path` is empty.
 };
 
 struct Arguments {
   std::vector<Source> sources;
   SweepPlan plan;
-  std::string json_path;  // Empty: no JSON is written.
-  std::string plot_path;  // Empty: nothing is drawn.
+  std::string json_path;  // File of the JSON; empty: none is written.
+  std::string plot_path;  // File of the plot; empty: nothing is drawn.
 };
 
 void PrintUsage(const char* program) {

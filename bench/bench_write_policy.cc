@@ -155,7 +155,7 @@ void Measure(const Trace& trace, const Shares& shares, std::string* figures) {
 }
 
 struct Job {
-  std::string path;  // Empty: a generated workload.
+  std::string path;  // File of the trace; empty: a generated workload.
   Shares shares;
 };
 

@@ -26,7 +26,8 @@ class Caller {
   // Errors: kUnavailable, not all blocks found room; Client::Open()'s.
   static absl::StatusOr<std::unique_ptr<Caller>> Open(ClientOptions options);
 
-  // Each makes one call. Errors: kUnavailable, the agent did not answer as it must.
+  // SendNothing() and the functions after it make one call. Errors: kUnavailable, the agent did not
+  // answer as it must.
   absl::Status SendNothing() { return empty_call_->Send(); }
   absl::Status Ping();
   absl::Status Match(size_t keys);

@@ -57,7 +57,7 @@ class SegmentDisk : public DiskModel {
   SegmentLog log_;
   RecordIndex index_{kSegments};
   ReclaimOrder order_;
-  RoomShares shares_;  // For one tenant.
+  RoomShares shares_;  // Shares of the one tenant.
   std::vector<uint32_t> left_;
 };
 
@@ -79,7 +79,7 @@ class LruDisk : public DiskModel {
   const uint64_t blocks_;
   std::vector<uint32_t> left_;
   std::vector<uint32_t> children_here_;
-  std::vector<std::optional<EvictionOrder::Place>> places_;  // By block.
+  std::vector<std::optional<EvictionOrder::Place>> places_;  // Place of each block.
   EvictionOrder order_{EvictionPolicy::kLru,
                        [this](const BlockKey& key) { return places_[BlockOf(key)]; }};
 };

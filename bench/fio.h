@@ -16,8 +16,8 @@ struct FioJob {
   uint64_t file_bytes = 0;
   uint64_t block_bytes = 0;
   int depth = 1;
-  double seconds = 0;           // 0: one pass over the file.
-  double bytes_per_second = 0;  // 0: unlimited; else I/Os start evenly spaced.
+  double seconds = 0;           // Duration of the run; 0: one pass over the file.
+  double bytes_per_second = 0;  // Rate of the I/Os, which start evenly spaced; 0: unlimited.
 };
 
 // Runs a job over io_uring, O_DIRECT, with registered file and buffers. The buffers are in huge

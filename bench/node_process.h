@@ -24,7 +24,7 @@ class NodeProcess {
   // --listen. Returns when it answers. Errors: kUnavailable, with its output.
   static absl::StatusOr<std::unique_ptr<NodeProcess>> StartAgent(
       const std::string& node_id, const std::vector<std::string>& flags);
-  // Does the same for kvtier-coordinator.
+  // Starts a kvtier-coordinator in the same way.
   static absl::StatusOr<std::unique_ptr<NodeProcess>> StartCoordinator();
   // Kills the process and removes its directory.
   ~NodeProcess();

@@ -34,10 +34,11 @@ KeyBytes KeyOf(uint64_t number) {
   return key;
 }
 
-// One client's functions for looking.
+// Ways are one client's functions to look up keys.
 struct Ways {
   std::string name;
-  std::function<bool()> absent_key;  // False: the answer was wrong.
+  // Looks up an absent key; returns false if the answer was wrong.
+  std::function<bool()> absent_key;
   std::function<bool()> run;
 };
 

@@ -10,7 +10,7 @@ namespace kvtier::bench {
 
 // Number of rounds whose medians count.
 struct Rounds {
-  int count = 0;  // At least 1.
+  int count = 0;  // Number of rounds, at least 1.
 };
 
 bool AbslParseFlag(absl::string_view text, Rounds* rounds, std::string* error);

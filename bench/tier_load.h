@@ -37,7 +37,7 @@ class TierLoad {
     uint64_t bytes = 0;
     int streams = 1;
     absl::Duration for_time = absl::InfiniteDuration();
-    uint64_t limit = ~uint64_t{0};  // For puts: bytes after which they end.
+    uint64_t limit = ~uint64_t{0};  // Bytes after which puts end; gets ignore it.
   };
   Task<IoFigures> Put(Streams load);
   Task<IoFigures> Get(Streams load);

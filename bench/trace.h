@@ -33,7 +33,7 @@ struct TraceRequest {
 
 struct Trace {
   std::string name;
-  std::vector<TraceRequest> requests;  // In order of time.
+  std::vector<TraceRequest> requests;  // Requests in order of time.
   std::vector<uint32_t> parents;       // Parent of each block; kNoBlock: a root.
   // Returns the time from the first request until 19 of 20 have come, because a few sessions may go
   // on for days.

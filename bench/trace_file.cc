@@ -90,7 +90,7 @@ class Sessions {
   uint64_t blocks_in_one_ = 1;
   uint64_t next_name_ = 0;
   uint32_t sessions_ = 0;  // Number of the last one.
-  // By model and id; for this session.
+  // Names of this session by model and id.
   absl::flat_hash_map<std::pair<std::string, uint64_t>, uint64_t> names_;
 };
 

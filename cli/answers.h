@@ -1,5 +1,5 @@
-// Asking several programs the same thing at the same time, and what their answers
-// amount to.
+// These functions ask several programs the same question at the same time, and combine their
+// answers.
 #ifndef KVTIER_CLI_ANSWERS_H_
 #define KVTIER_CLI_ANSWERS_H_
 

@@ -26,7 +26,7 @@ absl::Status Wrong(const std::string& text) { return absl::InvalidArgumentError(
 // A command line taken apart, before anything is read into it.
 struct Pieces {
   std::vector<std::string> words;
-  std::map<std::string, std::vector<std::string>> options;  // By long name.
+  std::map<std::string, std::vector<std::string>> options;  // Options by long name.
   bool help = false;                                        // --help is among the words.
 };
 
@@ -210,7 +210,7 @@ absl::Status ReadTenantErase(const Pieces& pieces, Arguments* arguments) {
     return Wrong(absl::StrCat("tenant erase destroys the key of ", arguments->erased_tenant,
                               ", and with it all its blocks on disk; add --yes to confirm"));
   }
-  // It rewrites a part of each disk's manifest.
+  // The verb rewrites a part of each disk's manifest.
   if (!ValueOf(pieces, "--timeout")) arguments->timeout = convert::kMaxTimeout;
   return absl::OkStatus();
 }
@@ -261,7 +261,7 @@ absl::Status ReadTenants(const Pieces& pieces, Arguments* arguments) {
     return Wrong(absl::StrCat("tenants drop ends the sessions of ", pieces.words[2],
                               " and erases its blocks, secret and settings; add --yes to confirm"));
   }
-  // It looks at each block on disk, or rewrites a part of each disk's manifest.
+  // The verb looks at each block on disk, or rewrites a part of each disk's manifest.
   if (!ValueOf(pieces, "--timeout")) arguments->timeout = convert::kMaxTimeout;
   return absl::OkStatus();
 }

@@ -52,20 +52,20 @@ struct Arguments {
   std::string erased_tenant;
 
   // Arguments of `pins`.
-  std::string pins_tenant;  // Never empty for drop; empty for list: all.
+  std::string pins_tenant;  // Tenant of the pins, never empty for drop; for list, empty means all.
   uint64_t pin = 0;         // Pin that pins drop ends; 0: all of the tenant's.
 
   // Arguments of `tenants describe`, `tenants set` and `tenants drop`.
   TenantQuestion tenant;
 
   // Arguments of `gpu resize` and `host resize`.
-  uint64_t resize_bytes = 0;  // Never 0.
+  uint64_t resize_bytes = 0;  // New size, never 0.
   std::string gpu_device;     // UUID of the GPU; empty: the node's only one.
 
   // Arguments of `doctor`.
   std::string socket_dir = kDefaultSocketDir;  // The agent's --socket_dir.
-  std::vector<std::string> disk_dirs;          // Empty: as the agent has them.
-  std::optional<uint32_t> uid;                 // User of the worker; nullopt: this process's.
+  std::vector<std::string> disk_dirs;  // Directories of the disks; empty: those of the agent.
+  std::optional<uint32_t> uid;         // User of the worker; nullopt: this process's.
 
   // Rate of `disk verify`, in bytes a second of each disk; 0: as the agent chooses.
   uint64_t rate = 0;

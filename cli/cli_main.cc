@@ -13,8 +13,8 @@
 
 namespace {
 
-// On a terminal each line takes the place of the one before; in a log there is one each
-// ten seconds.
+// StderrProgress prints progress. On a terminal each line replaces the one before; in a log it
+// prints one line every ten seconds.
 class StderrProgress {
  public:
   void operator()(const std::string& line) {

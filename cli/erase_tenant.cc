@@ -45,7 +45,7 @@ Outcome RunEraseTenant(const Arguments& arguments) {
       AskAll<v1::EraseTenantResponse>(arguments.agents, [&](const std::string& address) {
         return AgentAdmin(address, arguments.timeout).EraseTenant(request);
       });
-  // One node that knew the tenant is enough: it need not have been on every node.
+  // It is enough that one node knew the tenant, which need not have been on every node.
   const bool known =
       std::ranges::any_of(answers, [](const auto& answer) { return answer.response.ok(); });
   Verdict verdict;

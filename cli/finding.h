@@ -1,4 +1,5 @@
-// Finding is one result of `kvtier doctor`: what was looked at, how it is, and what to do about it.
+// Finding is one result of `kvtier doctor`: the thing that was looked at, its state, and what to do
+// about it.
 #ifndef KVTIER_CLI_FINDING_H_
 #define KVTIER_CLI_FINDING_H_
 
@@ -21,7 +22,7 @@ struct Finding {
   std::string check;  // Thing that was looked at: "socket kvtier.sock". Stable, for scripts.
   Health health = Health::kOk;
   std::string detail;                       // Text of the result, with the values.
-  std::string remedy;                       // Empty when all is well.
+  std::string remedy;                       // Remedy, empty if nothing is wrong.
   std::vector<SpaceOfFinding> spaces = {};  // Shards of the one space that it is about, if any.
 };
 

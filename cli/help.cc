@@ -179,7 +179,8 @@ std::vector<std::pair<std::string, std::string>> ManPages() {
 std::string BashCompletion() {
   std::vector<absl::string_view> first;
   std::string by_family;
-  std::string by_two_words;  // They are looked at first: "tenants" also begins "tenants set".
+  // Verbs of two words, looked at first, because "tenants" also begins "tenants set".
+  std::string by_two_words;
   std::string by_one_word;
   for (const VerbEntry& verb : AllVerbs()) {
     const absl::string_view family = *absl::StrSplit(verb.words, ' ').begin();

@@ -20,7 +20,8 @@ class JsonWriter {
 
   // Members of the innermost object. Not named Value(): a text would pass for a bool.
   void Count(absl::string_view name, uint64_t value);
-  void Seconds(absl::string_view name, double value);                         // Not finite: null.
+  // Writes seconds, or null for a value that is not finite.
+  void Seconds(absl::string_view name, double value);
   void Ratio(absl::string_view name, double value) { Seconds(name, value); }  // Alike.
   void Text(absl::string_view name, absl::string_view value);
   void Flag(absl::string_view name, bool value);

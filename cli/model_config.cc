@@ -109,7 +109,7 @@ absl::Status TakeWindow(const Members& members, ModelFacts* facts) {
     if (pattern.value_or(0) > 0) {
       facts->window_layers = facts->layers - facts->layers / *pattern;
     } else {
-      // In Qwen's models the first ones have none.
+      // In Qwen's models the first layers have no sliding window.
       KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> without,
                            members.Number({"max_window_layers"}));
       const bool some = members.IsTrue("use_sliding_window") && without.has_value();

@@ -40,7 +40,7 @@ struct UidRange {
 struct DiskFacts {
   std::string directory;
   int open_error = 0;    // errno of a file made there; 0: it is writable.
-  int direct_error = 0;  // The same with O_DIRECT.
+  int direct_error = 0;  // Same with O_DIRECT.
 };
 
 struct NodeFacts {
@@ -49,7 +49,7 @@ struct NodeFacts {
   int directory_error = 0;  // errno of looking into it; 0: it is there and may be entered.
   std::vector<SocketFacts> sockets;
   uint32_t uid = 0;        // User of the worker that is asked about.
-  bool uid_named = false;  // By --uid; else it is own_uid.
+  bool uid_named = false;  // Whether --uid names it; if not, it is own_uid.
   uint32_t own_uid = 0;    // User of this process.
   std::vector<UidRange> uid_map;
   // Whether this process and the agent share it; nullopt: they cannot be compared from here.
@@ -64,17 +64,17 @@ struct NodeFacts {
   absl::StatusOr<v1::DescribeSharingResponse> sharing = absl::UnknownError("not asked");
 
   // The machine.
-  std::string kernel;                        // "6.1.0-18-amd64".
-  std::optional<uint64_t> memlock_bytes;     // RLIMIT_MEMLOCK; nullopt: it limits nothing.
-  bool memlock_of_agent = false;             // Else it is this process's.
+  std::string kernel;                     // "6.1.0-18-amd64".
+  std::optional<uint64_t> memlock_bytes;  // RLIMIT_MEMLOCK; nullopt: it limits nothing.
+  bool memlock_of_agent = false;  // Whether the limit is the agent's, or else this process's.
   std::optional<uint64_t> memory_max_bytes;  // Limit of this process's cgroup; nullopt: none.
   int memfd_error = 0;                       // errno of making a sealed memfd; 0: it works.
   bool huge_pages = false;                   // A page of 2 MiB could be had for one.
-  std::string shmem_enabled;                 // Its setting; empty: the kernel has none.
+  std::string shmem_enabled;                 // Kernel's setting; empty: the kernel has none.
   int io_uring_error = 0;                    // errno of making a ring; 0: it works.
   std::optional<int> io_uring_disabled;      // kernel.io_uring_disabled.
   int peer_pidfd_error = 0;                  // errno of SO_PEERPIDFD; 0: it works.
-  std::vector<DiskFacts> disks;              // As the command line names them, else the agent.
+  std::vector<DiskFacts> disks;  // Disks that the command line names, or else those of the agent.
 };
 
 // Looks at this machine and asks the agent of arguments.socket_dir. Makes no lasting change.

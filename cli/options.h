@@ -10,7 +10,7 @@
 namespace kvtier::cli {
 
 struct Option {
-  absl::string_view name;   // With its dashes: "--agent".
+  absl::string_view name;   // Name with its dashes, such as "--agent".
   absl::string_view value;  // Placeholder of its value: "ADDRESS"; empty: it stands alone.
   absl::string_view help;   // One sentence or two, without a line feed.
   bool repeatable = false;

@@ -19,8 +19,8 @@ enum class ExitCode : int {
 
 struct Outcome {
   ExitCode code = ExitCode::kOk;
-  std::string out;  // For standard output; ends with a line feed, or is empty.
-  std::string err;  // For standard error; the same.
+  std::string out;  // Text for standard output; ends with a line feed, or is empty.
+  std::string err;  // Text for standard error; ends with a line feed, or is empty.
 };
 
 }  // namespace kvtier::cli

@@ -17,14 +17,15 @@
 
 namespace kvtier::cli {
 
-// One size of memory and where it goes.
+// ResizedMemory is one size of memory and the size that it is changing to.
 struct ResizedMemory {
   uint64_t bytes = 0;
   uint64_t target_bytes = 0;
   uint64_t max_bytes = 0;
-  uint64_t unit_bytes = 0;  // It changes by so much at a time.
-  std::string note;         // To be said beside it; empty: nothing.
-  std::string failure;      // Why it is not what was asked for; empty: nothing failed.
+  uint64_t unit_bytes = 0;  // Unit of a change, in bytes.
+  std::string note;         // Note to print beside it; empty: none.
+  // Reason why the size is not the one that was asked for; empty: nothing failed.
+  std::string failure;
 };
 
 // Returns a row for each answer. `asked`: bytes, as the person gave them; `units`: what memory

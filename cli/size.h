@@ -28,7 +28,7 @@ struct ModelSize {
     std::string name;
     uint64_t bytes = 0;
     uint64_t tokens = 0;    // Longest context that fits.
-    uint64_t requests = 0;  // That fit side by side.
+    uint64_t requests = 0;  // Number of requests that fit at the same time.
   };
   std::vector<Tier> tiers;
   // Seconds in which the model computes a request, and the bytes a second at which fetching it

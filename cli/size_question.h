@@ -29,8 +29,8 @@ struct SizeQuestion {
   uint64_t gpu_bytes = 0;
   uint64_t host_bytes = 0;
   uint64_t disk_bytes = 0;
-  // How fast prompts are computed: tokens a second, or operations a second. 0: unknown; one of
-  // them at most is known.
+  // Speed at which prompts are computed, in tokens a second or in operations a second. 0: unknown;
+  // at most one of the two is known.
   double prefill_rate = 0;
   double flops = 0;
 };

@@ -78,9 +78,10 @@ constexpr std::array<SpaceField, 14> kFields = {{
 
 // Spaces that differ in their ranks only: the shards of one engine.
 struct Family {
-  std::vector<const v1::RegisteredSpace*> shards;  // At least one.
+  std::vector<const v1::RegisteredSpace*> shards;  // Shards of the space, at least one.
   uint32_t sessions = 0;                           // Sessions of all shards.
-  uint32_t most_sessions = 0;                      // Most sessions of one shard: as many engines.
+  // Largest number of sessions of one shard, which is the number of engines.
+  uint32_t most_sessions = 0;
 
   const v1::RegisteredSpace& first() const { return *shards.front(); }
 };

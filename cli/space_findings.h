@@ -1,4 +1,5 @@
-// Why workers of one node do not share: the spaces they registered, side by side.
+// These functions find why workers of one node do not share blocks, by comparing the spaces that
+// they registered.
 #ifndef KVTIER_CLI_SPACE_FINDINGS_H_
 #define KVTIER_CLI_SPACE_FINDINGS_H_
 

@@ -16,9 +16,10 @@ namespace kvtier::cli {
 
 struct StatusReport {
   AgentAnswers agents;
-  // By address, of agents that say what their tenants have: those on their own machine.
+  // Tenants by the address of their agent. Only agents on this machine report them.
   std::map<std::string, v1::ListTenantsResponse> tenants;
-  std::optional<Answer<v1::CoordinatorStatusResponse>> coordinator;  // If it was asked.
+  // Answer of the coordinator, if it was asked.
+  std::optional<Answer<v1::CoordinatorStatusResponse>> coordinator;
 };
 
 Outcome RunStatus(const Arguments& arguments);

@@ -14,8 +14,8 @@
 namespace kvtier::cli {
 
 struct TenantQuestion {
-  TenantChange change;      // With the tenant's name; what is not named stays.
-  std::string secret_file;  // Empty: none.
+  TenantChange change;      // Change with the tenant's name; settings that it does not name stay.
+  std::string secret_file;  // File of the secret; empty: none.
 };
 
 // Returns what the options say of the tenant. Errors: kInvalidArgument, which names the option and

@@ -358,7 +358,7 @@ Outcome RunDropTenant(const Arguments& arguments) {
       [&](const std::string& address) {
         return CoordinatorAdmin(address, arguments.timeout).DropTenant(request);
       });
-  // One node that knew the tenant is enough: it need not have been on every node.
+  // It is enough that one node knew the tenant, which need not have been on every node.
   const bool known =
       std::ranges::any_of(answers, [](const auto& answer) { return answer.response.ok(); });
   Verdict verdict;

@@ -39,7 +39,7 @@ enum class Verb {
 };
 
 struct VerbEntry {
-  absl::string_view words;  // One word or two: "tenants set".
+  absl::string_view words;  // One word or two, such as "tenants set".
   Verb verb{};
   absl::string_view arguments;  // Placeholders of the words that follow: "NAME"; empty: none do.
   absl::string_view summary;    // One line, which begins with its verb and has no period.

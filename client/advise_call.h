@@ -38,7 +38,7 @@ class AdviseCall {
   Messages<v1::AdviseRequest, v1::AdviseResponse> messages;
 
  private:
-  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  const std::span<const KeySequence> sequences_;  // Sequences of the caller, not used after Fill().
   std::vector<AskedSequence> asked_;
 };
 

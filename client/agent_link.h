@@ -3,8 +3,8 @@
 // holds the circuit breaker. One background thread does all of it, so that no caller ever waits for
 // a connection.
 //
-// Client and every lease and reservation share it. After Stop(), and in a forked child, every call
-// through it finds no agent.
+// The client and all of its leases and reservations share one link. After Stop(), and in a forked
+// child, every call through it finds no agent.
 #ifndef KVTIER_CLIENT_AGENT_LINK_H_
 #define KVTIER_CLIENT_AGENT_LINK_H_
 
@@ -39,7 +39,8 @@ namespace kvtier {
 
 struct LinkOptions {
   SessionOptions session;
-  absl::Duration connect_timeout = absl::Seconds(1);  // Handshake, ping and spaces.
+  // Timeout of a handshake, of a ping, and of registering spaces.
+  absl::Duration connect_timeout = absl::Seconds(1);
   BreakerOptions breaker;
 };
 
@@ -146,7 +147,7 @@ class AgentLink {
   std::thread thread_;
 
   // The fields up to `mu_` belong to the thread.
-  bool rebuilding_ = false;  // The next connection is a probe of the breaker's.
+  bool rebuilding_ = false;  // Whether the next connection is a probe for the breaker.
   Backoff reconnect_;
   absl::Time next_try_ = absl::InfinitePast();
   absl::Time next_look_ = absl::InfinitePast();
@@ -157,7 +158,8 @@ class AgentLink {
   std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mu_);
   CircuitBreaker breaker_ ABSL_GUARDED_BY(mu_);
   ClientStats stats_ ABSL_GUARDED_BY(mu_);
-  std::map<std::string, LatencyHistogram> latencies_ ABSL_GUARDED_BY(mu_);  // By name of the call.
+  // Latencies of the calls, by the call's name.
+  std::map<std::string, LatencyHistogram> latencies_ ABSL_GUARDED_BY(mu_);
   std::string logged_ ABSL_GUARDED_BY(mu_);  // Latest logged reason for having no connection.
   bool tried_ ABSL_GUARDED_BY(mu_) = false;  // The first try to connect has ended.
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;

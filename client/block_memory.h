@@ -19,18 +19,19 @@ namespace kvtier {
 // A value. Thread-compatible.
 class BlockMemory {
  public:
-  BlockMemory() = default;  // None.
-  // These return no memory where there is none: `arena` is null, or the node has no pool for this
-  // session, or only one that neither this worker nor its device reaches.
+  BlockMemory() = default;  // Holds no memory.
+  // Arena() and GpuPool() return an object for which none() is true if there is no memory: `arena`
+  // is null, the node has no pool for this session, or neither this worker nor its device reaches
+  // the pool.
   static BlockMemory Arena(std::shared_ptr<const Mapping> arena);
   static BlockMemory GpuPool(const std::shared_ptr<const Session>& session);
   bool none() const { return mapping_ == nullptr && pool_ == nullptr; }
 
   // Maps the pool at the version that an answer refers to, if it has changed. Returns false if that
-  // failed: the answer's slots are then of no use to us and are to be given back.
+  // failed: the answer's slots cannot be used then, and the caller gives them back.
   bool Follow(uint64_t version, absl::Duration timeout);
-  // Return the bytes, an empty span if only the device reaches them; nullopt: they are not inside
-  // the memory. Write() REQUIRES: the arena is the one for writing.
+  // Read() and Write() return the bytes: an empty span if only the device reaches them, nullopt if
+  // they are not inside the memory. Write() REQUIRES: the arena is the one for writing.
   std::optional<std::span<const std::byte>> Read(uint64_t offset, uint64_t length) const;
   std::optional<std::span<std::byte>> Write(uint64_t offset, uint64_t length) const;
   // Returns an object that keeps the memory mapped while it lives; for a pool that the device maps
@@ -42,9 +43,10 @@ class BlockMemory {
  private:
   bool DeviceHolds(uint64_t offset, uint64_t length) const;
 
-  std::shared_ptr<const Session> session_;  // Null: an arena.
+  std::shared_ptr<const Session> session_;  // Session of the GPU pool; null for an arena.
   std::shared_ptr<const Mapping> mapping_;
-  std::shared_ptr<const GpuMemory> pool_;  // Null: the memory is mapped.
+  // GPU pool that only the device reaches; null if the memory is mapped.
+  std::shared_ptr<const GpuMemory> pool_;
 };
 
 }  // namespace kvtier

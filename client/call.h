@@ -41,7 +41,8 @@ namespace kvtier {
 // Messages are the objects that one RPC needs while it is on its way.
 template <typename Request, typename Response>
 struct Messages {
-  absl::Duration timeout;  // 0: the agent says what is here now, see AnswerTimeout().
+  // Timeout of the call; 0: the agent says what is here now, see AnswerTimeout().
+  absl::Duration timeout;
   grpc::ClientContext context;
   Request request;
   Response response;

@@ -9,7 +9,7 @@ namespace kvtier {
 enum class CallOutcome : uint8_t {
   kAnswered,
   kUnreachable,   // There is no agent, it went away, or the breaker is open.
-  kLate,          // It did not answer in time.
+  kLate,          // The agent did not answer in time.
   kSpaceRefused,  // Nothing was sent: the agent does not take the space.
 };
 

@@ -6,9 +6,9 @@
 //   half-open --(probe failed)---------------------> open, with a longer backoff
 //   half-open --(probe succeeded)------------------> closed, on trial
 //
-// On trial, the first failed call opens it again, and only a call that succeeds
-// makes the backoff short again: an agent that answers probes and nothing else is
-// not retried at full rate. Probes are the link's own; no caller is made one.
+// On trial, the first failed call opens the breaker again, and only a call that succeeds makes the
+// backoff short again: an agent that answers probes and nothing else is not retried at full rate.
+// The link makes the probes itself; no caller's call becomes a probe.
 //
 // A short call, of less than kMinJudgedTimeout, that runs out of time is no failure: it says
 // more about the load of the machine than about the agent. A row of them with no answer of any
@@ -71,16 +71,16 @@ class CircuitBreaker {
 
   // Notes that the agent answered a call, whatever it said. Closes the breaker in any state.
   void CallAnswered(absl::Time now);
-  // Notes that it did not answer a call in time, or not at all. Returns true if this opened the
-  // breaker.
+  // Notes that the agent did not answer a call in time, or not at all. Returns true if this opened
+  // the breaker.
   bool CallFailed(absl::Time now, double jitter);
-  // Notes that it did not answer a short call that began at `began`. Returns true if a doubt began,
-  // so that the caller must wake the thread that takes the probe.
+  // Notes that the agent did not answer a short call that began at `began`. Returns true if a doubt
+  // began, so that the caller must wake the thread that takes the probe.
   bool ShortCallFailed(absl::Time began, absl::Time now, double jitter);
   // Returns true if a probe is due; it is then under way until ProbeAnswered() or ProbeFailed().
   bool TakeProbe(absl::Time now);
-  // End the probe. REQUIRES for both: a probe was taken. If a call was answered meanwhile, the
-  // probe's result is ignored.
+  // ProbeAnswered() and ProbeFailed() end the probe. REQUIRES for both: a probe was taken. If a
+  // call was answered meanwhile, the probe's result is ignored.
   void ProbeAnswered(absl::Time now);
   // Returns true if this opened a breaker that let calls through.
   bool ProbeFailed(absl::Time now, double jitter);
@@ -102,7 +102,7 @@ class CircuitBreaker {
   int short_failures_ = 0;  // Number in a row, while closed, of calls begun after last_answer_.
   absl::Time short_since_;  // Time at which the first of them began.
   bool doubted_ = false;    // Whether there was a doubt since a call was answered.
-  absl::Time last_answer_ = absl::InfinitePast();  // Time of the last, to a call or a probe.
+  absl::Time last_answer_ = absl::InfinitePast();  // Time of the last answer to a call or a probe.
   absl::Time probe_time_ = absl::InfiniteFuture();
 };
 

@@ -5,8 +5,8 @@
 // timeout, and at once while the circuit breaker is open; the client reconnects by itself. So the
 // calls below fail for one reason only: an argument is not valid (kInvalidArgument, naming it).
 //
-// In a child that was forked while its parent had a client, every call is a miss for ever, with
-// clients that are opened there, too (client/fork_guard.h).
+// In a child process that was forked while its parent had a client, every call is a miss for ever,
+// also through clients that the child opens itself (client/fork_guard.h).
 //
 // The ten lines a worker needs are examples/minimal_worker.cc; docs/design/client.md
 // says how it works inside.
@@ -57,10 +57,10 @@ struct ClientOptions {
   // Timeout of one try to connect; Open() waits this long for the first. Positive.
   absl::Duration connect_timeout = absl::Seconds(1);
   BreakerOptions breaker{};
-  // True: this worker maps the GPU pool on a device of its own, by the handles of gpu_memory(), as
-  // it must if the pool is a GPU's own memory. Blocks of target kGpu then have offsets in the pool
-  // and no bytes, and TakeSlots() grants none. False: the client maps the pool into this process; a
-  // pool that cannot be mapped is a miss.
+  // How the GPU pool is mapped. True: this worker maps it on a device of its own, by the handles of
+  // gpu_memory(), which is necessary if the pool is a GPU's own memory. Blocks of target kGpu then
+  // have offsets in the pool and no bytes, and TakeSlots() grants none. False: the client maps the
+  // pool into this process; a pool that cannot be mapped is a miss.
   bool gpu_by_device = false;
   // GPU whose pool the worker asks for on a node with several: its own GPU. None: the first pool
   // that the node has for this tenant. A node without a pool on that GPU has none for the worker.
@@ -70,7 +70,8 @@ struct ClientOptions {
   absl::Status Validate() const;
 };
 
-// Where the longest known prefix is: a guess, since blocks may leave; only Onboard makes sure.
+// MatchedPrefix tells where the longest known prefix is. It is a guess, since blocks may leave;
+// only Onboard makes sure.
 struct MatchedPrefix {
   size_t blocks = 0;        // Leading blocks that this node or another has.
   size_t local_blocks = 0;  // Leading blocks in this node's tiers.
@@ -78,17 +79,18 @@ struct MatchedPrefix {
 };
 
 struct MatchOptions {
-  std::optional<absl::Duration> timeout{};  // Absent: ClientOptions::default_timeout.
-  bool local_only = false;                  // Never ask the coordinator.
+  std::optional<absl::Duration> timeout{};  // Longest wait; absent: ClientOptions::default_timeout.
+  bool local_only = false;                  // Whether the coordinator is never asked.
 };
 
 enum class OnboardTarget : uint8_t { kHost, kGpu };
 
 struct OnboardOptions {
-  // Choose it no longer than recomputing would take: blocks that are not ready by then are misses.
+  // Choose a time no longer than recomputing would take: blocks that are not ready by then are
+  // misses.
   std::optional<absl::Duration> timeout{};
   OnboardTarget target = OnboardTarget::kHost;
-  bool local_only = false;  // Never ask another node.
+  bool local_only = false;  // Whether no other node is ever asked.
 };
 
 struct ReserveOptions {
@@ -168,9 +170,10 @@ class Client {
   // kInvalidArgument, a length is missing, or is none that blocks of the space may have.
   absl::StatusOr<ReservedBlocks> Reserve(SpaceHandle space, std::span<const EngineKey> keys,
                                          const ReserveOptions& options = {});
-  // Do the same for several runs and sets, of any spaces of this client, in one call. They return
-  // one result for each sequence; Reserve() one entry for each key, sequence by sequence. Errors
-  // also: kInvalidArgument, options.parent or options.lengths is set: these are in each sequence.
+  // Onboard() and Reserve() serve several runs and sets, of any spaces of this client, in one call.
+  // Onboard() returns one result for each sequence, Reserve() one entry for each key, sequence by
+  // sequence. Errors also: kInvalidArgument, options.parent or options.lengths is set: these are in
+  // each sequence.
   absl::StatusOr<std::vector<OnboardedBlocks>> Onboard(std::span<const KeySequence> sequences,
                                                        const OnboardOptions& options = {});
   absl::StatusOr<std::vector<MatchedSequence>> Match(std::span<const KeySequence> sequences,
@@ -288,7 +291,7 @@ class Client {
   // Makes one empty call, to measure the time to the agent and back. Errors: kUnavailable, no agent
   // or the breaker is open; kDeadlineExceeded; kInvalidArgument, `timeout` is not positive.
   absl::Status Ping(absl::Duration timeout);
-  bool connected() const;  // Whether the client is connected to an agent at this moment.
+  bool connected() const;  // Returns whether the client is connected to an agent.
   ClientStats Stats() const;
 
  private:

@@ -21,7 +21,7 @@ struct ClientStats {
   std::string last_error;
 
   uint64_t sessions = 0;          // Opened so far; each but the first is a reconnection.
-  uint64_t breaker_opened = 0;    // How often the breaker opened.
+  uint64_t breaker_opened = 0;    // Number of times that the breaker opened.
   uint64_t calls = 0;             // Calls sent to the agent.
   uint64_t calls_failed = 0;      // Calls sent and not answered: late, or the agent died.
   uint64_t calls_refused = 0;     // Calls answered with an error.
@@ -43,7 +43,7 @@ struct ClientStats {
   struct Latency {
     uint64_t calls = 0;
     absl::Duration p50;
-    absl::Duration p99;  // Both are too long by at most 19 %.
+    absl::Duration p99;  // Both percentiles are too long by at most 19 %.
   };
   std::map<std::string, Latency> latencies;
   uint64_t releases_dropped = 0;  // Leases left to their deadline: the queue was full.

@@ -69,8 +69,8 @@ absl::Status Connection::FlushReleases(absl::Duration timeout, absl::Time now) {
     v1::ReleaseResponse response;
     const absl::Status status = convert::FromGrpc(stub_->Release(&context, request, &response));
     if (!status.ok()) {
-      // These were taken out a moment ago, so there is room for them. Where another thread filled
-      // it meanwhile, a lease ends at its deadline, not earlier, and that is all.
+      // These ids were taken out a moment ago, so there is room for them. If another thread filled
+      // the room meanwhile, a lease ends at its deadline and not earlier, which does no harm.
       releases_.Add(ReleaseQueue::Kind::kLease, batch.lease_ids, now);
       releases_.Add(ReleaseQueue::Kind::kReservation, batch.reservation_ids, now);
       releases_.Add(ReleaseQueue::Kind::kSlot, batch.slots, now);

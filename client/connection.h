@@ -30,7 +30,7 @@ namespace kvtier {
 // Thread-safe.
 class Connection {
  public:
-  // Never fails: the channel connects by itself, on the first call.
+  // Makes the connection, which cannot fail: the channel connects by itself, on the first call.
   Connection(const std::string& socket_dir, std::shared_ptr<const Session> session);
 
   const std::shared_ptr<const Session>& session() const { return session_; }
@@ -44,9 +44,9 @@ class Connection {
   // released spaces, those that the agent refused count as not registered yet.
   absl::Status FlushReleases(absl::Duration timeout, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // A space that the agent knows in this session.
+  // Space as the agent knows it in this session.
   struct Space {
-    uint32_t id = 0;       // The agent's; 0: it refused the space.
+    uint32_t id = 0;       // The agent's id of the space; 0: the agent refused the space.
     BlockLengths lengths;  // Lengths that its blocks may have.
     SpaceLimits limits{};
   };
@@ -73,7 +73,8 @@ class Connection {
   const std::unique_ptr<v1::Worker::StubInterface> stub_;
   ReleaseQueue releases_;
   mutable absl::Mutex mu_;
-  std::map<size_t, Space> spaces_ ABSL_GUARDED_BY(mu_);  // By index.
+  // Spaces that the agent was told of, by their index in SpaceTable.
+  std::map<size_t, Space> spaces_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace kvtier

@@ -42,7 +42,7 @@ class DeleteCall {
   Messages<v1::DeleteRequest, v1::DeleteResponse> messages;
 
  private:
-  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  const std::span<const KeySequence> sequences_;  // Sequences of the caller, not used after Fill().
   std::vector<AskedSequence> asked_;
 };
 

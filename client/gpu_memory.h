@@ -30,10 +30,10 @@ struct GpuMemory {
   // GPU that the handles are memory of: Device::ImportRegion() refuses them on another one, which a
   // process with another CUDA_VISIBLE_DEVICES knows by the same ordinal.
   DeviceUuid device;
-  // Mapping that follows the pool at the same addresses. Null: by_device, or the pool is a GPU's
-  // own memory, which mmap does not map.
+  // Mapping that follows the pool at the same addresses. Null if by_device is true, or if the pool
+  // is a GPU's own memory, which mmap does not map.
   std::shared_ptr<const Mapping> mapping;
-  // The worker maps the handles on a device of its own (ClientOptions::gpu_by_device), and
+  // Whether the worker maps the handles on a device of its own (ClientOptions::gpu_by_device), and
   // has a page to say when its steps have ended.
   bool by_device = false;
   // Page for the worker's steps; null: the agent keeps no steps of this session.

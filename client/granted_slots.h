@@ -2,8 +2,8 @@
 // long as it likes. They are not leased and not cached; the host writes them in place. A pool that
 // the host does not reach grants none.
 //
-// They end with the session, and another worker may get them then. So a worker that computes in
-// them checks valid() after a step, before it uses the result.
+// The grant ends with the session, and another worker may get the slots then. So a worker that
+// computes in them checks valid() after a step, before it uses the result.
 #ifndef KVTIER_CLIENT_GRANTED_SLOTS_H_
 #define KVTIER_CLIENT_GRANTED_SLOTS_H_
 
@@ -26,7 +26,7 @@ class Connection;
 // Move-only; the destructor gives the slots back and never blocks. Thread-compatible.
 class GrantedSlots {
  public:
-  GrantedSlots() = default;  // None.
+  GrantedSlots() = default;  // Holds no slots.
   GrantedSlots(GrantedSlots&&) noexcept = default;
   GrantedSlots& operator=(GrantedSlots&& other) noexcept;
   ~GrantedSlots() { Release(); }

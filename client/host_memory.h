@@ -15,9 +15,9 @@ struct HostMemory {
   std::shared_ptr<const Mapping> read;
   // Memory in which reserved slots are written. Null: the agent hands out none.
   std::shared_ptr<const Mapping> write;
-  // True: `write` is a region of the session's own, whose offsets are none of `read`.
+  // Whether `write` is a region of the session's own, whose offsets are not those of `read`.
   bool is_staged = false;
-  // True: parts of the arena's memory come and go, so that no device may pin it.
+  // Whether parts of the arena's memory come and go, so that no device may pin it.
   bool moves = false;
 };
 

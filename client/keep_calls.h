@@ -32,7 +32,7 @@ class KeepCall {
   Messages<v1::KeepRequest, v1::KeepResponse> messages;
 
  private:
-  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  const std::span<const KeySequence> sequences_;  // Sequences of the caller, not used after Fill().
   std::vector<AskedSequence> asked_;
 };
 

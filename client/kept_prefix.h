@@ -1,6 +1,6 @@
 // KeptPrefix names blocks that a node keeps in its host memory for a tenant, for a time to live,
-// whatever else it has to make room for. It is no lease: blocks must still be onboarded to be read.
-// See docs/design/kept_prefixes.md.
+// even when it needs room for other blocks. A kept prefix is no lease: blocks must still be
+// onboarded to be read. See docs/design/kept_prefixes.md.
 #ifndef KVTIER_CLIENT_KEPT_PREFIX_H_
 #define KVTIER_CLIENT_KEPT_PREFIX_H_
 
@@ -26,14 +26,16 @@ struct KeepOptions {
 struct KeptPrefix {
   struct Sequence {
     std::vector<size_t> key_indices;  // Places of the keys whose blocks are kept; a run: 0, 1, ...
-    // Why the first block that the node does not have did not come.
+    // Reason for which the first missing block did not come.
     MissReason missed = MissReason::kUnreachable;
   };
-  bool answered = false;  // False: no agent, or not in time; nothing is known.
+  // False without an agent, or without its answer in time: nothing is known.
+  bool answered = false;
   // Id among the tenant's kept prefixes on the node, while its agent runs; 0: nothing is kept.
   uint64_t id = 0;
-  std::vector<Sequence> sequences;     // One for each sequence asked.
-  KeepLimit limit = KeepLimit::kNone;  // Why blocks that the node has are not kept.
+  std::vector<Sequence> sequences;  // One entry for each sequence asked.
+  // Limit that stopped the node from keeping more of its blocks.
+  KeepLimit limit = KeepLimit::kNone;
   absl::Duration ttl_left;
 };
 
@@ -51,8 +53,9 @@ struct KeptList {
     uint64_t bytes = 0;   // Bytes of host memory that they take.
     absl::Duration ttl_left;
   };
-  bool answered = false;         // False: no agent, or not in time; nothing is known.
-  std::vector<Prefix> prefixes;  // By id.
+  // False without an agent, or without its answer in time: nothing is known.
+  bool answered = false;
+  std::vector<Prefix> prefixes;  // Kept prefixes by id.
   KeptUse used;
   KeptUse quota;
 };

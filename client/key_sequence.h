@@ -15,7 +15,7 @@
 
 namespace kvtier {
 
-// A space of one client, for as long as the client lives, across reconnections.
+// SpaceHandle names a space of one client for as long as the client lives, across reconnections.
 enum class SpaceHandle : uint32_t {};
 
 struct KeySequence {
@@ -24,36 +24,38 @@ struct KeySequence {
   std::optional<EngineKey> parent{};  // Key of the block before a run that is reserved.
   // A set has no order: holes are allowed, and no block has a parent.
   bool is_set = false;
-  // Most tokens that calls look up or bring: only as many leading keys are used as hold no more.
-  // Calls that do neither ignore it. Absent: no limit.
+  // Maximum number of tokens that a call looks up or brings: it uses only the leading keys that
+  // hold no more tokens than that. Calls that do neither ignore the field. Absent: no limit.
   std::optional<uint64_t> max_tokens{};
-  // True: no block of this request is to be stored, so a reserve gives its keys no slot and does
-  // not ask the agent about them. Calls that look up or bring blocks ignore it.
+  // Whether no block of this request is to be stored. A reserve then gives its keys no slot and
+  // does not ask the agent about them. Calls that look up or bring blocks ignore the field.
   bool no_store = false;
-  // Bytes of the block of each key, 1 to the space's block_bytes: where it is reserved in a space
-  // with any_length. Empty in other spaces; calls that reserve nothing ignore it. Read during the
+  // Bytes of the block of each key, 1 to the space's block_bytes, for a reserve in a space with
+  // any_length. Empty in other spaces; calls that reserve nothing ignore the field. Read during the
   // call only.
   std::span<const uint64_t> lengths{};
   // Hint of the engine about the next use of these blocks (ConversationOf() hashes its id of a
-  // conversation). For calls that onboard, prefetch, reserve or advise; the others ignore it.
+  // conversation). Calls that onboard, prefetch, reserve or advise use it; the others ignore it.
   ReuseHint hint{};
 };
 
-// Where the blocks of one sequence are: a guess, since blocks may leave; only Onboard makes sure.
+// MatchedSequence tells where the blocks of one sequence are. It is a guess, since blocks may
+// leave; only Onboard makes sure.
 struct MatchedSequence {
   size_t blocks = 0;        // Blocks known on this node or others; of a run the leading ones.
-  size_t local_blocks = 0;  // Those of them that are in this node's tiers.
-  // Best tier of each key, of another node's block its tier there; nullopt: nobody has it. Of a
-  // run it ends with the last leading block.
+  size_t local_blocks = 0;  // Number of these blocks that are in this node's tiers.
+  // Best tier of each key's block, on this node or on the node that has it; nullopt: no node has
+  // the block. For a run the list ends with the last leading block.
   std::vector<std::optional<Tier>> tiers;
 };
 
 // Outcome of a Delete or DropPrefix, for the blocks that this node had.
 struct DeletedBlocks {
-  bool answered = false;  // False: no agent, or not in time; nothing is known.
-  size_t deleted = 0;     // Blocks that are in no tier of the node any more.
-  size_t held = 0;        // Blocks that stay, leased or being copied; a later call may drop them.
-  bool more = false;      // Time ran out before all descendants were looked at: call again.
+  // False without an agent, or without its answer in time: nothing is known.
+  bool answered = false;
+  size_t deleted = 0;  // Blocks that are in no tier of the node any more.
+  size_t held = 0;     // Blocks that stay, leased or being copied; a later call may drop them.
+  bool more = false;   // Time ran out before all descendants were looked at: call again.
 };
 
 }  // namespace kvtier

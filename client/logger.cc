@@ -80,7 +80,8 @@ struct Current {
   ClientUse use;
   absl::Mutex replacing;  // Held while one logger replaces another.
   absl::Mutex mu;
-  std::shared_ptr<LineThread> thread ABSL_GUARDED_BY(mu);  // Null: stderr.
+  // Thread that calls the logger; null: lines go to stderr.
+  std::shared_ptr<LineThread> thread ABSL_GUARDED_BY(mu);
 };
 
 Current& TheCurrent() {

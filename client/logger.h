@@ -10,7 +10,8 @@
 
 namespace kvtier {
 
-// Most lines that wait for the logger; further lines are dropped, and a line says how many.
+// Maximum number of lines that wait for the logger; further lines are dropped, and a line says how
+// many.
 inline constexpr size_t kMaxLinesQueued = 1024;
 
 using Logger = absl::AnyInvocable<void(LogLevel level, absl::string_view line)>;

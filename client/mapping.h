@@ -1,7 +1,7 @@
-// Mapping is shared memory of the agent, mapped into this process: an arena to read, an arena
-// to write, or the GPU pool. It stays mapped until its last user is gone, also if the agent
-// that made it is long dead, so that no reader ever faults. A pool's handles come and go at
-// fixed addresses; where one is gone, reads give zeros. In a forked child all of it is private
+// Mapping is shared memory of the agent, mapped into this process: an arena to read, an arena to
+// write, or the GPU pool. The memory stays mapped until its last user is gone, even if the agent
+// that made it is long dead, so that no reader ever faults. A pool's handles come and go at fixed
+// addresses; where one is gone, reads give zeros. In a forked child the whole mapping is private
 // zeros (fork_guard.h).
 #ifndef KVTIER_CLIENT_MAPPING_H_
 #define KVTIER_CLIENT_MAPPING_H_

@@ -14,7 +14,7 @@ namespace kvtier {
 
 class MatchCall {
  public:
-  using Result = std::vector<MatchedSequence>;  // One for each sequence.
+  using Result = std::vector<MatchedSequence>;  // One entry for each sequence.
   static constexpr char kName[] = "match";
 
   MatchCall(std::span<const KeySequence> sequences, const MatchOptions& options,
@@ -35,7 +35,7 @@ class MatchCall {
   Messages<v1::MatchRequest, v1::MatchResponse> messages;
 
  private:
-  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  const std::span<const KeySequence> sequences_;  // Sequences of the caller, not used after Fill().
   std::vector<AskedSequence> asked_;
   const bool local_only_;
 };

@@ -30,25 +30,25 @@ class ArrivedKeys {
   bool Note(const AskedSequence& asked, size_t index);
 
  private:
-  size_t next_ = 0;         // For a run: the key that comes next.
-  std::vector<bool> came_;  // For a set: whether each key has come.
+  size_t next_ = 0;         // Key of a run that comes next.
+  std::vector<bool> came_;  // Whether each key of a set has come.
 };
 
 class OnboardAnswer {
  public:
-  OnboardAnswer() = default;  // Nothing was sent.
+  OnboardAnswer() = default;  // Makes the answer of a call that sent nothing.
   OnboardAnswer(std::shared_ptr<Connection> connection, BlockMemory memory)
       : connection_(std::move(connection)), memory_(std::move(memory)) {}
 
-  // Returns one result for each sequence that was asked about; gives back leases that are of no use
-  // to us. `timeout` is the timeout of the call.
+  // Returns one result for each sequence that was asked about; gives back leases that the worker
+  // cannot use. `timeout` is the timeout of the call.
   std::vector<OnboardedBlocks> Read(const std::shared_ptr<AgentLink>& link,
                                     const std::vector<AskedSequence>& asked,
                                     const v1::OnboardResponse& response, CallOutcome outcome,
                                     absl::Duration timeout);
   // Returns the blocks of one part of an answer, for each sequence that has some, and notes them in
   // `arrived`, which has an entry for each sequence that was asked about. Gives back leases that
-  // are of no use to us.
+  // the worker cannot use.
   std::vector<OnboardedPart> ReadPart(const std::shared_ptr<AgentLink>& link,
                                       const std::vector<AskedSequence>& asked,
                                       const v1::OnboardPart& part,
@@ -57,8 +57,8 @@ class OnboardAnswer {
   static void CountMissed(size_t blocks, MissReason because, ClientStats* stats);
 
  private:
-  // Reads the answer for one sequence. Leases that are of no use to us go to `unusable`. `usable`:
-  // the memory can be read.
+  // Reads the answer for one sequence. Leases that the worker cannot use go to `unusable`. `usable`
+  // says whether the memory can be read.
   OnboardedBlocks ReadOne(const v1::LeasedBlocks& wire, const AskedSequence& asked, bool usable,
                           ArrivedKeys* arrived, std::vector<uint64_t>* unusable) const;
   // Makes the blocks leases of ours, until `deadline_ns`.

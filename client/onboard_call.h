@@ -16,7 +16,7 @@ namespace kvtier {
 
 class OnboardCall {
  public:
-  using Result = std::vector<OnboardedBlocks>;  // One for each sequence.
+  using Result = std::vector<OnboardedBlocks>;  // One entry for each sequence.
   static constexpr char kName[] = "onboard";
 
   OnboardCall(std::span<const KeySequence> sequences, const OnboardOptions& options,

@@ -22,7 +22,7 @@ namespace kvtier {
 // message.
 class OnboardPartsCall {
  public:
-  using Result = std::vector<OnboardedInParts>;  // One for each sequence.
+  using Result = std::vector<OnboardedInParts>;  // One entry for each sequence.
   using OnPart = absl::AnyInvocable<void(OnboardedPart)>;
   static constexpr char kName[] = "onboard_parts";
 
@@ -39,7 +39,7 @@ class OnboardPartsCall {
   auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
     return stub->PrepareAsyncOnboardParts(&messages.context, messages.request, queue);
   }
-  // Hands over what messages.response carries. True: it was the last message.
+  // Hands over what messages.response carries. Returns whether it was the last message.
   bool TakePart(const std::shared_ptr<AgentLink>& link);
   Result Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome);
 
@@ -48,7 +48,7 @@ class OnboardPartsCall {
  private:
   OnboardQuestion question_;
   OnPart on_part_;
-  std::vector<ArrivedKeys> arrived_;  // By sequence.
+  std::vector<ArrivedKeys> arrived_;  // Keys whose blocks have come, by sequence.
   Result ends_;
 };
 

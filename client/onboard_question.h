@@ -22,22 +22,23 @@ class OnboardQuestion {
         target_(options.target),
         local_only_(options.local_only) {}
 
-  // Writes the request of a call that was given `timeout`. False: a miss, send nothing.
+  // Writes the request of a call that was given `timeout`. Returns false if the call is a miss and
+  // nothing is to be sent.
   bool Fill(const std::shared_ptr<Connection>& connection, absl::Duration timeout,
             v1::OnboardRequest* request);
-  // The call has ended: leases that travelled along with an unanswered request are given back
-  // another time.
+  // Notes that the call has ended. Leases that travelled along with an unanswered request are given
+  // back another time.
   void End(AgentLink* link, const v1::OnboardRequest& request, CallOutcome outcome);
 
   const std::vector<AskedSequence>& asked() const { return asked_; }
   OnboardAnswer& answer() { return answer_; }
 
  private:
-  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  const std::span<const KeySequence> sequences_;  // Sequences of the caller, not used after Fill().
   std::vector<AskedSequence> asked_;
   const OnboardTarget target_;
   const bool local_only_;
-  std::shared_ptr<Connection> connection_;  // Null: nothing was sent.
+  std::shared_ptr<Connection> connection_;  // Connection of the request; null: nothing was sent.
   OnboardAnswer answer_;
 };
 

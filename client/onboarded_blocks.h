@@ -59,14 +59,13 @@ class OnboardedBlocks {
   // alignment. OK: they hold the block's bytes. Errors, after each of which the pieces are not to
   // be used: kInvalidArgument, the block has no bytes here, or the pieces' sizes do not add up to
   // its own; kDataLoss, the sum differs: treat the block as a miss (the agent is told, looks at the
-  // block, and drops it); kFailedPrecondition, the lease ended meanwhile, or the session did: treat
-  // the whole hit as a miss. REQUIRES: i < size().
+  // block, and drops it); kFailedPrecondition, the lease or the session ended meanwhile: treat the
+  // whole hit as a miss. REQUIRES: i < size().
   absl::Status CopyOut(size_t i, std::span<const Piece> pieces) const;
-  // Takes the sum of block `i` where it lies and compares it with the lease's. It is for readers
-  // that copy the bytes by other means, as a device does: called after the copy it proves the
+  // Takes the sum of block `i` where it lies and compares it with the lease's, for readers that
+  // copy the bytes by other means, as a device does. If it is called after the copy, it proves the
   // copied bytes, since a stray write would still be there. OK: they are the block's bytes. Errors:
-  // as CopyOut().
-  // REQUIRES: i < size().
+  // as CopyOut(). REQUIRES: i < size().
   absl::Status Prove(size_t i) const;
   // Compares `sum`, which a device took of block `i` as it copied it, with the lease's. OK: the
   // bytes that it copied are the block's. Errors: as CopyOut(). REQUIRES: i < size().

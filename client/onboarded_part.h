@@ -20,7 +20,7 @@ struct OnboardedPart {
 // Outcome of one sequence, over all of its parts.
 struct OnboardedInParts {
   size_t blocks = 0;  // Blocks that came; of a run the leading ones.
-  // Why the first block that is missing did not come.
+  // Reason for which the first missing block did not come.
   MissReason missed = MissReason::kUnreachable;
 };
 

@@ -122,7 +122,7 @@ bool PacketSocket::HungUp() const {
 }
 
 void PacketSocket::HangUp() const {
-  // It fails with ENOTCONN where the other side hung up first.
+  // The call fails with ENOTCONN if the other side hung up first.
   static_cast<void>(shutdown(fd(), SHUT_RDWR));
 }
 

@@ -3,12 +3,12 @@
 // swapped out to the agent's host memory, and back. The slots of a sequence that is out stay
 // granted, for the other sequences.
 //
-// It is for pools that the host can touch (the emulated device): Append() copies at once, in the
-// caller's thread, and all reads of a slot must have ended before the call that gives it up. A
+// PagedKv is for pools that the host can touch (the emulated device): Append() copies at once, in
+// the caller's thread, and all reads of a slot must have ended before the call that gives it up. A
 // worker on a GPU uses BlockTable itself and makes the copies that it asks for. Only SwapOut() and
 // SwapIn() call the agent.
 //
-// It tells the agent how much of the slots holds no token, for its statistics.
+// PagedKv tells the agent, for the agent's statistics, how much of the slots holds no token.
 //
 // Not thread-safe. An error changes nothing.
 #ifndef KVTIER_CLIENT_PAGED_KV_H_
@@ -55,7 +55,8 @@ class PagedKv {
   // slots are zeroed. Errors: BlockTable::Append()'s; kResourceExhausted, too few slots:
   // swap out Victims(), then retry.
   absl::Status Append(SequenceId sequence, uint32_t tokens);
-  // Change a sequence as the functions of BlockTable do.
+  // Fork() and the functions after it change a sequence as BlockTable's functions of the same name
+  // do.
   absl::StatusOr<SequenceId> Fork(SequenceId sequence);
   absl::Status Truncate(SequenceId sequence, uint64_t tokens);
   absl::Status Free(SequenceId sequence);
@@ -111,9 +112,11 @@ class PagedKv {
   GrantedSlots granted_;
   SlotTable slots_;  // Counts the granted slots from 0.
   BlockTable tables_;
-  std::map<SequenceId, std::vector<Swapped>> swapped_;  // Without blocks that are lost.
+  // Blocks that are out, without those that are lost.
+  std::map<SequenceId, std::vector<Swapped>> swapped_;
   uint64_t copied_blocks_ = 0;
-  const std::shared_ptr<const StepPage> page_;  // Null: the agent does not ask.
+  // Page for TellUnused(); null: the agent does not ask.
+  const std::shared_ptr<const StepPage> page_;
   uint64_t told_unused_ = 0;
   size_t untold_changes_ = 0;
 };

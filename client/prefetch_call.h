@@ -40,7 +40,7 @@ class PrefetchCall {
   Messages<v1::PrefetchRequest, v1::PrefetchResponse> messages;
 
  private:
-  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  const std::span<const KeySequence> sequences_;  // Sequences of the caller, not used after Fill().
   std::vector<AskedSequence> asked_;
   const bool local_only_;
 };

@@ -16,13 +16,14 @@
 
 namespace kvtier {
 
-// Thread-safe. One for each session, because a new agent numbers leases from 1 again:
-// an old id sent to it would end somebody's live lease.
+// Thread-safe. One for each session, because a new agent numbers leases from 1 again: an old id
+// sent to it would end another worker's live lease.
 class ReleaseQueue {
  public:
-  // Most ids that wait, as many as a session can hold; further leases run to their deadline.
+  // Maximum number of ids that wait, as many as a session can hold; further leases run to their
+  // deadline.
   static constexpr size_t kMaxQueued = size_t{1} << 17;
-  static constexpr size_t kMaxBatch = 8192;  // Most ids of a kind in one RPC.
+  static constexpr size_t kMaxBatch = 8192;  // Maximum number of ids of a kind in one RPC.
   // Maximum time that leases wait for the next call. Engines load and let go in turn, and one call
   // for both is half the work.
   static constexpr absl::Duration kMaxLeaseDelay = absl::Milliseconds(1);
@@ -46,7 +47,7 @@ class ReleaseQueue {
 
   struct Added {
     size_t dropped = 0;   // Ids that found no room.
-    bool sooner = false;  // Something is due before the time that NextLook() last returned.
+    bool sooner = false;  // Whether something is due before the time that NextLook() last returned.
   };
   Added Add(Kind kind, std::span<const uint64_t> ids, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
   Added AddTicket(const TicketId& ticket, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
@@ -68,8 +69,8 @@ class ReleaseQueue {
 
   mutable absl::Mutex mu_;
   Batch queued_ ABSL_GUARDED_BY(mu_);
-  absl::Time leases_due_ ABSL_GUARDED_BY(mu_);     // When there are any.
-  absl::Time rest_due_ ABSL_GUARDED_BY(mu_);       // When there is anything else.
+  absl::Time leases_due_ ABSL_GUARDED_BY(mu_);     // Time at which the waiting leases are due.
+  absl::Time rest_due_ ABSL_GUARDED_BY(mu_);       // Time at which everything else is due.
   bool leases_came_ ABSL_GUARDED_BY(mu_) = false;  // Since the latest NextLook().
   // Time of the latest NextLook()'s answer. Its caller sleeps until then, and is told only of what
   // is due before. Once it is past, the caller may sleep for another reason, and is told again.

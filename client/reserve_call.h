@@ -51,7 +51,7 @@ class ReserveCall {
   bool FillLengths();
   void Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* reserved);
 
-  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  const std::span<const KeySequence> sequences_;  // Sequences of the caller, not used after Fill().
   std::vector<AskedSequence> asked_;
   const OnboardTarget target_;
   const absl::Duration commit_timeout_;
@@ -103,7 +103,7 @@ class CommitCall {
   uint64_t bytes_ = 0;  // Bytes of the blocks that were written.
   const uint64_t step_;
   const bool durable_;
-  uint32_t disk_timeout_ms_ = 0;  // How long the agent waits for the disk, if durable_.
+  uint32_t disk_timeout_ms_ = 0;  // Time that the agent waits for the disk, if durable_.
 };
 
 }  // namespace kvtier

@@ -3,8 +3,8 @@
 // that were taken are published, and all others are given back. A caller that took a slot and
 // cannot fill it gives it back by GiveBack().
 //
-// After Commit() or Release() the slots are no longer ours: nothing may be written to them, though
-// the memory stays mapped while the result of keep_mapped() lives.
+// After Commit() or Release() the slots no longer belong to the worker: nothing may be written to
+// them, though the memory stays mapped while the result of keep_mapped() lives.
 #ifndef KVTIER_CLIENT_RESERVED_BLOCKS_H_
 #define KVTIER_CLIENT_RESERVED_BLOCKS_H_
 
@@ -29,10 +29,10 @@ struct CommitOptions {
   // Step of this worker (Client::BeginStep()) at whose end the bytes are complete: the agent waits
   // for it. 0: they are complete now.
   uint64_t step = 0;
-  // True: the commit waits until each block is on disk or will not be, and returns how many are.
+  // Whether the commit waits until each block is on disk or will not be, and returns how many are.
   bool durable = false;
-  // How long a durable commit waits for the disk. 0: it publishes and does not wait. Absent:
-  // default_timeout. Client::SubmitCommit() refuses a negative one; Commit() takes it as 0.
+  // Longest wait of a durable commit for the disk. 0: the commit publishes and does not wait.
+  // Absent: default_timeout. Client::SubmitCommit() refuses a negative one; Commit() takes it as 0.
   std::optional<absl::Duration> timeout{};
 };
 
@@ -43,11 +43,11 @@ class ReservedBlocks {
   enum class State : uint8_t {
     kReserved = 0,  // Write the slot, then commit.
     kPresent = 1,   // Cached already: nothing to do.
-    kNoRoom = 2,    // Nothing could be evicted for it; or the agent did not answer.
+    kNoRoom = 2,    // No block could be evicted for it, or the agent did not answer.
     // A worker is putting it. If that worker gives up, nobody stores the block: a caller that wants
     // to be sure reserves it again a little later.
     kPending = 3,
-    kNoStore = 4,  // Its request is not to be stored (KeySequence::no_store).
+    kNoStore = 4,  // The request is not to be stored (KeySequence::no_store).
   };
 
   ReservedBlocks() = default;
@@ -96,14 +96,14 @@ class ReservedBlocks {
  private:
   friend class ReserveCall;
   friend class CommitCall;
-  // How a slot is filled; kUnused: its block is not written.
+  // SlotUse says how a slot is filled; kUnused: its block is not written.
   enum class SlotUse : uint8_t { kUnused, kByWorker, kSummed };
   struct Block {
     State state = State::kNoRoom;
     std::span<std::byte> slot{};
     uint64_t length = 0;  // Length of the payload, also if it has no bytes here.
     uint64_t offset = 0;
-    std::optional<uint64_t> reservation_id{};  // Absent: there is no slot.
+    std::optional<uint64_t> reservation_id{};  // Id of the reservation; absent: there is no slot.
     mutable SlotUse use = SlotUse::kUnused;
     PayloadSum copied{};  // Sum of a slot whose use is kSummed.
 

@@ -18,7 +18,7 @@ bool LookUpAll(const ResidencyView& view, const BlockNamer& namer, std::span<con
                std::span<Residence> residences);
 
 struct ResidentKeys {
-  size_t count = 0;      // Leading keys that are not kAbsent.
+  size_t count = 0;      // Number of leading keys that are not kAbsent.
   bool retired = false;  // The table is retired; `count` is then the number of keys.
 };
 // Counts leading keys; it looks at only a few keys after the last of them.

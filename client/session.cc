@@ -70,7 +70,7 @@ absl::StatusOr<std::optional<Handed>> Request(const Conversation& with,
 }
 
 struct HandedMemory {
-  std::shared_ptr<const Mapping> mapping;  // Null: the agent does not hand it out.
+  std::shared_ptr<const Mapping> mapping;  // The mapping; null: the agent does not hand it out.
   bool moves = false;                      // Same as HostMemory::moves.
 };
 

@@ -37,9 +37,9 @@ struct SessionOptions {
   DeviceUuid gpu_device{};     // GPU whose pool is asked for; none: any.
 };
 
-// How long a call waits for the handles of a pool that has changed since it was mapped.
+// Longest wait of a call for the handles of a pool that has changed since it was mapped.
 inline constexpr absl::Duration kFollowTimeout = absl::Milliseconds(100);
-// How often a session that is not told by its calls looks whether the pool has changed.
+// Interval at which a session looks whether the pool has changed, if no call told it so.
 inline constexpr absl::Duration kPoolLookInterval = absl::Seconds(1);
 
 // Thread-safe: immutable but for the pool and the residency table, which it follows, and the
@@ -100,7 +100,7 @@ class Session {
   bool HasEnded() const { return InForkedChild() || socket_.HungUp(); }
   // Hangs up; the mappings stay while an object holds them.
   void End() const { socket_.HangUp(); }
-  int fd() const { return socket_.fd(); }  // To poll for POLLRDHUP.
+  int fd() const { return socket_.fd(); }  // Returns the descriptor to poll for POLLRDHUP.
 
  private:
   Session(PacketSocket socket, const SessionOptions& options)

@@ -11,7 +11,7 @@ namespace kvtier {
 
 struct SpaceLimits {
   bool usable = false;      // The agent takes the space's blocks now.
-  std::string why_not;      // Empty where it is usable.
+  std::string why_not;      // Reason why the space is not usable; empty where it is.
   uint64_t slab_bytes = 0;  // Largest block of this agent. 0, like the rest, if it is not usable.
   BlockLengths lengths;     // Lengths that blocks of the space may have.
   uint64_t slot_bytes = 0;  // Bytes that the longest block of the space takes.

@@ -10,7 +10,7 @@
 
 namespace kvtier {
 
-// Whether the blocks that were reserved were published.
+// ReservedFate says whether the blocks that were reserved were published.
 enum class ReservedFate : uint8_t { kNotPublished, kPublished };
 
 // Returns which blocks are in host memory: those that were there before, and the reserved ones as

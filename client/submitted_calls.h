@@ -5,9 +5,9 @@
 // only wakes the thread that sends. The thread that ends calls does not send, because it runs
 // callbacks.
 //
-// It has a completion queue of its own. gRPC's callback threads end with the last channel that used
-// them. If a callback dropped that channel, as the end of a call may do, the thread would join
-// itself, and gRPC 1.51 would abort the process.
+// SubmittedCalls has a completion queue of its own, because gRPC's callback threads end with the
+// last channel that used them. If a callback dropped that channel, as the end of a call may do, the
+// thread would join itself, and gRPC 1.51 would abort the process.
 #ifndef KVTIER_CLIENT_SUBMITTED_CALLS_H_
 #define KVTIER_CLIENT_SUBMITTED_CALLS_H_
 
@@ -38,9 +38,9 @@ class SubmittedCalls {
     // of the call, or an error. Returns false if the call has begun another operation that the
     // queue will answer. `ok` is the queue's.
     virtual bool Advance(bool ok) = 0;
-    // Called once, from the queue's thread, when Advance() has returned true.
+    // Completes the call. Called once, from the queue's thread, when Advance() has returned true.
     virtual void Complete() = 0;
-    // Called by any thread, between Launch() and Complete(), also before Start().
+    // Cancels the call. Called by any thread, between Launch() and Complete(), also before Start().
     virtual void Cancel() = 0;
   };
 
@@ -70,8 +70,10 @@ class SubmittedCalls {
   bool completing_ ABSL_GUARDED_BY(mu_) = false;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   absl::flat_hash_set<Call*> launched_ ABSL_GUARDED_BY(mu_);  // Launched and not completed.
-  std::deque<Call*> unsent_ ABSL_GUARDED_BY(mu_);             // Those not sent, by Launch().
-  // These three exist from the first call on: a client that submits none uses no gRPC here.
+  // Calls that are not sent yet, in the order of Launch().
+  std::deque<Call*> unsent_ ABSL_GUARDED_BY(mu_);
+  // The next three members are set at the first call, so that a client that submits none uses no
+  // gRPC here.
   std::optional<grpc::CompletionQueue> queue_ ABSL_GUARDED_BY(mu_);
   std::thread sender_ ABSL_GUARDED_BY(mu_);
   std::thread ender_ ABSL_GUARDED_BY(mu_);

@@ -19,7 +19,7 @@ class AgentLink;
 class Connection;
 class GrantedSlots;
 
-// How long the agent may take for the copies of one swap, in addition to what it waits for.
+// Time that the agent may take for the copies of one swap, in addition to its waits.
 inline constexpr absl::Duration kSwapCopyTimeout = absl::Seconds(11);
 // The longest that a sequence waits for its turn to come back, as the agent has it.
 inline constexpr absl::Duration kMaxSwapInTimeout = absl::Seconds(60);
@@ -35,7 +35,7 @@ struct SwapOutOptions {
 // Move-only; the destructor drops the blocks and never blocks. Thread-compatible.
 class SwappedSequence {
  public:
-  SwappedSequence() = default;  // None.
+  SwappedSequence() = default;  // Holds no blocks.
   SwappedSequence(SwappedSequence&&) noexcept = default;
   SwappedSequence& operator=(SwappedSequence&& other) noexcept;
   ~SwappedSequence() { Release(); }
@@ -49,9 +49,9 @@ class SwappedSequence {
   // have it any more; kUnavailable, the copy failed, and it is still out, or there is no answer,
   // which ends the session.
   absl::StatusOr<GrantedSlots> SwapIn(absl::Duration timeout);
-  // Does the same into slots that the caller has and does not use, one for each block, so that it
-  // waits for no turn. Errors also: kInvalidArgument, another number of slots, or slots that the
-  // same session did not grant.
+  // Copies the blocks into slots that the caller has and does not use, one for each block, so that
+  // the call waits for no turn. Errors also: kInvalidArgument, another number of slots, or slots
+  // that the same session did not grant.
   absl::Status SwapInto(const GrantedSlots& slots, std::span<const uint32_t> numbers);
   // Drops the blocks. Idempotent, never blocks.
   void Release();

@@ -19,22 +19,22 @@ namespace kvtier {
 using TicketId = std::array<uint8_t, 16>;
 
 struct TicketOptions {
-  // How long to wait for the blocks; no longer than recomputing takes. Absent: default_timeout.
+  // Longest wait for the blocks, no longer than recomputing takes. Absent: default_timeout.
   std::optional<absl::Duration> timeout{};
-  bool local_only = false;   // Never ask another node.
+  bool local_only = false;   // Whether no other node is ever asked.
   uint32_t redemptions = 1;  // Ranks that redeem it, 1 to 64: each once.
-  // How long the blocks are held for them, from the answer on: 1 ms to a minute.
+  // Time for which the blocks are held, from the answer on: 1 ms to a minute.
   absl::Duration lifetime = absl::Seconds(10);
 };
 
 struct PinTicket {
   struct Sequence {
     std::vector<size_t> key_indices;  // Places of the keys whose blocks are held; a run: 0, 1, ...
-    // Why the first block that is missing did not come.
+    // Reason for which the first missing block did not come.
     MissReason missed = MissReason::kUnreachable;
   };
-  std::optional<TicketId> id;       // Absent: nothing is held.
-  std::vector<Sequence> sequences;  // One for each sequence asked.
+  std::optional<TicketId> id;       // Id of the ticket; absent: nothing is held.
+  std::vector<Sequence> sequences;  // One entry for each sequence asked.
 };
 
 }  // namespace kvtier

@@ -35,13 +35,13 @@ class TakeTicketCall {
   Messages<v1::TakeTicketRequest, v1::TakeTicketResponse> messages;
 
  private:
-  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  const std::span<const KeySequence> sequences_;  // Sequences of the caller, not used after Fill().
   std::vector<AskedSequence> asked_;
 };
 
 class RedeemCall {
  public:
-  using Result = std::vector<OnboardedBlocks>;  // One for each space.
+  using Result = std::vector<OnboardedBlocks>;  // One entry for each space.
   static constexpr char kName[] = "redeem_ticket";
 
   RedeemCall(const TicketId& id, uint32_t rank, std::span<const SpaceHandle> spaces,

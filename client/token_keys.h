@@ -2,11 +2,11 @@
 // before it, so that two sequences share a key exactly when all their tokens up to there, and what
 // else is hashed with them, are equal.
 //
-// For engines that hand over no keys of their own, and for whoever must compute the keys of an
-// engine that does. What the tokens were run through (model, dtype, ranks) is the space's
-// business (core/space.h) and is not hashed here.
+// They are for engines that hand over no keys of their own, and for programs that must compute the
+// keys of an engine that does. The model, dtype and ranks that the tokens were run through belong
+// to the space (core/space.h) and are not hashed here.
 //
-// Both forms hash a block so, key[-1] being the root:
+// Both forms hash a block in this way, where key[-1] is the root:
 //   key[i] = SHA-256(before || key[i - 1] || tokens of block i || after)
 //
 // Plain, kvtier's own:
@@ -73,7 +73,7 @@ class VllmExtraKeys {
 
 inline constexpr absl::string_view kVllmDefaultSeed = "vllm-none-hash";
 
-// How a block is hashed; a value. See above.
+// TokenHash says how a block is hashed, as above; a value.
 class TokenHash {
  public:
   static TokenHash Plain(absl::string_view extra = {});

@@ -19,7 +19,7 @@ class WorkerSteps {
  public:
   // Begins the next step, on this session's page. 0: there is none, so nothing waits.
   uint64_t Begin(std::shared_ptr<const StepPage> page) ABSL_LOCKS_EXCLUDED(mu_);
-  // `step` and all before it have ended; said on the pages where they began, also when
+  // Tells that `step` and all steps before it have ended, on the pages where they began, even when
   // their sessions are over.
   void End(uint64_t step) ABSL_LOCKS_EXCLUDED(mu_);
 

@@ -2,8 +2,8 @@
 // a run of blocks. All of it is soft state: after a loss the agents report it again. It has no I/O
 // and no threads: the service and the simulator drive it.
 //
-// Its answers are hints. It may know too little (a stream not followed, a full table); it claims
-// too much only until the holder's next report.
+// The coordinator's answers are hints. It may know too little (a stream not followed, a full
+// table); it claims too much only until the holder's next report.
 #ifndef KVTIER_COORDINATOR_COORDINATOR_H_
 #define KVTIER_COORDINATOR_COORDINATOR_H_
 

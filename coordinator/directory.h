@@ -4,7 +4,7 @@
 //
 // Forgetting a node takes one step, whatever it held: its index is retired, entries of a retired
 // index are ignored, and Sweep() drops them shard by shard before the index is used again. So no
-// report stalls the others.
+// node's report delays those of other nodes.
 //
 // Thread-compatible. Invariants, checked by Audit(): keys() <= max_keys; no key without holders;
 // blocks(n) is the number of keys that an enrolled n holds.

@@ -60,7 +60,8 @@ class HolderPool {
   size_t used() const { return chunks_.size() - free_.size(); }
 
  private:
-  std::deque<Chunk> chunks_;    // Never moves its content, so growth does not pause.
+  // A deque, which never moves its content, so that growth does not pause.
+  std::deque<Chunk> chunks_;
   std::vector<uint32_t> free_;  // LIFO: warmest first.
 };
 

@@ -26,9 +26,9 @@ enum class NodeState {
 };
 const char* NodeStateName(NodeState state);  // Returns "live", "syncing" or "silent".
 
-// How far the node's stream has been followed.
+// Stream says how far the coordinator has followed the node's stream.
 enum class Stream {
-  kLost,      // Nothing of the node is trusted until a snapshot begins.
+  kLost,      // Nothing that the node said is trusted until a snapshot begins.
   kSnapshot,  // A snapshot is in progress.
   kWhole,     // The directory has everything that the node holds.
 };

@@ -73,7 +73,7 @@ class SettingsStore {
   absl::StatusOr<ClusterTenants> StoreTenants(absl::StatusOr<ClusterTenants> tenants)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  const std::unique_ptr<rocksdb::DB> db_;  // Written without mu_, by one Set() at a time.
+  const std::unique_ptr<rocksdb::DB> db_;  // Database, written without mu_ by one Set() at a time.
   mutable absl::Mutex mu_;
   CoordinatorSettings settings_ ABSL_GUARDED_BY(mu_);
   ClusterTenants tenants_ ABSL_GUARDED_BY(mu_);

@@ -12,7 +12,7 @@ namespace kvtier {
 
 struct HostPort {
   std::string host;   // A name, an IPv4 address, or an IPv6 address in its brackets.
-  uint16_t port = 0;  // 0: any free one, where something is to listen.
+  uint16_t port = 0;  // Port; for an address to listen at, 0 means any free port.
 
   std::string ToString() const;
   // Returns whether nothing beyond this machine can reach it: 127.0.0.0/8, [::1] and "localhost". A

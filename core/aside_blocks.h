@@ -35,8 +35,8 @@ class AsideBlocks {
   size_t size(uint32_t group) const { return group < groups_.size() ? groups_[group].size() : 0; }
   bool Contains(uint32_t number, uint32_t group) const;
 
-  // Returns the first one of the group that `may_leave`; nullopt: there is none. Those that may not
-  // are few: somebody does something for them.
+  // Returns the first one of the group that `may_leave`; nullopt: there is none. Few blocks may not
+  // leave, namely those that are held while some work uses them.
   template <typename MayLeave>
   std::optional<uint32_t> First(uint32_t group, MayLeave may_leave) const {
     if (group >= groups_.size()) return std::nullopt;

@@ -1,8 +1,8 @@
 // BlockLengths says how long the blocks of one space may be, and RoomFor() how large a slot of host
 // memory a block of some length gets.
 //
-// Where all blocks are of one length a slot is that length in whole pages. Where each has a length
-// of its own, slots come in few sizes, because each size has slabs of its own: four for each
+// In a space whose blocks are all of one length, a slot has that length in whole pages. In a space
+// with any_length slots come in few sizes, because each size has slabs of its own: four for each
 // doubling (4 KiB, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80 KiB and so on) and the longest
 // block's own. That is kMaxSlotSizes for all spaces with any_length together, beside one for each
 // of them, and less than a fifth of a slot is unused beyond the block's pages. Where so many sizes

@@ -24,7 +24,7 @@ void Reservation::Release() {
 }
 
 absl::StatusOr<Reservation> ByteBudget::Reserve(uint64_t bytes) {
-  // Not used_ + bytes: the sum may wrap.
+  // The test avoids used_ + bytes, which may wrap.
   if (bytes > capacity_ - used_) {
     return absl::ResourceExhaustedError(absl::StrCat("no room to reserve ", bytes,
                                                      " bytes: ", used_, " of ", capacity_,

@@ -22,8 +22,8 @@ class ByteThreads {
  public:
   using Work = absl::AnyInvocable<void()>;
   virtual ~ByteThreads() = default;
-  // Runs `work` off the executor; the task ends after it. Whoever awaits is
-  // bounded, so the queue behind this is.
+  // Runs `work` off the executor; the task ends after it. The number of callers is bounded, and so
+  // is the queue.
   virtual Task<void> Run(Work work) = 0;
 };
 

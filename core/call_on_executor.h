@@ -1,5 +1,5 @@
-// These functions run work on the executor and block the calling thread until it has ended: for
-// socket and RPC threads. Never call them on the executor.
+// These functions run work on the executor and block the calling thread until it has ended. Socket
+// and RPC threads use them. Never call them on the executor.
 #ifndef KVTIER_CORE_CALL_ON_EXECUTOR_H_
 #define KVTIER_CORE_CALL_ON_EXECUTOR_H_
 

@@ -66,7 +66,7 @@ struct KvShape {
 };
 
 inline constexpr uint64_t kEncodedHeaderBytes = 64;
-inline constexpr uint64_t kMaxRawBytes = uint64_t{64} << 20;  // As large as a block may be.
+inline constexpr uint64_t kMaxRawBytes = uint64_t{64} << 20;  // Maximum size of a block.
 // Elements that are worked on together. A row is a whole number of them.
 inline constexpr uint32_t kCodecTile = 16;
 
@@ -104,9 +104,9 @@ constexpr uint64_t ScaleBytes(Codec codec, const KvShape& shape, uint32_t axis) 
   return RoundUpTo16(groups * sizeof(uint16_t));
 }
 
-// Where the parts of a plane of kPackedExponents begin. Escapes have room for 1/64 of
-// the elements. Gaussian values use a hundredth of it, with every 32nd channel 30
-// times larger a tenth, 100 times larger a third.
+// PackedPlane says where the parts of a plane of kPackedExponents begin. Escapes have room for 1/64
+// of the elements. Gaussian values use a hundredth of that room, a tenth if every 32nd channel is
+// 30 times larger, and a third if it is 100 times larger.
 struct PackedPlane {
   uint64_t signs = 0;
   uint64_t deltas = 0;

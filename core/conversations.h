@@ -1,8 +1,8 @@
 // Conversations remembers the block that each conversation brought last, so that an order of
 // eviction sees when one goes on from another place: what lies behind that place is left behind.
 //
-// It is a table of kMaxConversations places, one for each hash; a conversation takes the place of
-// another one with the same hash. That costs a hit at most.
+// The table has kMaxConversations places, one for each hash; a conversation takes the place of
+// another one with the same hash, which costs a hit at most.
 //
 // Executor thread only. Memory: nothing before the first conversation, 400 KB from then on.
 #ifndef KVTIER_CORE_CONVERSATIONS_H_
@@ -30,7 +30,7 @@ class Conversations {
     uint64_t conversation = 0;
     BlockKey key;
   };
-  std::vector<Last> last_;  // By hash.
+  std::vector<Last> last_;  // Places by hash.
 };
 
 }  // namespace kvtier

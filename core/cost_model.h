@@ -9,7 +9,7 @@
 
 namespace kvtier {
 
-// Running estimate of one source: a disk, or one peer.
+// TransferEstimate is a running estimate of one source: a disk, or one peer.
 //   time(bytes) = latency + bytes / bandwidth
 // Both are exponentially weighted means (weight 1/8, as TCP's RTT estimate,
 // RFC 6298) that start from the given prior.

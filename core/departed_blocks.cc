@@ -21,7 +21,7 @@ uint32_t DepartedBlocks::TagOf(const BlockKey& key) {
 }
 
 size_t DepartedBlocks::WayOf(const Set& set, uint32_t tag) {
-  // Most often none holds it, which the processor sees of all ways at once.
+  // Most often no way holds the tag, which the processor finds out for all ways at once.
   bool any = false;
   for (const Entry& entry : set) any |= entry.tag == tag;
   if (!any) return kWays;

@@ -49,13 +49,13 @@ class DepartedBlocks {
  private:
   static constexpr size_t kWays = 16;
   struct Entry {
-    uint32_t tag : 12 = 0;  // 0: empty.
+    uint32_t tag : 12 = 0;  // Tag of the block; 0: the entry is empty.
     uint32_t uses : 2 = 0;
     uint32_t turn : 2 = 0;
     uint32_t second : 16 = 0;  // Second of its last use, modulo 2^16.
   };
   static_assert(sizeof(Entry) == 4);
-  // One line of the processor's caches; the newest comes first.
+  // Set is one line of the processor's caches; the newest entry comes first.
   struct alignas(64) Set : std::array<Entry, kWays> {};
   static_assert(sizeof(Set) == 64);
 

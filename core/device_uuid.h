@@ -14,7 +14,7 @@
 namespace kvtier {
 
 struct DeviceUuid {
-  std::array<uint8_t, 16> bytes{};  // All 0: no device.
+  std::array<uint8_t, 16> bytes{};  // Bytes of the UUID; all 0: no device.
 
   friend bool operator==(const DeviceUuid&, const DeviceUuid&) = default;
   explicit operator bool() const { return *this != DeviceUuid(); }

@@ -197,7 +197,7 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
     number = TakePlace(newcomer.key);
   } else {
     absent_.Erase(number);
-    places_[number].next = kNone;  // Its children stay in `other_children_`.
+    places_[number].next = kNone;  // The block's children stay in `other_children_`.
   }
   Node& node = places_[number];
   node.state = StateFor(newcomer, parent);
@@ -291,7 +291,7 @@ void EvictionOrder::Unhold(Place place) {
   KVT_CHECK(node.is_held != 0);
   node.is_held = 0;
   --held_;
-  // Most of those that are held have a child that is not set aside.
+  // Most held blocks have a child that is not set aside.
   if (node.children == 0 || aside_.size() > 0) Refresh(static_cast<uint32_t>(place));
 }
 

@@ -1,11 +1,12 @@
-// EvictionOrder says which block of one tier leaves next: of those that nobody holds and that have
-// no child in the tier, the one that the policy names. So a prefix outlives what continues it, and
-// is worth what all its continuations are worth, for none of them is of use without it.
+// EvictionOrder says which block of one tier leaves next: of the blocks that are not held and have
+// no child in the tier, the one that the policy names. So a prefix outlives the blocks that
+// continue it, and is worth as much as all of them together, because none of them is of use without
+// it.
 //
 // Learnt (kLearnt): the block whose room is worth the least leaves, as WorthQueues ranks them, and
-// a newcomer that is worth less than all that are here is refused. ReuseSample teaches the order
-// and watches that it finds no less than LRU; while it does find less, the order is LRU, and hints
-// count alone. LRU, FIFO, priority: see EvictionPolicy. They refuse nobody.
+// a newcomer that is worth less than all blocks that are here is refused. ReuseSample teaches the
+// order and watches that it finds no less than LRU; while it does find less, the order is LRU, and
+// hints count alone. EvictionPolicy explains LRU, FIFO and priority, which refuse no block.
 //
 // Blocks of several groups (sizes of slots) share one order; a choice may be made within a group.
 //
@@ -54,7 +55,7 @@ namespace kvtier {
 
 class EvictionOrder {
  public:
-  // Where a member stands; it keeps its place until Erase().
+  // Place says where a member stands. A member keeps its place until Erase().
   enum class Place : uint32_t {};
   // Returns where the member with this key stands; nullopt: there is none. The order asks for no
   // block whose Insert() or Erase() is under way.
@@ -94,8 +95,8 @@ class EvictionOrder {
   void Advise(Place place, const ReuseHint& hint);
   // Notes whether the tier below has the member. That moves no block that is set aside.
   void NoteBelow(Place place, bool is_below);
-  // Held members (pinned, leased, kept, in flight) never leave. Holds do not nest. REQUIRES:
-  // Unhold() pairs with Hold().
+  // Keeps a member from leaving, because it is pinned, leased, kept or in flight. Holds do not
+  // nest. REQUIRES: Unhold() pairs with Hold().
   void Hold(Place place);
   void Unhold(Place place);
   // Takes the member out; it is remembered. REQUIRES: it is not held.
@@ -138,7 +139,7 @@ class EvictionOrder {
   // advised of first. So what is to be done for a block that leaves can be done ahead of need.
   struct SetAside {
     BlockKey key;
-    bool again = false;  // It was set aside before, since its last use.
+    bool again = false;  // Whether it was set aside before, since its last use.
   };
   std::optional<SetAside> SetNextAside(uint32_t group);
   size_t aside(uint32_t group) const { return aside_.size(group); }
@@ -186,7 +187,7 @@ class EvictionOrder {
 
  private:
   static constexpr uint32_t kNone = AsideBlocks::kNoBlock;
-  // All that is known of one block: 40 bytes.
+  // Node is everything that is known of one block, in 40 bytes.
   struct Node {
     BlockKey key;
     uint64_t last : 48 = 0;  // Moment of its last use.
@@ -196,11 +197,12 @@ class EvictionOrder {
     uint32_t is_member : 1 = 0;
     uint32_t is_held : 1 = 0;
     uint32_t is_queued : 1 = 0;
-    uint32_t is_bared : 1 = 0;  // Its queue is one of `bared_`: its children are all aside.
+    // Whether its queue is one of `bared_`, because its children are all aside.
+    uint32_t is_bared : 1 = 0;
     uint32_t is_aside : 1 = 0;
-    uint32_t was_aside : 1 = 0;  // Since its last use.
-    // One of a member's children, or kNone. Where it is no member: a link of NumbersByKey, or of
-    // the list of free places.
+    uint32_t was_aside : 1 = 0;  // Whether it was set aside since its last use.
+    // One of a member's children, or kNone. In a node that is no member, it is a link of
+    // NumbersByKey, or of the list of free places.
     uint32_t next = kNone;
     ReuseState state;
   };
@@ -212,8 +214,8 @@ class EvictionOrder {
     ReuseSample sample{&hazards};
     Conversations conversations;
   };
-  // Leaving names the blocks that would leave one after the other: the walk's, and parents when
-  // their last child would have left.
+  // Leaving names the blocks that would leave one after the other: those of a walk over the queues,
+  // and a parent once its last child would have left.
   class Leaving {
    public:
     explicit Leaving(EvictionOrder* order) : order_(order), walk_(order->WalkOut()) {}
@@ -290,7 +292,7 @@ class EvictionOrder {
   const std::unique_ptr<Learning> learning_;  // Null: the policy is not kLearnt.
   WorthQueues queues_;
   WorthQueues bared_;
-  std::vector<size_t> members_;  // By group.
+  std::vector<size_t> members_;  // Number of members of each group.
   AsideBlocks aside_;
 };
 

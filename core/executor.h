@@ -1,9 +1,8 @@
 // Executor runs decisions: closures one after another, never two at a time, and timers. They run on
-// its own thread, or on one that lends itself for a closure (RunOrPost): "on the executor" and
-// "executor thread" mean the thread that has the turn.
-// Flows (Task), tables and policies live on it without locks; bytes and blocking
-// calls never do. Two forms: ThreadExecutor here and SimExecutor in tests/testing,
-// which runs the same closures in virtual time.
+// the executor's own thread, or on a calling thread for one closure (RunOrPost): "on the executor"
+// and "executor thread" mean the thread that has the turn. Flows (Task), tables and policies live
+// on it without locks; bytes and blocking calls never do. Two forms: ThreadExecutor here and
+// SimExecutor in tests/testing, which runs the same closures in virtual time.
 #ifndef KVTIER_CORE_EXECUTOR_H_
 #define KVTIER_CORE_EXECUTOR_H_
 
@@ -22,12 +21,12 @@ class Executor : public Clock {
  public:
   using Closure = absl::AnyInvocable<void()>;
 
-  // Runs `fn` later, in the order of the calls. Any thread. The queue has no limit of its own:
-  // whoever posts is bounded (requests in flight, I/O depth).
+  // Runs `fn` later, in the order of the calls. Any thread. The queue has no limit of its own: the
+  // callers bound it (requests in flight, I/O depth).
   virtual void Post(Closure fn) = 0;
-  // Runs `fn` before it returns, on the caller's thread, where the executor has nothing else to do,
-  // which saves two switches of threads; else as Post(). REQUIRES: the caller holds no lock that
-  // `fn` takes, and may be kept as long as `fn` runs.
+  // Runs `fn` on the caller's thread, before it returns, if the executor has nothing else to do,
+  // which saves two switches of threads; otherwise acts as Post(). REQUIRES: the caller holds no
+  // lock that `fn` takes, and may be kept as long as `fn` runs.
   virtual void RunOrPost(Closure fn) { Post(std::move(fn)); }
   // Runs `fn` at or soon after `when`; ties run in the order of the calls.
   // Executor thread only.

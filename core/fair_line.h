@@ -70,7 +70,7 @@ class FairLine {
  private:
   bool Waits(size_t party) const { return party < lines_.size() && !lines_[party].empty(); }
 
-  std::vector<std::list<Waiting>> lines_;  // By party.
+  std::vector<std::list<Waiting>> lines_;  // Waiting items of each party.
   TurnOrder order_;
   size_t size_ = 0;
 };

@@ -1,7 +1,7 @@
 // FreeMemory() says how much memory this process may still take before the system, or a cgroup that
 // it is in, has none left. A cgroup at its limit ends processes; it does not refuse them memory.
 //
-// Any thread; reads some files of /proc and /sys.
+// Thread-safe. It reads some files of /proc and /sys.
 #ifndef KVTIER_CORE_FREE_MEMORY_H_
 #define KVTIER_CORE_FREE_MEMORY_H_
 

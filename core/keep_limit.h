@@ -1,4 +1,4 @@
-// Why a node keeps no more blocks for a tenant.
+// KeepLimit says why a node keeps no more blocks for a tenant.
 #ifndef KVTIER_CORE_KEEP_LIMIT_H_
 #define KVTIER_CORE_KEEP_LIMIT_H_
 
@@ -10,7 +10,7 @@ enum class KeepLimit : uint8_t {
   kNone,            // Nothing was refused.
   kTenantBytes,     // The part of the tenant's host memory that may be kept is used up.
   kTenantBlocks,    // One tenant keeps as many blocks as it may.
-  kTenantPrefixes,  // The same of prefixes.
+  kTenantPrefixes,  // One tenant keeps as many prefixes as it may.
   kNodeBlocks,      // All tenants together keep as many blocks as the node may.
   kNodePrefixes,
 };

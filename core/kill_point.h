@@ -14,11 +14,11 @@
 
 namespace kvtier {
 
-// Every place there is. The test kills at each of them, so a name without a place
-// fails it; a place without a name does not compile.
+// Names of all places. The test kills at each of them, so it fails for a name without a place; a
+// place without a name does not compile.
 inline constexpr auto kKillPoints = std::to_array<std::string_view>({
-    // A put, from its room to its index entry. record.* are a survivor's too, io.* also
-    // a read's.
+    // A put, from its room to its index entry. Reclaim reaches record.* too, when it copies a
+    // block, and reads reach io.*.
     "put.joined_put",
     "put.reserved",
     "record.header_encoded",
@@ -109,8 +109,8 @@ constexpr size_t KillPointNumber(std::string_view name) {
                              kKillPoints.begin());
 }
 
-// From here to the end: only in builds with KVTIER_KILL_POINTS.
-// Counts a hit; does not return from the one that was armed.
+// Counts a hit; does not return from the hit that was armed. This function and those after it exist
+// only in builds with KVTIER_KILL_POINTS.
 void HitKillPoint(size_t number);
 // Has the process killed at the `nth` hit of the place from now on (1: the next). One place at a
 // time. REQUIRES: the name is in the list, and nth > 0.

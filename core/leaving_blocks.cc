@@ -25,7 +25,7 @@ void EvictionOrder::Leaving::Left(uint32_t number) {
   if (parent == kNone) return;
   const Node& node = order_->places_[parent];
   if (node.is_member == 0 || node.is_held != 0 || ++left_[parent] < node.children) return;
-  // It ranks as if it were a candidate now.
+  // The parent ranks as if it were a candidate now.
   WorthQueues::Choice choice = order_->queues_.RankOf(order_->ranked(), order_->QueueFor(node),
                                                       node.last, order_->clock_.now());
   choice.item = parent;

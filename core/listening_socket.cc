@@ -31,7 +31,7 @@ absl::Status CannotListen(absl::string_view where, absl::string_view why) {
 
 bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "[::]"; }
 
-// One address that a TCP socket can be bound to.
+// TcpAddress is one address that a TCP socket can be bound to.
 struct TcpAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
@@ -162,7 +162,7 @@ absl::StatusOr<TcpListeners> ListenTcp(const HostPort& address) {
   KVT_ASSIGN_OR_RETURN(std::vector<TcpAddress> resolved, Resolve(address));
   int error = 0;
   for (TcpAddress& each : resolved) {
-    SetPort(listeners.port, &each);  // All get the port that the first one was given.
+    SetPort(listeners.port, &each);  // All sockets get the port that the first one was given.
     const int fd = ListenAt(each, Families::kOne);
     if (fd >= 0) {
       listeners.sockets.push_back(fd);

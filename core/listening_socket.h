@@ -16,10 +16,10 @@
 
 namespace kvtier {
 
-// Locks `directory` for the life of this process, through the file `lock_name` in it, and
-// makes it if it is missing. Who holds the lock may replace the sockets that it finds there:
-// they are a dead process's. Errors: kUnavailable, naming the directory and `owner` when
-// another one ("agent") uses it.
+// Locks `directory` for the life of this process, through the file `lock_name` in it, and makes it
+// if it is missing. The holder of the lock may replace the sockets that it finds there, which
+// belong to a dead process. Errors: kUnavailable, naming the directory and `owner` when another one
+// ("agent") uses it.
 absl::Status LockSocketDir(const std::string& directory, absl::string_view lock_name,
                            absl::string_view owner);
 

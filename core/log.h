@@ -1,5 +1,5 @@
-// One line an event to stderr or to a sink, for operators: level, seconds of CLOCK_MONOTONIC,
-// program, text. Rates are the caller's business; nothing on a per-block path logs.
+// Log() writes one line for each event to stderr or to a sink, for operators: level, seconds of
+// CLOCK_MONOTONIC, program, text. The caller limits the rate; nothing on a per-block path logs.
 #ifndef KVTIER_CORE_LOG_H_
 #define KVTIER_CORE_LOG_H_
 
@@ -14,9 +14,9 @@ void Log(LogLevel level, const std::string& text);
 // Sets the level below which lines are dropped; it is kInfo at start. The simulator raises it.
 void SetLogLevel(LogLevel level);
 
-// Takes a line in place of stderr, control bytes made spaces; false: it goes to stderr all the
-// same. Any thread, whatever locks the one that logs holds: it must not wait, log, or call its
-// callers.
+// LogSink takes a line in place of stderr, with control bytes made spaces. If it returns false, the
+// line still goes to stderr. It is called on any thread, which may hold any lock, so it must not
+// wait, log, or call its callers.
 using LogSink = bool (*)(LogLevel level, const std::string& text);
 // Sets where lines go; null, as at start: to stderr.
 void SetLogSink(LogSink sink);

@@ -1,4 +1,4 @@
-// Why a block that was asked for did not come.
+// MissReason says why a block that was asked for did not come.
 #ifndef KVTIER_CORE_MISS_REASON_H_
 #define KVTIER_CORE_MISS_REASON_H_
 
@@ -10,10 +10,10 @@ namespace kvtier {
 enum class MissReason : uint8_t {
   kNone,          // Nothing is missing.
   kAbsent,        // No tier that was asked has it.
-  kEvicted,       // So it is, and it left this node's memory a while ago to make room.
+  kEvicted,       // No tier has it; it left this node's memory a while ago to make room.
   kDeadline,      // It did not come in time.
   kNoRoom,        // There was no room for it, or no lease left.
-  kDamaged,       // Its bytes were not what they must be.
+  kDamaged,       // Its bytes did not match its sum.
   kUnreachable,   // The agent is away, or the client's breaker is open.
   kSpaceRefused,  // The agent does not take the space.
 };

@@ -50,7 +50,8 @@ class PackedMoment {
 
 // EarlierMoment orders packed moments in trees.
 struct EarlierMoment {
-  using absl_btree_prefer_linear_node_search = std::true_type;  // As for plain numbers.
+  // Linear search inside nodes, as for plain numbers.
+  using absl_btree_prefer_linear_node_search = std::true_type;
   bool operator()(PackedMoment a, PackedMoment b) const { return Moment{a} < Moment{b}; }
 };
 

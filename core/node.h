@@ -35,16 +35,16 @@ class NodeId {
   std::string text_;
 };
 
-// One incarnation of a program: drawn at random at start, compared for equality
-// only. An agent's new epoch voids what the coordinator knew of the node; a
-// coordinator's new epoch makes agents resync.
+// Epoch names one run of a program: it is drawn at random at the start, and compared for equality
+// only. An agent's new epoch voids what the coordinator knew of the node; a coordinator's new epoch
+// makes agents resync.
 struct Epoch {
   uint64_t value = 0;
   friend auto operator<=>(const Epoch&, const Epoch&) = default;
 };
 
-// One change of what a node holds. Only host and disk are told: a GPU slot is its
-// own node's business.
+// Delta is one change of what a node holds. Only changes of host memory and disks are reported:
+// other nodes never need a node's GPU slots.
 struct Delta {
   enum class Kind : uint8_t { kAdd, kRemove };
   Kind kind = Kind::kAdd;

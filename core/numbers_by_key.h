@@ -2,8 +2,8 @@
 // nodes, which are its user's. It grows by one bucket at a time, so an insertion costs the same at
 // any size; a table that doubles would rehash ten million keys in one turn of the executor.
 //
-// It is not thread-safe and does not own the nodes. It takes a link of 4 bytes in each node and 2.7
-// bytes a node for buckets, and gives none back when nodes leave.
+// NumbersByKey is not thread-safe and does not own the nodes. It takes a link of 4 bytes in each
+// node and 2.7 bytes a node for buckets. Buckets are not freed when nodes leave.
 #ifndef KVTIER_CORE_NUMBERS_BY_KEY_H_
 #define KVTIER_CORE_NUMBERS_BY_KEY_H_
 
@@ -53,7 +53,8 @@ class NumbersByKey {
   size_t memory_bytes() const { return buckets_.memory_bytes(); }
 
  private:
-  // On the average a hit looks at 1.75 nodes, a miss at 1.5.
+  // Maximum number of nodes for two buckets. A hit then looks at 1.75 nodes on average, and a miss
+  // at 1.5.
   static constexpr size_t kNodesPerTwoBuckets = 3;
   struct Bucket {
     uint32_t first = kNone;

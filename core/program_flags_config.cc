@@ -73,7 +73,7 @@ std::string ProgramManPage(const ProgramText& program) {
       "A flag is written --name=value. A flag whose default is true or false may also be written "
       "--name or --noname.");
   const auto all = absl::GetAllFlags();
-  // In the order of their names.
+  // A map, for the order of their names.
   const std::map<absl::string_view, absl::CommandLineFlag*> flags(all.begin(), all.end());
   for (const auto& [name, flag] : flags) {
     if (!IsFileOfFlags(flag->Filename(), program.flags_file)) continue;

@@ -22,10 +22,10 @@ struct TierUsage {
   uint64_t blocks = 0;
 };
 
-// One report. Deltas are numbered first_sequence, first_sequence + 1, ...; a
-// report without deltas is a heartbeat. Within one node_epoch a number is never
-// given to two different deltas, also not by a snapshot: a report that arrives late
-// would be taken for news.
+// Report is one message of a node to the coordinator. Deltas are numbered first_sequence,
+// first_sequence + 1, ...; a report without deltas is a heartbeat. Within one node_epoch a number
+// is never given to two different deltas, not even by a snapshot, because a report that arrives
+// late would then be taken for a new one.
 struct Report {
   NodeId node;
   Epoch node_epoch;
@@ -52,19 +52,20 @@ struct ReportReply {
   std::optional<ClusterTenants> tenants{};  // nullopt: the node knows the latest.
 };
 
-// Which of the keys of a question are answered: the leading ones up to the first that nobody
-// holds, or each.
+// LocateScope says which keys of a question are answered: the leading ones up to the first that no
+// node holds, or all.
 enum class LocateScope : uint8_t { kLeading, kEach };
 
-// "Who holds these?"
+// LocateQuery asks which nodes hold these blocks.
 struct LocateQuery {
-  NodeId asker;  // Never among the holders.
+  NodeId asker;  // Node that asks, which is never among the holders.
   std::vector<BlockKey> keys;
   LocateScope scope = LocateScope::kLeading;
 };
 
-// The answer: for each key, in order, the other live nodes that hold it, best holder first. Of
-// kLeading it ends at the first key that none does; of kEach such a key has an empty list.
+// LocateReply names for each key, in order, the other live nodes that hold its block, the best
+// holder first. For kLeading it ends at the first key that no node holds; for kEach such a key has
+// an empty list.
 using LocateReply = std::vector<std::vector<Holder>>;
 
 }  // namespace kvtier

@@ -84,7 +84,8 @@ class ReuseHazards {
   static void AddWaits(std::span<const Waiting> waiting, std::vector<Evidence>* to);
   // Returns the evidence drawn toward `mean` as if that had been seen in `waits` waits.
   static Hazards Drawn(const Evidence& evidence, const Hazards& mean, double waits);
-  // Returns the uses expected until that age of one that was never used until then.
+  // Returns the number of uses expected until that age of a block that was not used before that
+  // age.
   static double ExpectedUntil(const Table& table, double age);
   static Table TableFor(const Hazards& hazards);
 

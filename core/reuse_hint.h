@@ -9,7 +9,7 @@
 
 namespace kvtier {
 
-// Why the engine ended a request.
+// FinishReason says why the engine ended a request.
 enum class FinishReason : uint8_t { kUnknown, kStop, kToolCalls, kLength, kCancelled };
 
 // Priorities are 0, which leaves first, to kMaxPriority.

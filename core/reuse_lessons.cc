@@ -84,7 +84,7 @@ std::optional<ReuseLessons> TakeLessons(SummedReader* from) {
   if (!classes.has_value() || *classes > kReuseClasses) return std::nullopt;
   ReuseLessons lessons{.conclusions = *conclusions,
                        .classes = std::vector<HazardEvidence>(kReuseClasses)};
-  size_t least = 0;  // They come in their order, each once.
+  size_t least = 0;  // Numbers come in rising order, each once.
   for (uint32_t i = 0; i < *classes; ++i) {
     const auto of = from->Take<uint16_t>();
     if (!of.has_value() || *of < least || *of >= kReuseClasses) return std::nullopt;

@@ -39,7 +39,7 @@ struct HazardEvidence {
 
 struct ReuseLessons {
   uint64_t conclusions = 0;             // Times that worths were worked out from lessons.
-  std::vector<HazardEvidence> classes;  // One for each class.
+  std::vector<HazardEvidence> classes;  // Evidence of each class.
   friend bool operator==(const ReuseLessons&, const ReuseLessons&) = default;
 };
 

@@ -123,7 +123,7 @@ void ReuseSample::PutIntoLearnt(uint32_t number, Moment now) {
   watched.in_learnt = true;
   learnt_.Add(watched.queue, now, number);
   while (learnt_.size() > capacity_) {
-    // Where the newcomer is worth the least, it is the one that leaves.
+    // The newcomer itself leaves if it is worth the least.
     const WorthQueues::Choice first = *learnt_.First(WorthQueues::Ranked::kByWorth, now);
     Watched& leaves = slots_[first.item];
     learnt_.Remove(leaves.queue, leaves.last);

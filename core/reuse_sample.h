@@ -100,8 +100,8 @@ class ReuseSample {
   std::vector<Watched> slots_;
   std::vector<uint32_t> free_;
   absl::flat_hash_map<BlockKey, uint32_t> watched_;
-  // All that are watched, in the order of use; those from `oldest_in_lru_` on are the small cache
-  // of LRU.
+  // List of all watched blocks in the order of use. Blocks from `oldest_in_lru_` on are the small
+  // cache of LRU.
   uint32_t oldest_ = kNone;
   uint32_t newest_ = kNone;
   uint32_t oldest_in_lru_ = kNone;

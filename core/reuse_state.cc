@@ -40,7 +40,7 @@ void ReuseState::GrowDepth(uint32_t parent_cost, double length, uint64_t key_has
 
 ReuseState ReuseState::OfChild() const {
   ReuseState child;
-  if (uses == 0) {  // They came in the same request.
+  if (uses == 0) {  // Parent and child came in the same request.
     child.turn = turn;
     child.gap = gap;
   } else if (height < kMaxHeight) {

@@ -2,8 +2,8 @@
 // in which class of ReuseHazards the block falls. The blocks of one conversation have nearly one
 // state: how many requests it has had, the time between its last two, and why the last one ended.
 //
-// A conversation is told by the prefix: a request that goes on from the last blocks of an earlier
-// one continues it; one that leaves an earlier one in its middle begins anew.
+// A conversation is recognised by its prefix: a request that goes on from the last blocks of an
+// earlier one continues it; one that leaves an earlier one in its middle begins anew.
 #ifndef KVTIER_CORE_REUSE_STATE_H_
 #define KVTIER_CORE_REUSE_STATE_H_
 
@@ -40,13 +40,13 @@ struct ReuseState {
   uint32_t gap : 3 = 0;     // Bucket of the time between the last two requests; 0: one so far.
   uint32_t height : 2 = 0;  // Blocks below it that came with it: 0, 1, or 2 and more.
   uint32_t finish : 3 = 0;  // FinishReason of the last request.
-  // The use that brought the block is still to be told by a touch.
+  // Whether a touch is still to report the use that brought the block.
   uint32_t touch_to_come : 1 = 0;
-  uint32_t ended : 1 = 0;  // Nobody will ask for it again, the engine says.
+  uint32_t ended : 1 = 0;  // Whether the engine says that no request will ask for it again.
   uint32_t priority : 7 = kDefaultPriority;
-  // Its conversation went on from a block above it.
+  // Whether its conversation went on from a block above it.
   uint32_t left_behind : 1 = 0;
-  // The tier below has it, too.
+  // Whether the tier below has the block, too.
   uint32_t is_below : 1 = 0;
   // Half doublings of what computing it costs, beside a block at the start of its prefix.
   uint32_t depth_cost : 3 = 0;

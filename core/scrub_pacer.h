@@ -2,8 +2,8 @@
 // more is read than the rate allows plus one burst and one record: a token bucket that
 // may go into debt, since a record is read whole or not at all.
 //
-// Kept as one moment, at which the bucket is out of debt: tokens(t) = (t - ready) * rate,
-// kScrubBurst of them at most. Pure: time comes in.
+// The bucket is stored as the one moment at which it is out of debt: tokens(t) = (t - ready) *
+// rate, with those of kScrubBurst at most. Pure: the caller passes the time.
 #ifndef KVTIER_CORE_SCRUB_PACER_H_
 #define KVTIER_CORE_SCRUB_PACER_H_
 
@@ -13,7 +13,7 @@
 
 namespace kvtier {
 
-// Most that may be caught up at once after a slow read or a busy executor.
+// Maximum lag that may be caught up at once after a slow read or a busy executor.
 inline constexpr absl::Duration kScrubBurst = absl::Milliseconds(250);
 
 class ScrubPacer {

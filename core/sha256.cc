@@ -34,7 +34,7 @@ Sha256Digest Sha256::Finish() {
   return digest;
 }
 
-// Without naming the algorithm again, which would look it up again.
+// Does not name the algorithm again, because the library would look it up again.
 void Sha256::Restart() {
   KVT_CHECK(EVP_DigestInit_ex(ContextOf(context_.get()), nullptr, nullptr) == 1);
 }

@@ -15,7 +15,8 @@ inline constexpr size_t kSha256Bytes = 32;
 using Sha256Digest = std::array<uint8_t, kSha256Bytes>;
 
 // A hash under way. Thread-compatible. Making one allocates, which costs as much as hashing a
-// hundred bytes: whoever hashes many short texts keeps one and calls Restart() or CopyFrom().
+// hundred bytes: code that hashes many short texts keeps one object and calls Restart() or
+// CopyFrom().
 class Sha256 {
  public:
   Sha256();

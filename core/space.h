@@ -37,18 +37,20 @@ struct SpaceSpec {
   // Size of one stored block of this shard, 1..64 MiB; slots round up. Any size with codec "raw",
   // otherwise one of the two that space_codec.h has for the codec and the shape.
   uint64_t block_bytes = 0;
-  // How stored blocks are encoded: "raw" as the worker wrote them, "fp8_e4m3", "int8" or
-  // "packed_exponents". The last four are for bfloat16 in one of two layouts: space_codec.h.
+  // Encoding of stored blocks: "raw" (as the worker wrote them), "fp8_e4m3", "int8" or
+  // "packed_exponents". Those other than "raw" are for bfloat16 in one of two layouts:
+  // space_codec.h.
   std::string codec = kRawCodec;
-  // Each block has a length of its own, 1 to block_bytes, which its reserve says: for what is cut
-  // to other sizes than the engine's blocks. For codec "raw" and host memory; no GPU pool fits.
+  // Whether each block has a length of its own, 1 to block_bytes, which its reserve says. It is for
+  // data that is not cut into the engine's blocks. Such a space needs codec "raw" and uses host
+  // memory; no GPU pool fits it.
   bool any_length = false;
 
   // Errors: kInvalidArgument, naming the field and the value.
   absl::Status Validate() const;
   // Returns SHA-256 over the domain tag, kSpaceFormatVersion and every field, each length-prefixed,
-  // in the order above. A codec of "raw" and any_length are left out where blocks are of one
-  // length: the spaces that were there before them keep their digest.
+  // in the order above. A codec of "raw" and any_length of false are left out, so that spaces that
+  // were made before these fields existed keep their digests.
   SpaceDigest Digest() const;
 };
 

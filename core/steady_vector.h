@@ -1,7 +1,7 @@
 // SteadyVector is a vector that grows without moving what it holds: elements lie in chunks, so an
 // addition costs the same at any size and no memory is kept for growth but the rest of one chunk.
 //
-// It is not thread-safe. References to elements stay valid as long as the vector lives.
+// SteadyVector is not thread-safe. References to elements stay valid as long as the vector lives.
 #ifndef KVTIER_CORE_STEADY_VECTOR_H_
 #define KVTIER_CORE_STEADY_VECTOR_H_
 

@@ -1,6 +1,6 @@
 // SummedWriter packs integers and strings one behind the other and ends them with a sum;
-// SummedReader takes them out again, after it has proven that sum. It is the form of small things
-// that are kept in files: what is damaged, cut off or of somebody else is refused as a whole.
+// SummedReader takes them out again, after it has proven that sum. It is the format of small data
+// in files: data that is damaged, cut off or of another program is refused as a whole.
 //
 //   fields, integers in little-endian order | PayloadSum of all of them: hi:8 lo:8
 #ifndef KVTIER_CORE_SUMMED_BYTES_H_

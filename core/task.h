@@ -22,8 +22,8 @@ class Task;
 
 namespace task_internal {
 
-// At a task's end: resumes its awaiter, unless that is still in await_suspend(),
-// which then sees for itself that the task is done.
+// ResumeAwaiter resumes, at a task's end, the task's awaiter. If the awaiter is still in
+// await_suspend(), it sees there that the task is done.
 struct ResumeAwaiter {
   bool await_ready() const noexcept { return false; }
   template <typename Promise>
@@ -81,7 +81,7 @@ class [[nodiscard]] Task {
   }
   ~Task() { Destroy(); }
 
-  // Awaiting starts the task. REQUIRES: it has not been started.
+  // Starts the task when it is awaited. REQUIRES: it has not been started.
   auto operator co_await() noexcept {
     struct Awaiter {
       Handle handle;

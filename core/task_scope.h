@@ -25,8 +25,8 @@ class TaskScope {
   TaskScope& operator=(const TaskScope&) = delete;
   ~TaskScope();
 
-  // Runs `task` until it first waits, then returns. What the task holds goes as soon as it ends,
-  // on the stack of whoever ended it.
+  // Runs `task` until it first waits, then returns. Objects that the task holds are destroyed as
+  // soon as it ends, on the stack of the code that ended it.
   void Spawn(Task<void> task);
   // Tasks that have not ended.
   size_t running() const { return running_.size(); }

@@ -89,15 +89,15 @@ void ThreadExecutor::Stop() {
 }
 
 void ThreadExecutor::Run(TimerSlack slack) {
-  // Both are set: a thread begins with its creator's slack.
+  // The slack is set in either case, because a thread begins with its creator's slack.
   const uint64_t slack_ns = slack == TimerSlack::kLeast ? 1 : 50'000;
   KVT_CHECK(prctl(PR_SET_TIMERSLACK, slack_ns) == 0);
   std::deque<Closure> batch;
   while (WaitForWork(&batch)) {
     for (Closure& fn : batch) fn();
     batch.clear();
-    // One at a time: a timer may cancel the next one. Those set from here on wait
-    // their turn behind what is posted, so that none starves the other.
+    // Timers run one at a time, because a timer may cancel the next one. Timers that are set from
+    // here on run after the posted work, so that neither starves the other.
     const absl::Time due = clock_.Now();
     while (Closure timer = TakeTimer(due)) timer();
     EndTurn();

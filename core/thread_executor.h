@@ -1,5 +1,5 @@
-// ThreadExecutor is the real Executor: one named thread, joined by Stop(), and whoever lends itself
-// while that thread sleeps.
+// ThreadExecutor is the real Executor: one named thread, joined by Stop(), and any thread that
+// calls RunOrPost() while that thread sleeps.
 #ifndef KVTIER_CORE_THREAD_EXECUTOR_H_
 #define KVTIER_CORE_THREAD_EXECUTOR_H_
 
@@ -17,7 +17,7 @@
 
 namespace kvtier {
 
-// How late the kernel may wake a thread by a timer, to wake several at once.
+// TimerSlack says how late the kernel may wake a thread by a timer, to wake several at once.
 enum class TimerSlack : uint8_t {
   kUsual,  // Linux's default, 50 us.
   kLeast,  // 1 ns: for a thread that looks at a device every few microseconds.
@@ -51,7 +51,8 @@ class ThreadExecutor final : public Executor {
   bool WaitForWork(std::deque<Closure>* batch) ABSL_LOCKS_EXCLUDED(mu_);
   void TakeTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndTurn() ABSL_LOCKS_EXCLUDED(mu_);
-  Closure TakeTimer(absl::Time due) ABSL_LOCKS_EXCLUDED(mu_);  // Null: none is due.
+  // Takes a timer that is due; null: none is due.
+  Closure TakeTimer(absl::Time due) ABSL_LOCKS_EXCLUDED(mu_);
 
   const MonotonicClock clock_;
   absl::Mutex mu_;
@@ -60,8 +61,8 @@ class ThreadExecutor final : public Executor {
   std::map<uint64_t, absl::Time> timer_when_ ABSL_GUARDED_BY(mu_);
   uint64_t next_timer_ ABSL_GUARDED_BY(mu_) = 1;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  bool taken_ ABSL_GUARDED_BY(mu_) = false;  // Some thread has the turn.
-  // A timer was set that is due before the one that the executor's thread waits for.
+  bool taken_ ABSL_GUARDED_BY(mu_) = false;  // Whether some thread has the turn.
+  // Whether a timer was set that is due before the one that the executor's thread waits for.
   bool sooner_ ABSL_GUARDED_BY(mu_) = false;
   // The thread that has the turn. Relaxed: a thread compares it with itself only, and sees what it
   // wrote itself.

@@ -10,7 +10,7 @@
 namespace kvtier {
 namespace {
 
-// One claim's part of what guarantees leave.
+// Part is one claim's part of what the guarantees leave.
 struct Part {
   uint32_t weight = 1;
   uint64_t wanted = 0;
@@ -41,7 +41,7 @@ void HandOut(uint64_t units, std::vector<Part>* parts) {
 
 // Divides `units` between the parts by weight.
 void Divide(uint64_t units, std::vector<Part>* parts) {
-  std::vector<Part*> by_want;  // Those that want least for their weight come first.
+  std::vector<Part*> by_want;  // Parts in the order of want by weight, smallest first.
   uint64_t weights = 0;
   for (Part& part : *parts) {
     if (part.wanted == 0) continue;
@@ -52,7 +52,8 @@ void Divide(uint64_t units, std::vector<Part>* parts) {
     return IsLess(a->wanted, a->weight, b->wanted, b->weight);
   });
   auto part = by_want.begin();
-  // Those that want no more than their part have it, and leave the rest to those behind them.
+  // Parties that want no more than their part get what they want, and leave the rest to the later
+  // ones.
   for (; part != by_want.end(); ++part) {
     if (absl::uint128((*part)->wanted) * weights > absl::uint128(units) * (*part)->weight) break;
     (*part)->given = (*part)->wanted;

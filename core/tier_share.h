@@ -13,8 +13,8 @@ namespace kvtier {
 
 struct TierShare {
   uint64_t guaranteed = 0;        // Units that the tenant has whenever it wants them.
-  uint64_t maximum = UINT64_MAX;  // Units that it never has more of; no less than `guaranteed`.
-  uint32_t weight = 1;            // Its part of what guarantees leave, beside the others' weights.
+  uint64_t maximum = UINT64_MAX;  // Maximum of units that it has; at least `guaranteed`.
+  uint32_t weight = 1;  // Its part of what the guarantees leave, in proportion to all weights.
 
   friend bool operator==(const TierShare&, const TierShare&) = default;
 };

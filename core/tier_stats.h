@@ -34,8 +34,8 @@ struct TierStats {
   uint64_t inserts = 0;            // Blocks published here.
   uint64_t evictions = 0;          // Blocks unpublished to make room.
   uint64_t declined = 0;           // Blocks refused because a queue or the tier was full.
-  uint64_t bytes_in = 0;           // Written into the tier.
-  uint64_t bytes_out = 0;          // Read from the tier to serve a block.
+  uint64_t bytes_in = 0;           // Bytes written into the tier.
+  uint64_t bytes_out = 0;          // Bytes read from the tier to serve blocks.
   uint64_t verified = 0;           // Blocks whose checksum was proven.
   uint64_t verify_failures = 0;    // Blocks whose bytes were not theirs: missed, quarantined.
   uint64_t io_errors = 0;          // Failed reads and writes, short ones included.

@@ -33,7 +33,7 @@ class TurnOrder {
  private:
   struct Party {
     uint64_t had = 0;     // Cost of its turns over its weight, from its level on.
-    uint32_t weight = 1;  // Never 0.
+    uint32_t weight = 1;  // Weight of the party, never 0.
   };
   Party& Of(size_t party) {
     if (party >= parties_.size()) parties_.resize(party + 1);

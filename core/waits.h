@@ -1,5 +1,5 @@
-// Waits are the waits of one program, all of which end before their deadlines when it stops:
-// who waits then goes on as if its deadline had come.
+// Waits are the waits of one program. When it stops, all of them end before their deadlines: a task
+// that waits then goes on as if its deadline had come.
 //
 // Executor thread only. REQUIRES: outlives the suspension of every task that waits by it.
 #ifndef KVTIER_CORE_WAITS_H_

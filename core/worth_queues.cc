@@ -59,8 +59,8 @@ void WorthQueues::Add(uint32_t number, Moment last, Item item) {
   Settle(&queue);
   queue.added = {last, item};
   ++size_;
-  // One that joins behind all that were there at the look comes into each bucket after them, where
-  // there were any.
+  // An item that joins after all items that were there at the look comes into each bucket after
+  // them, if there were any.
   if (queue.open || last < queue.youngest) queue.known = queue.passed = false;
 }
 
@@ -99,7 +99,7 @@ WorthQueues::Found WorthQueues::OldestIn(const Queue& queue, size_t bucket, Mome
 }
 
 void WorthQueues::LookForCheapest(Queue* queue, Moment now) const {
-  // When the cheapest item has left, the next one is looked for from its bucket on.
+  // After the cheapest item has left, the search for the next one begins at its bucket.
   if (!queue->passed || now >= queue->enters || queue->conclusion != hazards_->conclusions()) {
     queue->rank = 0;
     queue->enters = kForever;
@@ -126,7 +126,7 @@ void WorthQueues::LookForCheapest(Queue* queue, Moment now) const {
       queue->open = true;
     }
   }
-  KVT_CHECK(false);  // Each item is in some bucket.
+  KVT_CHECK(false);  // Unreachable: each item is in some bucket.
 }
 
 WorthQueues::Choice WorthQueues::FirstOf(Ranked ranked, Queue* queue, Moment now) const {

@@ -29,26 +29,26 @@ namespace kvtier {
 class WorthQueues {
  public:
   using Item = uint32_t;
-  // How queues are told apart, and what they have in common.
+  // QueueId tells queues apart by the properties that all items of a queue share.
   struct QueueId {
     ReuseClass of{};
-    int8_t weight = 0;   // As in ReuseState.
-    int8_t cost = 0;     // As in ReuseState; LRU does not look at it.
-    uint32_t group = 0;  // The caller's: choices are made in one group or in all.
+    int8_t weight = 0;   // Weight, as in ReuseState.
+    int8_t cost = 0;     // Cost, as in ReuseState; LRU ignores it.
+    uint32_t group = 0;  // Group, chosen by the caller: choices are made in one group or in all.
     friend bool operator==(const QueueId&, const QueueId&) = default;
     template <typename H>
     friend H AbslHashValue(H h, const QueueId& id) {
       return H::combine(std::move(h), id.of, id.weight, id.cost, id.group);
     }
   };
-  // Which of two items leaves first.
+  // Ranked says which of two items leaves first.
   enum class Ranked : uint8_t {
     kByWorth,   // The one worth less.
     kByWeight,  // The one whose queue has the lower weight; of two alike, the one used longer ago.
   };
   struct Choice {
     Item item = 0;
-    Moment last = 0;  // Its last use.
+    Moment last = 0;  // Time of the last use.
     // Uses a second that its room is expected to serve, times weight and cost; ranked by
     // weight, that weight.
     double worth = 0;
@@ -107,20 +107,20 @@ class WorthQueues {
   using Items = absl::btree_map<PackedMoment, Item, EarlierMoment>;
   struct Queue {
     QueueId id;
-    double factor = 1;  // By which weight and cost multiply the worth of its class.
+    double factor = 1;  // Factor by which weight and cost multiply the worth of its class.
     Items items;
     // The item that was added last, which is not in `items` yet: it is the next to be removed most
     // often, as the parent of the next block that is put.
     std::optional<std::pair<PackedMoment, Item>> added;
-    size_t place = 0;  // In `busy_`, while it has items.
+    size_t place = 0;  // Place in `busy_` while the queue has items.
     // The buckets before `rank` of the ranking are empty while `passed` and until `enters`.
     bool passed = false;
     Moment enters = 0;
     // The cheapest item, known while `known` and until `until`.
     bool known = false;
-    bool open = false;  // An item that is added now may become cheaper than it before `until`;
-    // So may one that was used before this: the youngest of the looks since the buckets were
-    // passed.
+    bool open = false;  // Whether an item that is added now may become cheaper before `until`.
+    // Latest time of a look since the buckets were passed: an item that was used before it may
+    // become cheaper, too.
     Moment youngest = 0;
     size_t rank = 0;
     Moment cheapest = 0;
@@ -130,7 +130,7 @@ class WorthQueues {
   // An item found by its bucket, and when the answer may change.
   struct Found {
     std::optional<std::pair<Moment, Item>> item;
-    std::optional<Moment> enters;  // When the next younger one comes into the bucket.
+    std::optional<Moment> enters;  // Time at which the next younger item comes into the bucket.
   };
   uint32_t LookUp(const QueueId& id);
   static bool IsEmpty(const Queue& queue) { return queue.items.empty() && !queue.added; }

@@ -14,8 +14,8 @@
 
 namespace kvtier::kernels {
 
-// One block to convert. Both addresses are multiples of 16. The sizes bound every read and write,
-// whatever the source holds.
+// CodecBlock is one block to convert. Both addresses are multiples of 16. The sizes bound every
+// read and write, whatever bytes the source holds.
 struct CodecBlock {
   const std::byte* source = nullptr;
   uint64_t source_bytes = 0;

@@ -3,8 +3,8 @@
 // one kernel serves both directions. With axes around the runs it converts one layout of blocks
 // into another (block_layout.h).
 //
-// It has two forms with one signature. CopySegmentsOnHost is the reference: CopySegmentsOnDevice
-// does the same. Bytes are opaque to both.
+// The copy has two forms with one signature. CopySegmentsOnHost is the reference, and
+// CopySegmentsOnDevice has the same effect. Bytes are opaque to both.
 #ifndef KVTIER_KERNELS_COPY_SEGMENTS_H_
 #define KVTIER_KERNELS_COPY_SEGMENTS_H_
 
@@ -22,18 +22,18 @@ namespace kvtier::kernels {
 // the distance between layers; a block that is contiguous on both sides is one run.
 struct StridedSegment {
   const std::byte* source = nullptr;
-  std::byte* destination = nullptr;  // Null: the bytes are only summed.
+  std::byte* destination = nullptr;  // First destination byte; null: the bytes are only summed.
   uint64_t run_bytes = 0;
-  uint64_t source_stride = 0;       // In bytes; not read when runs == 1.
-  uint64_t destination_stride = 0;  // In bytes; not read when runs == 1.
+  uint64_t source_stride = 0;       // Stride in bytes; not read when runs == 1.
+  uint64_t destination_stride = 0;  // Stride in bytes; not read when runs == 1.
   uint32_t runs = 1;
 };
 
 // Repeats what is inside of it `count` times; copy i is moved by i strides.
 struct CopyAxis {
   uint32_t count = 1;
-  uint64_t source_stride = 0;       // In bytes; not read when count == 1.
-  uint64_t destination_stride = 0;  // In bytes; not read when count == 1.
+  uint64_t source_stride = 0;       // Stride in bytes; not read when count == 1.
+  uint64_t destination_stride = 0;  // Stride in bytes; not read when count == 1.
 };
 // Axes around the runs; the first is the innermost.
 struct OuterAxes {

@@ -22,8 +22,8 @@ __device__ inline void Refuse(CodecOutcome& outcome) {
   atomicExch(reinterpret_cast<unsigned long long*>(&outcome.bytes), 0ULL);
 }
 
-// Each returns the cudaError_t. Encoders call StayRaw for a block that has a value that is not
-// finite, or too many escapes; UnpackOnDevice calls Refuse for escapes that do not add up.
+// Each function returns the cudaError_t. Encoders call StayRaw for a block that has a value that is
+// not finite, or too many escapes; UnpackOnDevice calls Refuse for escapes that do not add up.
 // REQUIRES: the launch is valid, and its codec is kFp8E4m3 or kInt8 for the first two ...
 int QuantizeOnDevice(const CodecLaunch& launch);
 int DequantizeOnDevice(const CodecLaunch& launch);

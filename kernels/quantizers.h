@@ -28,8 +28,8 @@ KVTIER_HOST_DEVICE inline int32_t Nearest(float value) {
 //   kLargest             the largest code, as a number of steps
 //   Encode(ratio)        element / step to code
 //   Decode(code)         code to element / step
-// Encoding divides by the step and does not multiply by its inverse: the smallest subnormal step
-// has an infinite inverse.
+// Encoding divides by the step and does not multiply by the step's inverse, because the smallest
+// subnormal step has an infinite inverse.
 struct E4m3Quantizer {
   static constexpr float kLargest = kE4m3LargestValue;
   KVTIER_HOST_DEVICE static uint8_t Encode(float ratio) { return E4m3FromFloat(ratio); }

@@ -247,7 +247,7 @@ absl::StatusOr<LocateReply> LocateReplyFrom(const v1::LocateResponse& response) 
 v1::LocateResponse ToWire(const LocateReply& reply) {
   KVT_CHECK(reply.size() <= kMaxKeysPerRequest);
   v1::LocateResponse wire;
-  absl::flat_hash_map<NodeId, uint32_t> places;  // In wire.nodes.
+  absl::flat_hash_map<NodeId, uint32_t> places;  // Places in wire.nodes.
   for (const std::vector<Holder>& holders : reply) {
     KVT_CHECK(holders.size() <= kMaxHoldersPerBlock);
     v1::LocateResponse::Holders* const block = wire.add_blocks();

@@ -24,8 +24,9 @@ inline constexpr uint32_t kMaxLog2Buckets = 40;
 // Words of the header page.
 inline constexpr size_t kMagicWord = 0;
 inline constexpr size_t kLog2BucketsWord = 1;
-// Not 0, and so for ever: another table has taken this one's place, and this one is not kept up
-// to date any more. A word apart from the others, because it is the only one that changes.
+// Word that is not 0, from then on for ever, once another table has taken this one's place and this
+// one is no longer kept up to date. It lies apart from the others, because it is the only one that
+// changes.
 inline constexpr size_t kTableRetiredWord = 8;
 
 // An entry: the upper 61 bits of a BlockKey's lower half, and a bit for each tier that has the

@@ -42,7 +42,7 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 // gRPC needs a moment to give back what a connection held.
 constexpr absl::Duration kHangUpPause = absl::Milliseconds(100);
 constexpr absl::Duration kNoDescriptorPause = absl::Milliseconds(10);
-// How often the door looks whether gRPC has let go of a connection that is hung up.
+// Interval at which the door looks whether gRPC has let go of a connection that is hung up.
 constexpr absl::Duration kHungUpInterval = absl::Milliseconds(10);
 
 bool IsUnix(const std::string& address) { return absl::StartsWith(address, "/"); }

@@ -42,11 +42,13 @@ absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path)
 class RpcDoor {
  public:
   struct Limits {
-    // One more is hung up on at once. A connection counts until gRPC has given back all that its
-    // calls held, which takes longer than hanging up and calling again. Of a Unix socket half of
-    // them are kept for the users that may connect, as many for each.
+    // Maximum number of connections; the door hangs up on one more at once. A connection counts
+    // until gRPC has freed everything that its calls held, which takes longer than hanging up and
+    // calling again. On a Unix socket, half of the connections are reserved in equal parts for the
+    // users that may connect.
     size_t connections = 0;
-    int calls = 0;  // Under way on one connection; its client waits with more.
+    // Maximum number of calls under way on one connection; its client waits with more.
+    int calls = 0;
     // Memory for requests that have not come whole, in bytes. gRPC ends calls when there is more,
     // but not as fast as callers can send: several times as much was measured. `is_memory_short` is
     // the bound that holds.
@@ -54,7 +56,7 @@ class RpcDoor {
     int threads = 0;  // Threads of synchronous services and of gRPC.
   };
   struct Options {
-    std::string name;     // For the log: "admin".
+    std::string name;     // Name for the log, such as "admin".
     std::string address;  // The absolute path of a Unix socket, or "host:port" of TCP.
     mode_t mode = 0600;   // Mode of the Unix socket.
     // User ids that may connect to the Unix socket, by what the kernel says of them.
@@ -105,7 +107,7 @@ class RpcDoor {
   void ForgetHungUp();
   bool AnyHungUp() const;
   void Complain(const std::string& what);
-  // On half of the connections, or more: those of the callers that have the most.
+  // Hangs up on half of the connections or more, those of the callers that have the most.
   void HangUpOnMost();
 
   const Options options_;
@@ -118,7 +120,7 @@ class RpcDoor {
   // The thread's own, as what follows. Connections by a duplicate of their descriptor, which shows
   // when gRPC or the caller has hung up.
   std::map<int, Connection> connections_;
-  absl::Time complained_ = absl::InfinitePast();  // In the log.
+  absl::Time complained_ = absl::InfinitePast();  // Time of the last complaint in the log.
   std::thread thread_;
 };
 

@@ -26,7 +26,8 @@ size_t CountEngineKeys(const v1::Sequence& sequence);
 // shorter than 8 or longer than 64 bytes, sizes that do not add up, or more than
 // kMaxKeysPerRequest keys.
 absl::StatusOr<std::vector<EngineKey>> EngineKeysFrom(const v1::Sequence& sequence);
-// Empty: nullopt. Errors: kInvalidArgument, naming `field` and the value.
+// Returns the key; nullopt for an empty one. Errors: kInvalidArgument, naming `field` and the
+// value.
 absl::StatusOr<std::optional<EngineKey>> OptionalEngineKeyFrom(const std::string& key,
                                                                const char* field);
 

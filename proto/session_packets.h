@@ -13,7 +13,7 @@
 namespace kvtier::wire {
 
 inline constexpr uint32_t kMagic = 0x5354'564b;  // The bytes "KVTS".
-// One number for all wires, gRPC's as well.
+// Version of all wires, gRPC's as well.
 inline constexpr uint16_t kSessionVersion = 1;
 inline constexpr uint16_t kMinSessionVersion = 1;
 inline constexpr size_t kMaxTenantBytes = 63;  // Longest name of a tenant, NUL excluded.
@@ -60,7 +60,8 @@ struct Welcome {
   uint16_t may_write = 0;  // 1: the session may write blocks; 0: it may only read those of a group.
   std::array<uint8_t, 4> reserved{};
   std::array<uint8_t, 16> session_token{};
-  uint64_t layout = 0;  // As Hello's; 0 when the agent did not come to compare it.
+  // Same meaning as in Hello; 0 if the agent did not get as far as comparing it.
+  uint64_t layout = 0;
   // TenantKey of the share group, which names its blocks; all 0 where Hello names no group.
   std::array<uint8_t, 32> group_key{};
 };
@@ -69,7 +70,7 @@ static_assert(sizeof(Welcome) == 72);
 enum class DescriptorKind : uint32_t {
   kArenaRead = 1,
   kArenaWrite = 2,
-  kGpuPool = 3,     // One handle of its region.
+  kGpuPool = 3,     // One handle of the pool's region.
   kSignalPage = 4,  // The session's own.
   kLifeline = 5,    // The session's own.
   kResidency = 6,   // The table of the session's domain, to read (residency_words.h).
@@ -93,8 +94,8 @@ struct DescriptorReply {
   uint32_t magic = kMagic;
   DescriptorCode code = DescriptorCode::kOk;
   uint64_t bytes = 0;        // Bytes that the descriptor maps.
-  uint32_t handles = 1;      // That there are now, each asked for by its index.
-  uint32_t max_handles = 1;  // That there may be: handle i belongs at i * bytes.
+  uint32_t handles = 1;      // Number of handles now, each requested by its index.
+  uint32_t max_handles = 1;  // Maximum number of handles: handle i belongs at i * bytes.
   // Version of the pool; 0 for every other kind. It goes up when handles come or go; answers
   // about GPU slots name the one that a worker must have mapped to use them.
   uint64_t version = 0;
@@ -123,8 +124,8 @@ inline constexpr size_t kSignalPageBytes = 4096;
 inline constexpr size_t kSignalStride = 64;
 inline constexpr size_t kBegunWord = 0;
 inline constexpr size_t kRetiredWord = 1;
-// Said by the worker, up and down: of the slots that it was granted, the bytes that hold no
-// token.
+// Word that may go up and down, in which the worker says how many bytes of the slots that it was
+// granted hold no token.
 inline constexpr size_t kUnusedBytesWord = 2;
 
 }  // namespace kvtier::wire

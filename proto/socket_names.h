@@ -7,13 +7,13 @@
 
 namespace kvtier {
 
-// In the agent's --socket_dir and in the coordinator's: two names, so that one directory
-// may serve both programs.
+// Names of the admin sockets in the agent's --socket_dir and in the coordinator's. They differ, so
+// that one directory may serve both programs.
 inline constexpr char kAgentAdminSocketName[] = "kvtier-admin.sock";
 inline constexpr char kCoordinatorAdminSocketName[] = "kvtier-coordinator.sock";
 
-inline constexpr mode_t kAdminSocketMode = 0600;   // For root and the program's own user.
-inline constexpr mode_t kWorkerSocketMode = 0660;  // For the group, too.
+inline constexpr mode_t kAdminSocketMode = 0600;   // Mode for root and the program's own user.
+inline constexpr mode_t kWorkerSocketMode = 0660;  // Mode that admits the group, too.
 
 }  // namespace kvtier
 

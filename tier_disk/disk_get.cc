@@ -29,7 +29,7 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
   std::optional<RecordCipher> cipher;
   if (entry.block.key_id != KeyId{}) {
     absl::StatusOr<RecordCipher> found = keys->CipherToOpen(entry.block.key_id);
-    if (!found.ok()) {  // Its tenant was erased just now.
+    if (!found.ok()) {  // The block's tenant was erased just now.
       co_await DropDamaged(key, entry.place);
       co_return NotHere(key);
     }

@@ -50,8 +50,8 @@ Task<absl::Status> DiskTier::State::WriteSealed(const DiskEntry& entry, const Re
                                                 std::span<const std::byte> slot) {
   PageBuffer sealed(entry.block.length);
   absl::StatusOr<RecordHeader> header;
-  // Copied before it is verified: others may write the slot, and the verified bytes must be the
-  // sealed bytes.
+  // The payload is copied before it is verified, because others may write the slot, and the
+  // verified bytes must be the sealed bytes.
   ByteThreads::Work seal = [&] {
     const std::span<const std::byte> payload = slot.first(entry.block.length);
     std::copy(payload.begin(), payload.end(), sealed.bytes().begin());

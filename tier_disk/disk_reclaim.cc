@@ -202,7 +202,8 @@ Task<absl::Status> DiskTier::State::Reclaim(ReclaimChoice choice, uint64_t budge
     log->Free(victim, generation);
     KVT_KILL_POINT("reclaim.freed");
   } else {
-    log->PutBack(victim);  // It is empty now; its entries are erased, or stale after the next try.
+    // The segment is empty now; its entries are erased, or stale after the next try.
+    log->PutBack(victim);
   }
   co_return committed;
 }
@@ -218,7 +219,8 @@ Task<absl::StatusOr<RecordHeader>> DiskTier::State::HeaderForCopy(DiskEntry* ent
     co_return absl::UnavailableError("blocks of too many different shapes");
   }
   absl::StatusOr<RecordHeader> header;
-  // It was opened just now, in a buffer that nobody else writes, so no sum needs checking.
+  // The payload was opened just now, in a buffer that nothing else writes, so no sum needs
+  // checking.
   ByteThreads::Work seal = [&] { header = SealRecord(*entry, *cipher, nullptr, slot); };
   Task<void> sealed = byte_threads->Run(std::move(seal));
   co_await sealed;

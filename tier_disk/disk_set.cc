@@ -291,8 +291,8 @@ void DiskSet::StartUpdate(Disk* disk) {
 
 Task<void> DiskSet::UpdateAnnouncements(Disk* disk) {
   while (true) {
-    // Never runs inside the I/O that decided the disk's health, and lets other tasks run between a
-    // quarantine and the readmission after it.
+    // The task never runs inside the I/O that decided the disk's health, and lets other tasks run
+    // between a quarantine and the readmission after it.
     co_await SleepUntil(executor_, executor_->Now());
     const bool fit = disk->watched->health().healthy() && disk->recovery.ok();
     if (disk->announced && !disk->serving) {
@@ -312,7 +312,7 @@ Task<void> DiskSet::Withdraw(Disk* disk) {
   for (const BlockKey& key : keys) {
     if (IsElsewhere(disk, key)) continue;  // Put there meanwhile.
     const std::optional<TenantTag> owner = disk->tier->OwnerOf(key);
-    if (!owner.has_value()) continue;  // It was announced when it left.
+    if (!owner.has_value()) continue;  // The drop was announced when the block left.
     observer_(Change::kDropped, key, *owner);
     if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
   }

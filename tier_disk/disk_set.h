@@ -75,7 +75,7 @@ class DiskSet final : public DiskResidents {
     uint64_t used_bytes = 0;
     uint64_t index_bytes = 0;     // Memory of its index.
     uint64_t manifest_bytes = 0;  // Memory of its manifest.
-    uint64_t bytes_in = 0;        // This and the next: as in TierStats.
+    uint64_t bytes_in = 0;        // Same meaning as in TierStats, like the next.
     uint64_t bytes_out = 0;
     uint64_t written_bytes = 0;     // WatchedDisk::written_bytes().
     uint64_t reappended_bytes = 0;  // Part of written_bytes; as in DiskTier::Reclaimed.
@@ -202,7 +202,7 @@ class DiskSet final : public DiskResidents {
 
   Task<void> OpenOne(Disk* disk);
   void ScrubIfOpen(Disk* disk);
-  // Called when a disk has opened: hides its copies of blocks that other disks have.
+  // Hides, when a disk has opened, its copies of blocks that other disks have.
   uint64_t HideDuplicates(Disk* disk);
   void HealthChanged(Disk* disk);
   void StartUpdate(Disk* disk);

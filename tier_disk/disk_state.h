@@ -52,7 +52,7 @@ struct DiskTier::State {
   ByteThreads* const byte_threads;
   Disk* const disk;
   Manifest* const manifest;
-  TenantKeys* const keys;  // Null: payloads are in the clear.
+  TenantKeys* const keys;  // Keys of the payloads; null: payloads are in the clear.
   Observer observer;
 
   GroupCommit commits;
@@ -60,12 +60,14 @@ struct DiskTier::State {
   ReclaimOrder order;  // Uses the executor's clock.
   RoomShares shares;
   absl::flat_hash_map<TenantTag, uint64_t> arriving;  // Record bytes of puts in flight.
-  std::optional<SegmentLog> log;                      // Set by Open().
+  std::optional<SegmentLog> log;                      // Log of the disk, set by Open().
   PagePool header_pages;
   absl::flat_hash_map<BlockKey, std::shared_ptr<SharedOutcome>> putting;
-  std::shared_ptr<SharedOutcome> reclaiming;  // Null: no reclaim runs.
-  bool hurried = false;                       // Whether a put waits for the running reclaim.
-  std::shared_ptr<Event> write_ended;         // Null: no reclaim waits for a write to end.
+  // Outcome of the running reclaim; null: no reclaim runs.
+  std::shared_ptr<SharedOutcome> reclaiming;
+  bool hurried = false;  // Whether a put waits for the running reclaim.
+  // Event that is set when a write ends; null: no reclaim waits for one.
+  std::shared_ptr<Event> write_ended;
   Reclaimed reclaimed;
   // Tenants whose salt is being made durable, and tenants whose key is being destroyed.
   absl::flat_hash_map<std::string, std::shared_ptr<SharedOutcome>> salting;
@@ -74,7 +76,7 @@ struct DiskTier::State {
   // like keys.
   absl::flat_hash_set<std::string> half_erased;
   size_t gets_in_flight = 0;
-  std::optional<Scrub> scrub;         // Set by RunScrub().
+  std::optional<Scrub> scrub;         // Scrub of the disk, set by RunScrub().
   std::shared_ptr<Event> scrub_wake;  // Event that RunScrub() waits for.
   bool scrub_stopped = false;
   TierStats stats;

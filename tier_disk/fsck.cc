@@ -107,9 +107,9 @@ class DiskCheck {
   const FsckOptions& options_;
   DiskLayout layout_;
   FsckReport report_;
-  std::optional<TenantKeys> keys_;         // Null: sealed payloads cannot be opened.
+  std::optional<TenantKeys> keys_;  // Keys of the tenants; null: sealed payloads cannot be opened.
   std::map<uint32_t, std::string> paths_;  // Paths of the segment files that are there.
-  std::vector<DiskEntry> live_;            // By segment and offset.
+  std::vector<DiskEntry> live_;            // Live entries by segment and offset.
   std::vector<std::string> rows_to_erase_;
   std::optional<SegmentId> open_segment_;
   File segment_;

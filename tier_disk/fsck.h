@@ -57,7 +57,7 @@ struct FsckReport {
   uint64_t records_unreadable = 0;
 
   uint64_t rows_erased = 0;           // Number of rows that the repair erased.
-  std::vector<std::string> findings;  // One line each, at most kMaxFindings.
+  std::vector<std::string> findings;  // Findings of one line each, at most kMaxFindings.
 
   bool clean() const;  // Returns whether there is no damage, as far as could be checked.
 };

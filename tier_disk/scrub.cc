@@ -42,8 +42,8 @@ std::optional<DiskEntry> Scrub::Next(const RecordIndex& index, absl::Time now) {
     }
     while (next_key_ < keys_.size()) {
       const std::optional<DiskEntry> entry = index.Find(keys_[next_key_++]);
-      // It was erased or moved since: the pass meets it at its new place, or the reclaim verified
-      // it.
+      // The block was erased or moved since: the pass meets it at its new place, or the reclaim
+      // verified it.
       if (!entry || entry->place.segment != SegmentId{segment_}) continue;
       pacer_.Spend(RecordBytes(entry->block.length), now);
       reading_ = pass.number;

@@ -44,7 +44,7 @@ struct ScrubCounts {
 };
 
 struct ScrubPass {
-  uint64_t number = 0;  // Counted from 1; 0: there was none yet.
+  uint64_t number = 0;  // Number of the pass, from 1; 0: there was none yet.
   bool asked = false;   // Whether the pass was requested.
   absl::Time began = absl::InfinitePast();
   absl::Time ended = absl::InfiniteFuture();  // InfiniteFuture: running.

@@ -63,7 +63,7 @@ struct GpuTransfer {
   std::span<std::byte> host;
 };
 
-// One handle of the pool's memory, as it is described to workers.
+// PoolHandle describes one handle of the pool's memory to workers.
 struct PoolHandle {
   // File descriptor, owned by the region; closed once the handle has left the pool.
   int descriptor = -1;

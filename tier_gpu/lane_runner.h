@@ -37,20 +37,20 @@ class LaneRunner {
     uint64_t value = 0;
     // Page of the word; keeps it alive while the device uses it.
     std::shared_ptr<const SignalPage> page;
-    // Called once, on `lanes`, when the write of a `before` mark has been handed over
-    // (Device::HandedOver()). Not called if the batch is not submitted or fails earlier. May be
-    // null.
+    // Function that is called once, on `lanes`, when the write of a `before` mark has been handed
+    // over (Device::HandedOver()). It is not called if the batch is not submitted or fails earlier.
+    // May be null.
     std::function<void()> handed_over{};
   };
   struct Batch {
     Mark after;  // Awaited before the first byte is copied.
     // Segments or blocks, not both. With neither, the batch consists of its marks. `blocks` has the
     // direction and region of the copy.
-    std::vector<CopySegment> segments;  // At most kMaxCopySegments.
+    std::vector<CopySegment> segments;  // Segments, at most kMaxCopySegments.
     std::optional<BlockBatch> blocks;
     // Owner of the memory to which `blocks` points, kept until the batch has ended.
     std::shared_ptr<const void> keep;
-    Mark before;  // Written after the last byte is copied.
+    Mark before;  // Mark that is written after the last byte is copied.
   };
   struct Copy {
     CopyDirection direction{};
@@ -118,7 +118,7 @@ class LaneRunner {
   struct Running {
     ScheduledBatch scheduled;
     Ticket last;     // Last operation of the batch.
-    Waiting waited;  // Kept because it keeps the pages of the marks.
+    Waiting waited;  // The waiting batch, kept because it holds the pages of the marks.
     absl::Status status;
   };
   Line& line(CopyDirection direction, CopyUrgency urgency) {
@@ -147,8 +147,10 @@ class LaneRunner {
   // Used on `lanes`:
   LaneSchedule schedule_;
   uint64_t next_number_ = 0;
-  absl::flat_hash_map<uint64_t, Waiting> waiting_;  // By the batch's number in the schedule.
-  std::array<std::deque<Running>, kCopyDirections> running_;  // In the order of the lanes.
+  // Waiting batches by their number in the schedule.
+  absl::flat_hash_map<uint64_t, Waiting> waiting_;
+  // Running batches in the order of the lanes.
+  std::array<std::deque<Running>, kCopyDirections> running_;
   std::optional<TimerId> timer_;
   // Used on `flows`; by direction and urgency.
   std::array<std::array<Line, kCopyUrgencies>, kCopyDirections> lines_;

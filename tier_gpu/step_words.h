@@ -68,7 +68,7 @@ class StepWords {
 
  private:
   struct Worker {
-    std::shared_ptr<const SignalPage> page;  // Null: no worker is attached.
+    std::shared_ptr<const SignalPage> page;  // Page of the worker; null: no worker is attached.
     uint64_t attachment = 0;                 // Number of workers that have had this number.
   };
   const Worker& of(PoolWorker worker) const { return workers_[static_cast<size_t>(worker)]; }
@@ -80,8 +80,9 @@ class StepWords {
   SlotTable* const table_;
   Executor* const executor_;
   TaskScope* const scope_;
-  std::vector<Worker> workers_;    // By number; the agent's own entry is empty.
-  std::shared_ptr<Event> polled_;  // Set at the next poll; null: no poll is scheduled.
+  std::vector<Worker> workers_;  // Workers by number; the agent's own entry is empty.
+  // Event that is set at the next poll; null: no poll is scheduled.
+  std::shared_ptr<Event> polled_;
   bool waits_ended_ = false;
 };
 

@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(const std::string& name, ui
 }
 
 absl::Status Arena::Fill(uint64_t offset, uint64_t length) {
-  // Not tried again once the kernel had none: it searches for long.
+  // Huge pages are not tried again once the kernel had none, because its search takes long.
   if (huge_pages() && !TakeHugePages(memory_->bytes().subspan(offset, length))) {
     huge_pages_.store(false, std::memory_order_relaxed);
   }

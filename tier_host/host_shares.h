@@ -25,10 +25,11 @@ namespace kvtier {
 // more is on its way.
 inline constexpr uint64_t kHeadroomDivisor = 8;
 
-// Whether slabs move between the domains of a node, or each domain keeps what it begins with.
+// HostMemory says whether slabs move between the domains of a node (kMoving), or each domain keeps
+// the slabs that it begins with (kFixed).
 enum class HostMemory : uint8_t { kFixed, kMoving };
 
-// One slab that is to move.
+// SlabMove is one slab that is to move.
 struct SlabMove {
   std::optional<DomainId> from;  // nullopt: from memory that no domain has.
   std::optional<DomainId> to;    // nullopt: to the system. One of the two is named.
@@ -103,9 +104,9 @@ class HostShares {
   bool HasTooMany(const HostTier& host) const { return Present(host) > slabs_ + leaving_; }
 
   uint64_t slabs_;
-  std::vector<Domain> domains_;  // By id, as far as one was named.
-  uint64_t between_ = 0;         // Slabs that no domain has, and that are on their way.
-  uint64_t coming_ = 0;          // Those of them that come from no domain.
+  std::vector<Domain> domains_;  // Domains by id, up to the highest id that was named.
+  uint64_t between_ = 0;         // Slabs on their way, which no domain has.
+  uint64_t coming_ = 0;          // Number of these slabs that come from no domain.
   uint64_t leaving_ = 0;         // Slabs on their way out of the node.
 };
 

@@ -45,7 +45,7 @@ class HostSlot {
   explicit operator bool() const { return tier_ != nullptr; }
   DomainId domain() const { return domain_; }
   SlotOffset offset() const { return offset_; }
-  uint32_t slab() const { return slab_; }      // That it lies in.
+  uint32_t slab() const { return slab_; }      // Returns the slab that it lies in.
   uint32_t number() const { return number_; }  // Index in that slab, from 0.
   // Returns SlotBytes(length of the block) bytes of the arena, 4 KiB aligned.
   std::span<std::byte> bytes() const { return bytes_; }
@@ -127,7 +127,7 @@ class HostTier {
     // Bytes that blocks of another size cannot have: free slots, and the rests at the ends of slabs
     // with slots.
     uint64_t split_bytes = 0;
-    std::map<uint64_t, SlotPool::SizeUse> sizes;  // By the size of the slots.
+    std::map<uint64_t, SlotPool::SizeUse> sizes;  // Use of the memory, by the size of the slots.
   };
   // Returns how host memory is cut into slots. O(slabs).
   Cut cut() const;
@@ -146,7 +146,7 @@ class HostTier {
   void Free(DomainId domain, SlotOffset offset);
   const uint64_t slab_bytes_;
   const SealedMemory::Writers writers_;
-  std::deque<Room> domains_;  // By id; a deque, so that a domain stays where it is.
+  std::deque<Room> domains_;  // Domains by id, in a deque so that a domain's address never changes.
 };
 
 }  // namespace kvtier

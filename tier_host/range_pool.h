@@ -1,8 +1,8 @@
 // RangePool hands out ranges of one stretch of memory, of any sizes side by side. It knows nothing
 // of what they are for, and never touches the memory.
 //
-// One thread at a time. Invariants, checked by Audit(): free ranges do not overlap, no two of them
-// touch, and with used_bytes() they are the whole pool.
+// RangePool is used by one thread at a time. Audit() checks its invariants: free ranges do not
+// overlap, no two of them touch, and with used_bytes() they are the whole pool.
 #ifndef KVTIER_TIER_HOST_RANGE_POOL_H_
 #define KVTIER_TIER_HOST_RANGE_POOL_H_
 
@@ -32,7 +32,7 @@ class RangePool {
   const uint64_t capacity_bytes_;
   uint64_t used_bytes_ = 0;
   std::map<uint64_t, uint64_t> free_;                // Bytes by offset.
-  std::set<std::pair<uint64_t, uint64_t>> by_size_;  // The same as {bytes, offset}.
+  std::set<std::pair<uint64_t, uint64_t>> by_size_;  // The free ranges again, as {bytes, offset}.
 };
 
 }  // namespace kvtier

@@ -83,7 +83,7 @@ void SealedMemory::Release(uint64_t offset, uint64_t length) {
 uint64_t SealedMemory::held_bytes() const {
   constexpr uint64_t kStatBlockBytes = 512;
   struct stat file{};
-  // It cannot fail for a descriptor that is open.
+  // fstat() cannot fail for an open descriptor.
   KVT_CHECK(fstat(read_write_fd_, &file) == 0);
   return static_cast<uint64_t>(file.st_blocks) * kStatBlockBytes;
 }

@@ -20,8 +20,10 @@ namespace kvtier {
 class SealedMemory {
  public:
   enum class Writers {
-    kHolders,    // Whoever holds read_write_fd(): processes that are handed it.
-    kMakerOnly,  // This mapping. The kernel lets nobody map it for writing again, nor punch holes.
+    kHolders,  // Whoever holds read_write_fd(): processes that are handed it.
+    // Only this mapping is written. The kernel lets nobody map the memory for writing again, or
+    // punch holes.
+    kMakerOnly,
   };
   // Makes a memfd of `bytes` zeros, sealed against shrinking and growing (a truncation would kill
   // its readers by SIGBUS). It takes its memory as it is touched. `name` shows in /proc/PID/maps.
@@ -61,7 +63,7 @@ class SealedMemory {
 
   const std::string name_;
   const int read_write_fd_;
-  // Both are set once, by Map().
+  // Map() sets both members once.
   int read_only_fd_ = -1;
   std::span<std::byte> bytes_;
 };

@@ -70,7 +70,7 @@ class SlotPool {
   uint32_t free_slabs() const { return static_cast<uint32_t>(free_slabs_.size()); }
   // Returns how a slab is used. REQUIRES: `slab` is one of slab_count().
   struct SlabUse {
-    uint64_t slot_bytes = 0;  // 0: none of its slots is used.
+    uint64_t slot_bytes = 0;  // Size of the slab's slots; 0: none of its slots is used.
     uint32_t used = 0;        // Slots.
   };
   SlabUse UseOf(uint32_t slab) const {
@@ -99,10 +99,11 @@ class SlotPool {
   struct Slab {
     enum class State : uint8_t { kAbsent, kPresent, kClosed };
     State state = State::kAbsent;
-    uint64_t slot_bytes = 0;  // 0: none of its slots is used.
+    uint64_t slot_bytes = 0;  // Size of the slab's slots; 0: none of its slots is used.
     uint32_t used = 0;
     std::vector<uint32_t> free;  // Slot numbers, LIFO: warmest first.
-    std::vector<bool> taken;     // By slot number, for Audit and double frees.
+    // Whether each slot is taken, by its number, for Audit() and to catch double frees.
+    std::vector<bool> taken;
   };
   // Takes the lowest free slab for slots of `slot_bytes`. False: none is free.
   bool OpenSlab(uint64_t slot_bytes);
@@ -117,7 +118,7 @@ class SlotPool {
   uint32_t closed_slabs_ = 0;
   std::set<uint32_t> absent_slabs_;
   std::set<uint32_t> free_slabs_;                      // Present and without a slot: lowest first.
-  std::map<uint64_t, std::set<uint32_t>> open_slabs_;  // By slot size: slabs with a free slot.
+  std::map<uint64_t, std::set<uint32_t>> open_slabs_;  // Slabs with a free slot, by slot size.
 };
 
 }  // namespace kvtier

@@ -20,18 +20,19 @@
 
 namespace kvtier {
 
-// Which blocks the disks are written. The defaults are what docs/BENCHMARKS.md, "Write
-// policies", favours. Without a budget predicted reuse writes every block; at commit that
-// has 0.1 to 2.5 points fewer hits than the best there is, the fewest writes on agents
-// (29 % fewer than at eviction), and all of it is warm after kill -9. Under a budget it
-// serves 0.3 to 5 points more than first come, first served; second touch loses 10 of 32
-// points on chat. At eviction a budget reaches 1 to 3 points more on chat and mixed
-// traffic and 4 to 5 fewer on agents: no reason to give up what kill -9 would take.
+// DiskWriteOptions choose the blocks that are written to the disks. The defaults are those that
+// docs/BENCHMARKS.md, "Write policies", favours. Without a budget predicted reuse writes every
+// block; at commit that has 0.1 to 2.5 points fewer hits than the best policy, the fewest writes on
+// agents (29 % fewer than at eviction), and all blocks are warm after kill -9. Under a budget it
+// serves 0.3 to 5 points more than first come, first served; second touch loses 10 of 32 points on
+// chat. At eviction a budget reaches 1 to 3 points more on chat and mixed traffic and 4 to 5 fewer
+// on agents: no reason to give up the blocks that kill -9 would cost.
 struct DiskWriteOptions {
   WritePolicy policy = WritePolicy::kPredictedReuse;
   WriteMoment moment = WriteMoment::kAtCommit;
-  // How often a day each disk may be written whole, what reclaim writes again included; 0
-  // to kMaxDriveWritesPerDay. 0: no budget, for only the operator knows the drive's rating.
+  // Number of times a day that each disk may be written whole, 0 to kMaxDriveWritesPerDay. It
+  // includes the blocks that reclaim writes again. 0: no budget, because only the operator knows
+  // the drive's rating.
   double drive_writes_per_day = 0;
 };
 
@@ -80,7 +81,7 @@ class DiskAdmission {
 
   const DiskWriteOptions options_;
   const DiskSet* const disks_;                // Not owned.
-  std::vector<std::unique_ptr<Gate>> gates_;  // By disk.
+  std::vector<std::unique_ptr<Gate>> gates_;  // One gate for each disk.
 };
 
 }  // namespace kvtier

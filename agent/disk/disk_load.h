@@ -1,8 +1,8 @@
-// DiskLoader brings blocks from this node's disks to host memory: read, verify (the
-// disk tier does both), publish. A bounded number runs at a time, by turns of the domains, each of
-// which has a guaranteed part of the queue; foreground loads go before prefetches, a prefetch that
-// somebody comes to wait for becomes one of them, and a foreground load that nobody waits for any
-// more is not started.
+// DiskLoader brings blocks from this node's disks to host memory: read, verify (the disk tier does
+// both), publish. A bounded number of loads runs at a time. The domains take turns, and each has a
+// guaranteed part of the queue. Foreground loads go before prefetches. A prefetch becomes a
+// foreground load when a call begins to wait for it, and a foreground load is not started if no
+// call waits for it any more.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_DISK_DISK_LOAD_H_
@@ -25,7 +25,7 @@ namespace kvtier {
 
 class DiskLoader {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     TaskScope* scope = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
@@ -41,8 +41,8 @@ class DiskLoader {
   // and no load of it is in flight. nullptr: the queue is full, or the domain may have no more of
   // it.
   SharedLoad Start(const QueuedLoad& wanted);
-  // Somebody waits now for a load that is in flight: were it a prefetch, it is none any
-  // more, wherever it waits.
+  // Notes that a call now waits for a load that is in flight. A prefetch becomes a foreground load,
+  // wherever it waits.
   void MoveToForeground(const BlockKey& key);
   // Guarantees a part of the queue to one tenant more, or to one fewer.
   void AddDomain() { queue_shares_.AddDomain(); }

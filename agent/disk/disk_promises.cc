@@ -181,7 +181,7 @@ Task<DiskQueueRoom> DiskPromises::Await(Put put, absl::Time deadline) {
       (waits == waiting_by_session_.end() || waits->second < kMaxPutsWaitingPerSession);
   if (fits || !may_wait) co_return Take(put.domain, put.slot_bytes, put.blocks);
   Waiter waiter(this, put);
-  Serve(put.domain);  // Its turn may be before that of all the others.
+  Serve(put.domain);  // The domain's turn may come before all others'.
   if (!waiter.ended.is_set()) ++stats_->waited;
   co_await waits_->Until(&waiter.ended, deadline);
   if (waiter.IsFirst()) {

@@ -1,18 +1,18 @@
-// DiskPromises is the room in host memory for blocks that the disks are promised. Such a
-// block is not evicted before it is written, so a put takes room here for what it reserves,
-// which the blocks keep until they are written, or until it is known that they will not be.
-// At most half of a domain is promised (kPromisedPart), or one block, so that loads and
-// fetches never starve. Of kMaxOffloadQueued blocks each domain has an equal part. A domain that
-// comes makes the parts of the others smaller, and one of them may have more than its part then:
-// until it has given that back, all of them together get no more than there is, or one block.
+// DiskPromises is the room in host memory for blocks that are promised to the disks. Such a block
+// is not evicted before it is written. So a put takes room here for the blocks that it reserves,
+// and the blocks keep the room until they are written, or until it is known that they will not be.
+// At most half of a domain is promised (kPromisedPart), or one block, so that loads and fetches
+// never starve. Of kMaxOffloadQueued blocks each domain has an equal part. A new domain makes the
+// parts of the others smaller, so that one of them may then have more than its part. Until that
+// domain has given the excess back, all domains together get no more than there is, or one block.
 //
-// A put that finds too little room may wait, within its deadline: for room for all its
-// blocks, or for as many as may be promised at all, which it gets at once. Sessions take
-// turns, and while a put waits nobody who came later takes room of its domain.
+// A put that finds too little room may wait, within its deadline, for room for all its blocks, or
+// for as many as may be promised at all. It gets all of that room at one time. Sessions take turns,
+// and while a put waits no later put takes room of its domain.
 //
-// Executor thread only. REQUIRES: outlives its room, and the tasks that wait. Invariants,
-// checked by Audit(): a domain's bytes are those of its room, and within its part (or were so while
-// its part was larger); its blocks are, too, once no domain has more than its part; whoever is
+// Executor thread only. REQUIRES: outlives its room, and the tasks that wait. Invariants, checked
+// by Audit(): a domain's bytes are those of its room, and within its part (or were so while its
+// part was larger); its blocks are, too, once no domain has more than its part; the put that is
 // first in line does not fit.
 #ifndef KVTIER_AGENT_DISK_DISK_PROMISES_H_
 #define KVTIER_AGENT_DISK_DISK_PROMISES_H_
@@ -57,7 +57,7 @@ class DiskQueueRoom {
   friend class DiskPromises;
   DiskQueueRoom(DiskPromises* promises, DomainId domain, uint64_t bytes, size_t blocks)
       : promises_(promises), domain_(domain), bytes_(bytes), blocks_(blocks) {}
-  DiskPromises* promises_ = nullptr;  // Not owned; null in empty room.
+  DiskPromises* promises_ = nullptr;  // Table of the promise, not owned; null in empty room.
   DomainId domain_{};
   uint64_t bytes_ = 0;  // Bytes of all its blocks.
   size_t blocks_ = 0;

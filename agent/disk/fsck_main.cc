@@ -40,8 +40,8 @@ struct CommandLine {
   bool json = false;
 };
 
-// By hand, and not by absl's flags: those exit with 1 for a flag they do not know, which
-// would say that the disk is damaged. nullopt: wrong usage, said on stderr.
+// Parses the command line by hand, because absl's flags exit with 1 for an unknown flag, which
+// would mean that the disk is damaged. Returns nullopt for wrong usage, which it reports on stderr.
 std::optional<CommandLine> Parse(int argc, char** argv) {
   CommandLine line;
   const auto wrong = [](const std::string& text) {

@@ -1,6 +1,6 @@
-// LoadQueue is the line of loads that have not started: foreground before prefetch, within each
-// by turns of the tenants that ask, and in order within those. A prefetch that somebody came to
-// wait for changes lines.
+// LoadQueue is the line of loads that have not started. Foreground loads come before prefetches;
+// within each kind the tenants take turns, and the loads of one tenant keep their order. A prefetch
+// changes lines when a call begins to wait for it.
 //
 // Pure bookkeeping. Executor thread only.
 #ifndef KVTIER_AGENT_DISK_LOAD_QUEUE_H_
@@ -29,7 +29,8 @@ struct QueuedLoad {
   BlockLengths lengths;                    // Lengths that blocks of its space may have.
   Urgency urgency = Urgency::kForeground;  // Urgency now.
   ReuseHint hint{};                        // Hint of the request that began it.
-  // Began as a prefetch: to be loaded also when nobody waits any more. Push() sets it.
+  // Whether the load began as a prefetch, and so runs even if no call waits for it any more. Push()
+  // sets it.
   bool wanted_anyway = false;
 
   DomainId payer() const { return member.value_or(domain); }
@@ -37,7 +38,8 @@ struct QueuedLoad {
 
 class LoadQueue {
  public:
-  // Lets the domain have `weight` times what one that weighs 1 has, as it does until then.
+  // Gives the domain `weight` times the turns of a domain of weight 1, which is the weight that it
+  // has at first.
   void SetWeight(DomainId domain, uint32_t weight) {
     foreground_.SetWeight(static_cast<size_t>(domain), weight);
     prefetch_.SetWeight(static_cast<size_t>(domain), weight);

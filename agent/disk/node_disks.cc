@@ -92,7 +92,7 @@ Task<void> NodeDisks::TellResidency(TenantTag owner, DomainId domain) {
   const std::vector<BlockKey> keys = set_->Keys();
   for (size_t i = 0; i < keys.size() && !parts_.waits->ended(); ++i) {
     if (i % kDiskKeysPerTurn == 0) co_await SleepUntil(parts_.executor, parts_.executor->Now());
-    // It may be gone by now, and what comes meanwhile is told of as it comes.
+    // The block may be gone by now. Blocks that come meanwhile are reported as they come.
     if (set_->OwnerOf(keys[i]) == owner && parts_.tenants->DomainOf(owner) == domain) {
       parts_.residency->Add(domain, Tier::kDisk, keys[i]);
     }
@@ -111,7 +111,7 @@ Task<void> NodeDisks::PinHostMemory() {
   }
   absl::Status pinned;
   for (size_t i = 0; i < members_.size(); ++i) {
-    // One that does not answer might not answer to this either.
+    // A disk that did not open might not answer this call either.
     if (recovery_.disks[i].ok()) pinned.Update(co_await members_[i].disk->AddMemory(slabs));
   }
   if (pinned.ok()) co_return;

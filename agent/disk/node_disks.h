@@ -31,17 +31,17 @@
 
 namespace kvtier {
 
-// One disk; not owned.
+// DiskSeam is one disk, which the node does not own.
 struct DiskSeam {
-  DiskId id;  // Every disk has another.
+  DiskId id;  // Id of the disk, different for each.
   Disk* disk = nullptr;
   Manifest* manifest = nullptr;
-  TenantKeys* keys = nullptr;  // Null: its payloads lie in the clear.
+  TenantKeys* keys = nullptr;  // Keys of the payloads; null: they are stored in the clear.
 };
 
 class NodeDisks {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     ByteThreads* byte_threads = nullptr;
     TaskScope* scope = nullptr;
@@ -73,7 +73,7 @@ class NodeDisks {
   // Ends when no reclaim runs; false: one still did at `deadline`.
   Task<bool> Idle(absl::Time deadline);
 
-  // Null, all three: the node has no disk.
+  // set(), admission() and promises() return null if the node has no disk.
   DiskSet* set() const { return set_.get(); }
   DiskAdmission* admission() const { return admission_.get(); }
   DiskPromises* promises() const { return promises_.get(); }
@@ -92,7 +92,7 @@ class NodeDisks {
   void Audit() const;
 
  private:
-  // Each part is destroyed before what it uses.
+  // Parts of one disk; each is destroyed before the parts that it uses.
   struct Member {
     DiskId id;
     Disk* disk = nullptr;

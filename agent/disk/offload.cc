@@ -29,7 +29,7 @@ void Offloader::Used(std::span<const HostBlock* const> run) {
   if (!at_commit()) return;
   // The parents first: a child on disk without its parent is of no use.
   for (const HostBlock* const block : run) {
-    // Not one that just came: it was not hit in memory.
+    // A block that just came is not offered, because it was not hit in memory.
     if (block->hits > 0) Offer(block->meta.key, {});
   }
 }
@@ -92,7 +92,7 @@ std::optional<DiskAdmission::Verdict> Offloader::Decide(const WriteCandidate& ca
   const std::optional<DiskAdmission::Verdict> verdict =
       parts_.admission->Decide(candidate, parts_.executor->Now());
   if (!verdict.has_value()) {
-    ++parts_.stats->disk_failed;  // None serves.
+    ++parts_.stats->disk_failed;  // No disk serves.
     return std::nullopt;
   }
   switch (verdict->decision) {
@@ -127,7 +127,7 @@ std::optional<Offloader::Promise> Offloader::TakeNext() {
   while (cold_end_.has_value()) {
     const std::optional<BlockKey> key = cold_end_->TakeNext();
     if (!key.has_value()) break;
-    // One that was used while it is being written counts as ready again.
+    // A block that was used while it is being written counts as ready again.
     if (pending_.contains(*key) || parts_.index->In(Tier::kDisk, *key)) continue;
     std::optional<Promise> promise = Admit(*key);
     if (promise.has_value()) return promise;

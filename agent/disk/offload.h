@@ -3,11 +3,12 @@
 // slows an eviction; a put of what the disks would be promised takes room first
 // (DiskPromises).
 //
-// At commit: blocks are offered in the order of their commits, and one that is not on disk
-// again whenever it is hit in memory. What is admitted is promised: it stays in host
-// memory until it is written, the write has failed, or its disk has left the service and no
-// other takes it. Domains take turns (FairLine). At eviction: the coldest are offered ahead of need
-// (ColdEnd), and nothing is promised: one that has to leave before its turn is lost, and counted.
+// With writes at commit, blocks are offered in the order of their commits. A block that is not on
+// disk is offered again whenever it is hit in memory. An admitted block is promised: it stays in
+// host memory until it is written, the write has failed, or its disk has left the service and no
+// other disk takes it. Domains take turns (FairLine). With writes at eviction, the coldest blocks
+// are offered ahead of need (ColdEnd), and nothing is promised: a block that has to leave before
+// its turn is lost, and counted.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_DISK_OFFLOAD_H_
@@ -69,8 +70,8 @@ class Offloader final : public BlockFollower {
   // run has returned.
   void Used(std::span<const HostBlock* const> run);
   void OnChange(const BlockChange& change) override;
-  // Lets the domain's blocks have `weight` times the turns of one that weighs 1, as it does until
-  // then.
+  // Gives the domain's blocks `weight` times the turns of a domain of weight 1, which is the weight
+  // that it has at first.
   void SetWeight(DomainId domain, uint32_t weight) {
     queue_.SetWeight(static_cast<size_t>(domain), weight);
   }
@@ -96,9 +97,9 @@ class Offloader final : public BlockFollower {
     DiskAdmission::Verdict verdict;
     Pin pin;
     DomainId domain{};
-    DiskQueueRoom room{};  // None at eviction.
+    DiskQueueRoom room{};  // Room of the promise; empty with writes at eviction.
   };
-  // One AwaitDurable().
+  // Durable is one call of AwaitDurable().
   struct Durable {
     explicit Durable(Executor* executor) : ended(executor) {}
     size_t left = 0;  // Blocks of it that are pending.
@@ -123,15 +124,17 @@ class Offloader final : public BlockFollower {
   void End(const Promise& promise);
 
   const Parts parts_;
-  FairLine<Promise> queue_;                // At commit, by domain.
-  std::optional<ColdEnd> cold_end_;        // At eviction.
-  std::list<Promise*> running_;            // Being written; in their tasks' frames.
-  absl::flat_hash_set<BlockKey> pending_;  // In the queue or running: not offered twice.
+  FairLine<Promise> queue_;  // Promised blocks that wait, by domain; used with writes at commit.
+  std::optional<ColdEnd> cold_end_;  // Set with writes at eviction.
+  // Promises that are being written; they lie in their tasks' frames.
+  std::list<Promise*> running_;
+  // Blocks in the queue or running, which are not offered again.
+  absl::flat_hash_set<BlockKey> pending_;
   // Parents of the blocks that are pending, and how many of those each has: their children
   // count as on disk already when they are judged.
   absl::flat_hash_map<BlockKey, size_t> parents_of_pending_;
   absl::flat_hash_map<BlockKey, std::vector<std::shared_ptr<Durable>>> awaited_;
-  std::vector<bool> serving_;  // By disk, at the last Pump().
+  std::vector<bool> serving_;  // Whether each disk served at the last Pump().
   bool pumping_ = false;
   bool pumping_soon_ = false;
 };

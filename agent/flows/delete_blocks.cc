@@ -71,7 +71,7 @@ Task<bool> BlockDeleter::DropFamily(BlockKey root, Dropping* dropping) {
       const bool is_gone = co_await DropOne(key, dropping);
       if (is_gone) passed_over.erase(key);
       way.pop_back();
-      // Its way down was forgotten.
+      // The way down to the block was forgotten, so the walk begins at the root again.
       if (way.empty() && key != root) {
         way.push_back(root);
         passed_over.insert(root);

@@ -33,10 +33,10 @@ namespace kvtier {
 // Result of a deletion: how many of the named blocks that this node had, and of their descendants
 // if these were to go, too, are gone or stay.
 struct Deleted {
-  size_t blocks = 0;  // In no tier any more.
+  size_t blocks = 0;  // Number of blocks that are in no tier any more.
   // Leased, being copied, or not erased by their disk: they stay in some tier, and are found again.
   size_t held = 0;
-  bool is_whole = true;  // False: time ran out, or too much is held; more is here.
+  bool is_whole = true;  // False if time ran out or too much is held: more blocks are left.
 };
 
 enum class DeleteScope : uint8_t {
@@ -46,7 +46,7 @@ enum class DeleteScope : uint8_t {
 
 class BlockDeleter {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     FairTurns* turns = nullptr;
     Waits* waits = nullptr;
@@ -64,7 +64,7 @@ class BlockDeleter {
   Task<Deleted> Delete(std::vector<BlockRun> runs, DeleteScope scope);
 
  private:
-  struct Dropping;  // One call of Delete().
+  struct Dropping;  // State of one call of Delete().
   // Returns when the domain has no drop of descendants under way; false: its time is over.
   Task<bool> AwaitTurn(DomainId domain, absl::Time deadline);
   // Drops `root` behind all that descends from it. False: more is here than may be dropped.
@@ -76,7 +76,8 @@ class BlockDeleter {
   std::optional<BlockKey> ChildOf(const BlockKey& key, Dropping* dropping) const;
 
   const Parts parts_;
-  // Set at the end of the domain's drop of descendants; of those under way.
+  // Events of the drops of descendants under way, by domain; an event is set when the drop has
+  // ended.
   absl::flat_hash_map<DomainId, std::shared_ptr<Event>> dropping_;
 };
 

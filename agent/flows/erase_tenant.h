@@ -54,10 +54,11 @@ class TenantEraser {
   };
   explicit TenantEraser(const Parts& parts) : parts_(parts) {}
 
-  // `tenant` need not be configured (any more), if a disk has a key of it. Errors, and then
-  // nothing was done: kNotFound, neither is so; kInvalidArgument, the name; kUnavailable, it is
-  // not configured and a disk that is not open may have a key. Errors that say what was done
-  // and what is still held: kFailedPrecondition, the node has no disk; DiskSet::EraseTenant()'s.
+  // Erases the tenant, which need not be configured (any more) if a disk has a key of it. Errors
+  // after which nothing was done: kNotFound, the tenant is not configured and no disk has a key of
+  // it; kInvalidArgument, the name; kUnavailable, it is not configured and a disk that is not open
+  // may have a key. Errors that say what was done and what is still held: kFailedPrecondition, the
+  // node has no disk; DiskSet::EraseTenant()'s.
   Task<absl::StatusOr<Erased>> Erase(std::string tenant);
   // Forgets a tenant of the node whose sessions have ended, as Erase() does, also on disks whose
   // payloads are not sealed, and where there is no disk. Errors: DiskSet::EraseTenant()'s and

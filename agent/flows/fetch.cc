@@ -69,8 +69,8 @@ class Fetcher::Arrivals final : public FetchSink {
   const ReuseHint& hint() const { return sought_->hint; }
   uint64_t bytes() const { return bytes_; }
   bool any_wrong() const { return any_wrong_; }
-  // After Settle(): the time of the fetch, and whether no block began or ended in the
-  // second half of it.
+  // took() and the next function return, after Settle(), the time of the fetch, and whether no
+  // block began or ended in the second half of it.
   absl::Duration took() const { return ended_ - began_; }
   bool fell_silent() const { return last_ <= began_ + took() / 2; }
 
@@ -110,7 +110,8 @@ Task<LocateReply> Fetcher::Locate(std::vector<BlockKey> keys, LocateScope scope,
     if (located->size() > asked) located->resize(asked);
     co_return *std::move(located);
   }
-  // If a caller had less time than is allowed, its timeout says nothing of the coordinator.
+  // A timeout says nothing about the coordinator if the caller had less time than a locate is
+  // allowed.
   if (by < deadline || !absl::IsDeadlineExceeded(located.status())) patience_.Failed(sent, now);
   co_return LocateReply();
 }
@@ -169,7 +170,8 @@ std::vector<PeerRun> Fetcher::Plan(const Sought& sought) {
   const size_t free_fetches = standings_.FreeFor(sought.payer);
   if (free_fetches == 0) standings_.CountRefused(sought.payer);
   return PlanFetch(sought.holders,
-                   // It takes too few of shorter ones, and never one that comes too late.
+                   // If blocks are shorter than this, the plan takes too few of them, and never one
+                   // that comes too late.
                    {.block_bytes = sought.lengths.longest,
                     .budget = sought.deadline - parts_.executor->Now(),
                     .free_fetches = free_fetches},
@@ -177,7 +179,7 @@ std::vector<PeerRun> Fetcher::Plan(const Sought& sought) {
 }
 
 void Fetcher::StartFetches(const Sought& sought, const std::vector<PeerRun>& runs) {
-  // All are counted before the first may end and ask for more.
+  // All fetches are counted before the first may end and ask for more.
   for (const PeerRun& from : runs) standings_.Began(from.address, sought.payer);
   for (const PeerRun& from : runs) {
     const auto key = sought.keys.begin() + static_cast<ptrdiff_t>(from.first);
@@ -236,7 +238,7 @@ void Fetcher::PassOn(Sought sought, const std::string& asked, const Arrivals& ar
     if (arrivals.state(i) == State::kHere) continue;
     std::vector<Holder>& holders = sought.holders[i];
     std::erase_if(holders, [&](const Holder& holder) { return holder.address == asked; });
-    // Without room here the next holder's bytes would go by as well.
+    // Without room here the next holder's bytes would be skipped as well.
     if (arrivals.state(i) == State::kNoRoom) holders.clear();
     rest.keys.push_back(sought.keys[i]);
     rest.holders.push_back(std::move(holders));
@@ -276,7 +278,7 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
     parts_.loads->Finish(
         key, absl::AbortedError(
                  "the block's tenant was erased while the block was fetched from a peer"));
-    arrivals->Verified(index, true);  // It is not to be asked of others.
+    arrivals->Verified(index, true);  // The block is not asked of other nodes.
     co_return;
   }
   ++parts_.stats->peers.fetched_blocks;

@@ -34,7 +34,7 @@ namespace kvtier {
 
 class Fetcher {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     ByteThreads* byte_threads = nullptr;
     TaskScope* scope = nullptr;

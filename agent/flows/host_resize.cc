@@ -51,7 +51,7 @@ absl::Status HostResizer::Begin(uint64_t bytes) {
   parts_.mover->FillAll();
   deadline_ = parts_.executor->Now() + kHostResizeTimeout;
   ended_ = absl::OkStatus();
-  if (end_ != nullptr) return absl::OkStatus();  // It goes on to the new target.
+  if (end_ != nullptr) return absl::OkStatus();  // The running resize goes on to the new target.
   end_ = std::make_shared<Event>(parts_.executor);
   parts_.scope->Spawn(Run());
   return absl::OkStatus();

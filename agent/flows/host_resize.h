@@ -1,8 +1,8 @@
 // HostResizer brings the host memory of all tenants together to the size that an operator asks for,
 // by whole slabs, while workers run. To grow, slabs are filled and handed to the tenants by their
-// shares. To shrink, slabs leave as those do that move between tenants (MemoryMover): free ones of
-// whoever has more than its fair share first, then those whose blocks are worth least. Guarantees
-// and quotas are those of the new size from the start.
+// shares. To shrink, slabs leave in the same way as slabs that move between tenants (MemoryMover):
+// first free slabs of tenants that have more than their fair share, then the slabs whose blocks are
+// worth least. Guarantees and quotas are those of the new size from the start.
 //
 // A size lasts until the agent ends. Executor thread only.
 #ifndef KVTIER_AGENT_FLOWS_HOST_RESIZE_H_
@@ -28,7 +28,7 @@ namespace kvtier {
 
 class HostResizer {
  public:
-  struct Parts {  // None is owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
@@ -37,14 +37,15 @@ class HostResizer {
     const HostShares* shares = nullptr;
     MemoryMover* mover = nullptr;
     NodeTenants* node_tenants = nullptr;
-    uint64_t max_bytes = 0;  // That memory may grow to.
+    uint64_t max_bytes = 0;  // Bytes that memory may grow to.
   };
   struct Size {
     uint64_t bytes = 0;  // Bytes of slabs that are there now, those between two tenants included.
-    uint64_t target_bytes = 0;  // As `bytes`: nothing is under way.
-    uint64_t min_bytes = 0;     // One slab for each tenant, and all of those whose memory stays.
+    uint64_t target_bytes = 0;  // Bytes to reach; equal to `bytes`: no resize is under way.
+    // One slab for each tenant, and all slabs of tenants whose memory does not move.
+    uint64_t min_bytes = 0;
     uint64_t max_bytes = 0;
-    absl::Status ended;  // Not OK: why the last resize did not reach its target.
+    absl::Status ended;  // Reason why the last resize did not reach its target; OK if it did.
   };
   explicit HostResizer(const Parts& parts) : parts_(parts) {}
 

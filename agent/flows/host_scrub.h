@@ -32,17 +32,17 @@ inline constexpr size_t kHostScrubBatchBlocks = 64;
 inline constexpr absl::Duration kHostScrubInterval = absl::Seconds(1);
 
 struct HostScrubReport {
-  uint64_t bytes_per_second = 0;  // 0: nothing is scrubbed.
+  uint64_t bytes_per_second = 0;  // Rate of the scrub; 0: nothing is scrubbed.
   uint64_t passes = 0;            // Passes that ended.
-  absl::Duration last_pass;       // How long the latest of them took.
-  uint64_t blocks = 0;            // Proven, in all passes.
+  absl::Duration last_pass;       // Duration of the latest pass.
+  uint64_t blocks = 0;            // Number of blocks proven, in all passes.
   uint64_t bytes = 0;             // Bytes of those blocks.
-  uint64_t altered = 0;           // Those that had changed and were dropped.
+  uint64_t altered = 0;           // Number of blocks that had changed and were dropped.
 };
 
 class HostScrub {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     Waits* waits = nullptr;
     BlockIndex* index = nullptr;

@@ -51,7 +51,7 @@ bool PrefixKeeper::Cut(std::vector<BlockRun>* sequences) const {
   uint64_t bytes = quota.bytes;
   bool is_cut = false;
   for (BlockRun& run : *sequences) {
-    if (run.lengths.any) continue;  // Only their blocks know how long they are.
+    if (run.lengths.any) continue;  // Only the blocks themselves tell their lengths.
     const uint64_t slot_bytes = SlotBytes(run.lengths.longest);
     const uint64_t fit = std::min<uint64_t>(run.keys.size(), bytes / slot_bytes);
     is_cut |= fit < run.keys.size();

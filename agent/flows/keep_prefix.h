@@ -31,21 +31,22 @@ struct KeepRequest {
   absl::Duration ttl;               // Time to live, kMinKeptTtl to kMaxKeptTtl, once loaded.
 };
 
-// Kept prefix, as its tenant is told of it.
+// Kept describes a kept prefix to its tenant.
 struct Kept {
   struct Sequence {
     std::vector<size_t> indices;  // Indices of the keys whose blocks are kept.
     MissReason missed = MissReason::kNone;
   };
-  KeptId id{};  // 0: no block is kept.
+  KeptId id{};  // Id of the kept prefix; 0: no block is kept.
   std::vector<Sequence> sequences;
-  KeepLimit limit = KeepLimit::kNone;  // Why blocks that are here are not kept.
+  // Limit that stopped the node from keeping more of its blocks.
+  KeepLimit limit = KeepLimit::kNone;
   absl::Time deadline;
 };
 
 class PrefixKeeper {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     FairTurns* turns = nullptr;
     Waits* waits = nullptr;
@@ -65,13 +66,14 @@ class PrefixKeeper {
     KeptPrefixes::Handle handle{};
     DomainId payer{};  // Domain whose turns it takes.
   };
-  // Gives the prefix its blocks in place of those that it has. False: it was ended meanwhile.
+  // Gives the prefix its blocks, in place of its earlier ones. Returns false if it was ended
+  // meanwhile.
   Task<bool> Fill(Filling filling, std::vector<Onboarder::Brought>* brought, Kept* kept);
   // Cuts what no quota of the domain has room for. Returns whether that was anything.
   bool Cut(std::vector<BlockRun>* sequences) const;
 
   const Parts parts_;
-  // Set when the prefix is filled; of those that are being filled.
+  // Events of the prefixes that are being filled; an event is set when its prefix is filled.
   absl::flat_hash_map<KeptPrefixes::Handle, std::shared_ptr<Event>> filling_;
 };
 

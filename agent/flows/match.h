@@ -21,15 +21,15 @@ namespace kvtier {
 // The blocks of one run or set that are known, and where they are.
 struct Matched {
   size_t local_blocks = 0;  // Blocks that this node has; of a run, the leading ones.
-  size_t total_blocks = 0;  // The same, counting other nodes.
-  // Best tier of each key, of another node's block its tier there; nullopt: nobody has it. Of a
-  // run it ends with the last leading block.
+  size_t total_blocks = 0;  // Leading blocks that this node or another has.
+  // Best tier of each key's block, on this node or on the node that has it; nullopt: no node has
+  // the block. For a run the list ends with the last leading block.
   std::vector<std::optional<Tier>> tiers;
 };
 
 class Matcher {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     FairTurns* turns = nullptr;
     BlockIndex* index = nullptr;

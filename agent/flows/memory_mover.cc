@@ -57,7 +57,7 @@ Task<bool> MemoryMover::TakeFrom(SlabMove move) {
   std::optional<uint32_t> chosen = slots.LastFree();
   if (!chosen.has_value()) chosen = parts_.index->host_order(domain).SlabToEmpty(slots);
   if (!chosen.has_value()) {
-    // All that it has is about to leave: nothing changes before one of those has.
+    // All slabs of the domain are about to leave. Nothing changes before one of them has left.
     co_await SleepUntil(parts_.executor, parts_.executor->Now() + kMemoryMoveInterval);
     co_return false;
   }
@@ -97,7 +97,7 @@ Task<void> MemoryMover::EmptyAll(DomainId domain) {
       parts_.host->CloseSlab(domain, *slab);
       co_await Remove({domain, *slab});
     } else {
-      // Those that are on their way to others already leave by themselves.
+      // Slabs that are already on their way to other domains leave by themselves.
       co_await SleepUntil(parts_.executor, parts_.executor->Now() + kMemoryMoveInterval);
     }
   }
@@ -125,7 +125,7 @@ Task<bool> MemoryMover::Drain(Slab slab, SlabMove move) {
 
 std::optional<BlockRoom> MemoryMover::RoomToMove(const BlockKey& key, Slab slab) const {
   const HostBlock* const block = parts_.index->Find(key);
-  // It may have left, or be read, since the list was made that it is of.
+  // The block may have left, or be read, since the list that names it was made.
   if (block == nullptr || block->slot.domain() != slab.first || block->slot.slab() != slab.second ||
       block->pins > 0) {
     return std::nullopt;
@@ -160,7 +160,7 @@ Task<void> MemoryMover::MoveKept(Slab slab) {
     const std::optional<BlockRoom> room = RoomToMove(key, slab);
     if (!room.has_value()) continue;
     absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHost(domain, *room);
-    if (!slot.ok()) co_return;  // All that the domain has is held.
+    if (!slot.ok()) co_return;  // All blocks of the domain are held.
     co_await MoveOne(key, *std::move(slot));
   }
 }
@@ -177,7 +177,7 @@ Task<void> MemoryMover::MoveOne(BlockKey key, HostSlot slot) {
   };
   co_await parts_.byte_threads->Run(std::move(copy));
   pin.Release();
-  if (parts_.index->IsPinned(key)) co_return;  // Its turn comes again.
+  if (parts_.index->IsPinned(key)) co_return;  // The block's turn comes again.
   const bool is_whole = sum == meta.sum && parts_.index->erasures(domain) == erasures;
   if (!is_whole) {
     parts_.evictor->DropFromHost(key);
@@ -203,7 +203,7 @@ Task<void> MemoryMover::FillNew(DomainId domain, uint64_t slabs) {
 Task<void> MemoryMover::GiveTo(DomainId domain, Room room) {
   const std::optional<uint32_t> chosen = AbsentSlabOf(domain);
   if (!chosen.has_value()) {
-    // Its last ones are on their way out.
+    // The domain's last slabs are on their way out.
     co_await SleepUntil(parts_.executor, parts_.executor->Now() + kMemoryMoveInterval);
     co_return;
   }
@@ -221,7 +221,7 @@ Task<void> MemoryMover::GiveTo(DomainId domain, Room room) {
   parts_.host->AddSlab(domain, *chosen);
   between_.erase(slab);
   if (parts_.shares->Of(domain).maximum == 0) {
-    // Its tenant was dropped meanwhile.
+    // The domain's tenant was dropped meanwhile.
     parts_.host->CloseSlab(domain, *chosen);
     co_await Remove(slab);
     co_return;

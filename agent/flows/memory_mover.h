@@ -1,9 +1,9 @@
 // MemoryMover moves slabs of host memory to the domains that should have them (HostShares). A slab
-// that is to leave gets no new slots and its blocks no new leases, the blocks that nobody holds are
-// dropped, those that are kept are copied to other slots of their domain, and when the last lease
-// has ended disks let go of the memory and the system gets it back. Then another slab is filled,
+// that is to leave gets no new slots, and its blocks get no new leases. Blocks that nothing holds
+// are dropped, and kept blocks are copied to other slots of their domain. When the last lease has
+// ended, the disks unpin the memory, and it is returned to the system. Then another slab is filled,
 // pinned for the disks and handed to the other domain. So no page is ever part of two domains'
-// memory. Slabs leave the node in the same way where it has too many (HostResizer).
+// memory. If the node has too many slabs, they leave it in the same way (HostResizer).
 //
 // A slab moves in some 0.2 s, and in no more than kSlabLeaveTimeout where leases and reservations
 // hold it; kMaxSlabMoves are under way at a time.
@@ -37,10 +37,10 @@ namespace kvtier {
 
 class MemoryMover {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
-    ByteThreads* memory = nullptr;        // Its threads fill and empty memory, which takes long.
-    ByteThreads* byte_threads = nullptr;  // They copy blocks.
+    ByteThreads* memory = nullptr;        // Threads that fill and empty memory, which takes long.
+    ByteThreads* byte_threads = nullptr;  // Threads that copy blocks.
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
     HostTier* host = nullptr;
@@ -90,12 +90,12 @@ class MemoryMover {
   Task<bool> TakeFrom(SlabMove move);
   // Gives the memory of a closed slab without used slots back to the system.
   Task<void> Remove(Slab slab);
-  // Waits until no slot of a closed slab is used. False: some still are after kSlabLeaveTimeout, or
-  // the slab was to leave the node, which has room for it again.
+  // Waits until no slot of a closed slab is used. Returns false if some still are after
+  // kSlabLeaveTimeout, or if the slab was to leave the node and the node has room for it again.
   Task<bool> Drain(Slab slab, SlabMove move);
   // Drops the blocks of the domain that leave first, for `cause`, and copies blocks of the slab to
-  // where they lay outside of it, until the slab has none that nobody holds, or nothing else may
-  // leave. Copies a block of it once at most.
+  // the slots outside of it that become free so. Ends when all blocks left in the slab are held, or
+  // no other block may leave. Copies each block of the slab once at most.
   Task<void> MoveWorthier(Slab slab, DomainId cause);
   // Copies the blocks of the slab that are kept, and that nobody reads, to other slots.
   Task<void> MoveKept(Slab slab);

@@ -69,8 +69,9 @@ struct NodeRooms {
 struct NodeFlows {
   struct Options {
     NodeId self;
-    absl::Duration locate_grace;               // Shortest wait for a coordinator's answer.
-    uint64_t host_scrub_bytes_per_second = 0;  // 0: host memory is not scrubbed.
+    absl::Duration locate_grace;  // Shortest wait for a coordinator's answer.
+    // Rate of the scrub of host memory; 0: it is not scrubbed.
+    uint64_t host_scrub_bytes_per_second = 0;
   };
   NodeFlows(const Options& options, const NodeRooms& rooms);
   NodeFlows(const NodeFlows&) = delete;

@@ -79,7 +79,8 @@ Task<void> NodeTenants::Look() {
 Task<void> NodeTenants::LookInTurn() {
   if (parts_.store == nullptr) co_return;
   const absl::StatusOr<std::vector<TenantSecret>> secrets = co_await parts_.store->ReadSecrets();
-  // Without a directory of them there is nothing to look at; one that cannot be read says nothing.
+  // Without a directory of secrets there is nothing to look at. A directory that cannot be read
+  // changes nothing.
   const bool failed = !secrets.ok() && !absl::IsFailedPrecondition(secrets.status());
   const std::string failure = failed ? std::string(secrets.status().message()) : "";
   if (failed && failure != secrets_failure_) {
@@ -156,7 +157,8 @@ absl::StatusOr<DomainId> NodeTenants::AddHostDomain(const std::string& name) {
 }
 
 void NodeTenants::FillHostDomain(DomainId domain) {
-  if (options_.host_memory == HostMemory::kMoving) return;  // Its share moves to it.
+  // The tenant's share of memory moves to it.
+  if (options_.host_memory == HostMemory::kMoving) return;
   parts_.shares->Fix(domain);
   const uint32_t slabs = parts_.rooms.host->slots(domain).slab_count();
   parts_.rooms.scope->Spawn(parts_.mover->FillNew(domain, slabs));
@@ -326,7 +328,7 @@ Task<void> NodeTenants::EndDomain(DomainId domain) {
                                          " may have blocks on disk: ", erased.status().message()));
   }
   if (parts_.rooms.host->slots(domain).used_bytes() > 0) {
-    leaving_.push_back(domain);  // Something has come meanwhile: the next Sweep() looks again.
+    leaving_.push_back(domain);  // A block has come meanwhile: the next Sweep() looks again.
     co_return;
   }
   co_await parts_.mover->EmptyAll(domain);

@@ -1,12 +1,12 @@
-// NodeTenants makes, changes and drops the tenants of a node while it runs, and keeps what was said
-// of them (TenantStore).
+// NodeTenants makes, changes and drops the tenants of a node while it runs, and stores their
+// settings (TenantStore).
 //
-// A tenant is there once its secret is: one that is set here, or appears in the directory of
-// secrets, which is looked at every kTenantsInterval. One whose secret went away is let in no more,
-// and its blocks stay; one whose secret is another is not let in either, for its blocks are named
-// with the secret. Lost or unknown settings delete nothing. Drop() alone does: it ends the tenant's
-// sessions and erases its blocks in all tiers; what is still held then goes when it is released,
-// and until then name and secret do not come again.
+// A tenant exists once it has a secret, which is set here or appears in the directory of secrets.
+// That directory is looked at every kTenantsInterval. A tenant whose secret is removed is not let
+// in any more, but its blocks stay. A tenant whose secret has changed is not let in either, because
+// its blocks are named with the old secret. Lost or unknown settings delete nothing. Only Drop()
+// deletes: it ends the tenant's sessions and erases its blocks in all tiers. Blocks that are still
+// held go when they are released, and until then the tenant's name and secret cannot be used again.
 //
 // Executor thread only. One change at a time: each waits for the one before it.
 #ifndef KVTIER_AGENT_FLOWS_NODE_TENANTS_H_
@@ -62,7 +62,7 @@ class NodeTenants {
     HostShares* shares = nullptr;
     GpuDivider* gpu_divider = nullptr;
     MemoryMover* mover = nullptr;
-    TenantStore* store = nullptr;  // Null: what is set ends with the agent.
+    TenantStore* store = nullptr;  // Store of the settings; null: they end with the agent.
     // Ends a session as its worker's hangup does.
     absl::AnyInvocable<void(SessionId)> close_session;
   };
@@ -95,7 +95,7 @@ class NodeTenants {
   // here. TenantEraser::EraseAll()'s: the tenant is gone from memory; drop it again.
   Task<absl::StatusOr<Dropped>> Drop(std::string name);
 
-  // Takes what the coordinator says; an older version than the one that is known is ignored.
+  // Takes the coordinator's settings, but ignores a version older than the known one.
   void TakeCluster(ClusterTenants tenants);
   // Returns the version of the cluster's settings that is known; 0: none.
   uint64_t cluster_version() const { return book_.kept().cluster_version; }
@@ -103,13 +103,13 @@ class NodeTenants {
   struct View {
     std::string name;
     std::optional<DomainId> domain;  // nullopt: it has no secret here, and no blocks in memory.
-    bool shut = false;               // It is let in no more.
+    bool shut = false;               // Whether the tenant's workers are refused from now on.
     TenantBook::Holding holding;
     // Shares by tier, of a tenant with a domain.
     std::array<TierShare, kTierCount> shares{};
   };
-  // Returns the tenants with a domain, in the order of these, and then those that are only known by
-  // their settings.
+  // Returns the tenants with a domain, in the order of the domains, then the tenants that only
+  // settings name.
   std::vector<View> All() const;
   // Returns why kept settings were not read when the agent started; empty: they were.
   const std::string& settings_failure() const { return settings_failure_; }
@@ -135,7 +135,7 @@ class NodeTenants {
   absl::Status CheckSecret(const TenantChange& change, const std::string& secret) const;
   absl::Status CheckFits(const TenantSettings& changed) const;
   absl::Status CheckMayDrop(const Tenant* tenant) const;
-  // Keeps what the node was told, and then goes by it.
+  // Stores the settings that were made on this node, and then applies them.
   Task<absl::Status> Keep(KeptTenantSettings kept);
   Task<void> KeepCluster();
   // Gives the tenant a domain in every part of the agent. Errors: TenantTable::Check()'s,
@@ -145,8 +145,8 @@ class NodeTenants {
   void LookAt(const TenantSecret& there);
   // Logs what is wrong with a tenant's secret, once for each reason.
   void Complain(const std::string& name, absl::string_view why);
-  // Works out the shares that hold, and hands them to the tiers; lets the members of share groups
-  // in, and ends the sessions of those who are so no more.
+  // Computes the shares that apply, and hands them to the tiers. Lets the members of share groups
+  // in, and ends the sessions of workers that are no longer members.
   void ApplyShares();
   // Returns the domain of a new tenant, with an arena and no memory yet.
   absl::StatusOr<DomainId> AddHostDomain(const std::string& name);
@@ -159,7 +159,8 @@ class NodeTenants {
   Parts parts_;
   TierDivision division_;
   TenantBook book_;
-  absl::Status may_keep_;  // Not OK: what is kept cannot be read, so it is not to be replaced.
+  // Not OK if the stored settings cannot be read, and so must not be replaced.
+  absl::Status may_keep_;
   std::string settings_failure_;
   std::string secrets_failure_;  // Failure of the latest look.
   absl::flat_hash_set<std::string> complaints_;

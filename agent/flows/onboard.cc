@@ -37,7 +37,7 @@ Onboarder::Wanted Coming(SharedLoad load, Urgency urgency) {
 
 }  // namespace
 
-// One BringAll() call: what its requests have brought so far.
+// Bringing is the state of one BringAll() call: the blocks that its requests have brought so far.
 struct Onboarder::Bringing {
   Bringing(Executor* executor, size_t requests)
       : brought(requests), left(requests), done(executor) {}
@@ -80,7 +80,7 @@ Task<std::vector<Onboarder::Brought>> Onboarder::BringAll(
   for (size_t i = 0; i < requests->size(); ++i) {
     flows_.scope->Spawn(BringOne((*requests)[i], i, bringing));
   }
-  // Each ends by its own deadline.
+  // Each request ends by its own deadline.
   if (bringing->left > 0) co_await bringing->done.WaitUntil(absl::InfiniteFuture());
   co_return std::move(bringing->brought);
 }
@@ -143,7 +143,7 @@ Task<bool> Onboarder::GatherRun(const OnboardRequest& request, Urgency urgency, 
     const size_t first = wanted.size();
     std::vector<SharedLoad> loads =
         co_await flows_.fetcher->Start(request.run, first, request.deadline);
-    if (wanted.size() < first) co_return false;  // One before it was dropped meanwhile.
+    if (wanted.size() < first) co_return false;  // An earlier block was dropped meanwhile.
     if (loads.empty()) {
       // Another asker may have brought the block while we asked.
       std::optional<Wanted> local = WantLocal(keys[wanted.size()], request, urgency);
@@ -159,7 +159,7 @@ Task<bool> Onboarder::GatherRun(const OnboardRequest& request, Urgency urgency, 
     if (wanted.size() % kKeysPerTurn > 0) continue;
     const size_t found = wanted.size();
     co_await flows_.turns->GiveWay(request.run.payer());
-    if (wanted.size() < found) co_return false;  // One of them was dropped meanwhile.
+    if (wanted.size() < found) co_return false;  // One of these blocks was dropped meanwhile.
   }
   co_return wanted.size() < keys.size() && !request.local_only &&
       brought->rounds++ < kMaxLocateRounds;
@@ -191,7 +191,7 @@ Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, 
     if (SharedLoad load = flows_.host_loads->Find(keys[i])) {
       wanted[i] = Coming(std::move(load), urgency);
     } else if (std::optional<Pin> pin = flows_.index->PinToLease(keys[i])) {
-      wanted[i].pin = *std::move(pin);  // It has come while we asked.
+      wanted[i].pin = *std::move(pin);  // The block has come while the call waited.
     } else {
       flows_.stats->tenants.CountMisses(request.run.domain, 1);
     }
@@ -222,7 +222,7 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
     return Wanted{.pin = *std::move(pin), .from = Tier::kHost};
   }
   ++flows_.stats->host.misses;
-  if (flows_.index->In(Tier::kHost, key)) return std::nullopt;  // It is about to leave.
+  if (flows_.index->In(Tier::kHost, key)) return std::nullopt;  // The block is about to leave.
   if (SharedLoad load = flows_.host_loads->Find(key)) {
     if (load->from == Tier::kDisk && urgency == Urgency::kForeground) {
       flows_.disk->MoveToForeground(key);

@@ -41,29 +41,30 @@ struct OnboardRequest {
   Tier target = Tier::kHost;  // kHost or kGpu.
   absl::Time deadline;
   bool local_only = false;
-  GpuTier* gpu = nullptr;                  // Set by the Onboarder: where a target of kGpu is.
+  GpuTier* gpu = nullptr;                  // GPU of a target of kGpu, set by the Onboarder.
   Urgency urgency = Urgency::kForeground;  // Urgency of loads from a disk.
 };
 
 struct LeasedBlock {
   size_t index = 0;  // Index of the block in the run or set that was asked for.
   LeaseId lease{};
-  uint64_t offset = 0;       // In the domain's arena, or in the GPU pool.
-  uint64_t length = 0;       // Payload bytes.
-  PayloadSum sum;            // Sum of the payload there.
-  std::optional<Tier> from;  // Where it was when asked for; nullopt: another node.
+  uint64_t offset = 0;  // Offset in the domain's arena or in the GPU pool.
+  uint64_t length = 0;  // Payload bytes.
+  PayloadSum sum;       // Sum of the payload there.
+  // Tier that had the block when it was asked for; nullopt: another node.
+  std::optional<Tier> from;
 };
 
 struct Onboarded {
   // Blocks that are ready, in the order of the keys: of a run the leading ones, of a set any.
   std::vector<LeasedBlock> blocks;
-  MissReason missed = MissReason::kNone;  // Why the first block that is missing did not come.
+  MissReason missed = MissReason::kNone;  // Reason for which the first missing block did not come.
   absl::Time lease_deadline;
 };
 
 class Onboarder {
  public:
-  struct Flows {  // Not owned.
+  struct Flows {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     FairTurns* turns = nullptr;
     Waits* waits = nullptr;
@@ -89,13 +90,14 @@ class Onboarder {
   // entry for each key.
   struct Brought {
     std::vector<Wanted> blocks;
-    MissReason missed = MissReason::kNone;  // Why the first missing block is missing.
-    // Place of the first that is missing, as far as it is known.
+    MissReason missed = MissReason::kNone;  // Reason for which the first missing block is missing.
+    // Place of the first missing block, as far as it is known.
     size_t first_missing = std::numeric_limits<size_t>::max();
     int rounds = 0;              // Calls of GatherMore() so far.
     std::vector<size_t> absent;  // Places of the keys of a set that this node does not have.
   };
-  // One request whose blocks are handed over as they become ready: agent/flows/onboard_parts.h.
+  // Parts is one request whose blocks are handed over as they become ready:
+  // agent/flows/onboard_parts.h.
   class Parts;
 
   explicit Onboarder(const Flows& flows) : flows_(flows) {}
@@ -107,9 +109,10 @@ class Onboarder {
   // Onboards several sequences at once: the leases of all begin when the last of them is ready, or
   // its deadline has come.
   Task<absl::StatusOr<std::vector<Onboarded>>> OnboardAll(std::vector<OnboardRequest> requests);
-  // The two halves of it, for who pins what was brought meanwhile: brings what each request wants,
-  // which is pinned by what it returns; and grants leases of that. REQUIRES: `requests` outlive the
-  // task. Errors of GrantLeases(): kFailedPrecondition, the session is over.
+  // BringAll() and GrantLeases() are the two halves of OnboardAll(), for a caller that pins the
+  // blocks in between. BringAll() brings the blocks that each request wants, and its result pins
+  // them. GrantLeases() grants leases of them. REQUIRES: `requests` outlive the task. Errors of
+  // GrantLeases(): kFailedPrecondition, the session is over.
   Task<std::vector<Brought>> BringAll(const std::vector<OnboardRequest>* requests);
   absl::StatusOr<Onboarded> GrantLeases(const OnboardRequest& request, Brought brought);
   BlockIndex* index() const { return flows_.index; }
@@ -120,15 +123,15 @@ class Onboarder {
   void SessionEnded(SessionId session);
 
  private:
-  struct Bringing;  // One BringAll() call.
+  struct Bringing;  // State of one BringAll() call.
   // Finds the pool of a GPU target.
   absl::Status FindTarget(OnboardRequest* request) const;
   absl::Status CheckSession(const OnboardRequest& request) const;
   Task<Brought> Bring(OnboardRequest request);
   Task<void> BringOne(OnboardRequest request, size_t index, std::shared_ptr<Bringing> bringing);
   Task<Brought> Gather(const OnboardRequest& request, Urgency urgency);
-  // One round of it: what is on this node first, without a wait; then what other nodes have. False:
-  // it was the last one.
+  // Makes one round of Gather(): first it takes the blocks of this node, without a wait, then those
+  // of other nodes. Returns false if it was the last round.
   Task<bool> GatherMore(const OnboardRequest& request, Urgency urgency, Brought* brought);
   Task<bool> GatherRun(const OnboardRequest& request, Urgency urgency, Brought* brought);
   Task<bool> GatherSet(const OnboardRequest& request, Urgency urgency, Brought* brought);
@@ -142,7 +145,7 @@ class Onboarder {
   Task<void> AwaitReady(Brought* brought, const OnboardRequest& request);
   // Waits until a block's load ends. Returns whether the block is pinned; if not, sets `missed`.
   Task<bool> AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* missed);
-  // Does the same for a load that is done.
+  // Returns, for a load that has ended, whether the block is pinned; if not, sets `missed`.
   bool Settle(Wanted* wanted, MissReason* missed);
   // Drops block `index`, which does not come, and in a run all after it.
   void Drop(const OnboardRequest& request, size_t index, MissReason missed, Brought* brought);
@@ -152,8 +155,8 @@ class Onboarder {
   // Grants leases of `brought` as GrantLeases() does, and gives way to other tenants meanwhile.
   // REQUIRES: `request` outlives the task.
   Task<absl::StatusOr<Onboarded>> GrantInTurns(const OnboardRequest& request, Brought brought);
-  // Grants leases of the blocks from `first` on, of `count` at most. False: there was no room for
-  // one, and none behind it gets one.
+  // Grants leases of the blocks from `first` on, of `count` at most. Returns false if there was no
+  // room for a lease, in which case no later block gets one.
   bool GrantSome(const OnboardRequest& request, size_t first, size_t count, Brought* brought,
                  Onboarded* onboarded);
   // Tells the orders of eviction that the blocks, which are leased, are used; returns those of host
@@ -164,7 +167,7 @@ class Onboarder {
   void NoteUse(const OnboardRequest& request, std::span<const LeasedBlock> leased);
 
   const Flows flows_;
-  absl::flat_hash_set<Parts*> parts_;  // Those under way.
+  absl::flat_hash_set<Parts*> parts_;  // Requests under way.
 };
 
 }  // namespace kvtier

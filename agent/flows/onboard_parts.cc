@@ -89,7 +89,7 @@ Task<void> Onboarder::Parts::Watch(Sequence* sequence, size_t index) {
 
 void Onboarder::Parts::Arrive(Sequence* sequence, size_t index) {
   Brought& brought = sequence->brought;
-  // It was dropped, or has arrived.
+  // The block was dropped, or has arrived.
   if (index >= brought.blocks.size() || brought.blocks[index].load == nullptr) return;
   --sequence->coming;
   MissReason missed = MissReason::kNone;
@@ -148,7 +148,7 @@ Task<absl::StatusOr<OnboardPart>> Onboarder::Parts::Next() {
       OnboardPart part = TakeReady();
       if (!part.sequences.empty() || !part.missed.empty()) co_return part;
     }
-    // Gathering ends by the deadline, too, but for microseconds of work.
+    // Gathering ends by the deadline, too, except for microseconds of work.
     if (is_late) {
       co_await news_->WaitUntil(absl::InfiniteFuture());
     } else {

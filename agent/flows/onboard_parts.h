@@ -1,8 +1,9 @@
 // Onboarder::Parts is one request under way whose blocks are handed over in parts: what became
 // ready since the last part is leased and returned at once, while the rest is waited for.
 //
-// A part extends the prefix of each run, and has blocks of a set in any order. Nobody who is slow
-// to ask for the next part makes this grow: what becomes ready meanwhile is in that one.
+// A part extends the prefix of each run, and has blocks of a set in any order. A caller that is
+// slow to ask for the next part does not make this grow: blocks that become ready meanwhile come in
+// that part.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_FLOWS_ONBOARD_PARTS_H_
@@ -29,12 +30,12 @@ namespace kvtier {
 struct OnboardPart {
   struct Sequence {
     size_t index = 0;                 // Index of the sequence in the request.
-    std::vector<LeasedBlock> blocks;  // In the order of the keys.
+    std::vector<LeasedBlock> blocks;  // Blocks in the order of the keys.
   };
-  std::vector<Sequence> sequences;  // Those that have new blocks.
+  std::vector<Sequence> sequences;  // Sequences that have new blocks.
   absl::Time lease_deadline;        // Deadline of these blocks' leases.
-  // Why the first missing block of each sequence of the request did not come; set in the last part.
-  // Empty: more parts follow.
+  // Reason for which the first missing block of each sequence of the request did not come, set in
+  // the last part. Empty: more parts follow.
   std::vector<MissReason> missed;
 };
 
@@ -62,12 +63,12 @@ class Onboarder::Parts {
   SessionId session() const { return sequences_[0].request.run.session; }
 
  private:
-  // One sequence of the request.
+  // Sequence is the state of one sequence of the request.
   struct Sequence {
     explicit Sequence(OnboardRequest asked) : request(std::move(asked)) {}
     OnboardRequest request;
     Brought brought;
-    bool is_gathered = false;   // Nothing is added to `brought` any more.
+    bool is_gathered = false;   // Whether nothing is added to `brought` any more.
     bool is_full = false;       // There was no lease left: nothing more is handed over.
     size_t looked = 0;          // Leading blocks of `brought` that are ready or watched.
     size_t next = 0;            // First block of a run that was in no part.

@@ -60,7 +60,7 @@ Task<absl::StatusOr<Reserved>> Putter::ReserveBy(BlockRun run, Tier target, absl
   for (size_t first = 0; first < run.keys.size(); first += kKeysPerTurn) {
     if (first > 0) {
       co_await parts_.turns->GiveWay(run.payer());
-      // Its reservations so far have ended with it.
+      // If the session ended, its reservations so far have ended with it.
       KVT_CO_RETURN_IF_ERROR(CheckSession(run.session));
     }
     KVT_CO_RETURN_IF_ERROR(ReserveSome(run, first, kKeysPerTurn, &reserving));
@@ -161,8 +161,8 @@ absl::StatusOr<HostSlot> Putter::TakeHostSlot(const Wanted& wanted, const Pendin
                                               Reserving* reserving) {
   // A node with disks refuses nothing: a disk gets the block through host memory.
   if (parts_.offloader != nullptr) return parts_.evictor->ReserveHost(block.domain, wanted.room);
-  // Those above the pinned block have a child and stay, too; blocks that are reserved are in
-  // nobody's order yet.
+  // The ancestors of the pinned block have a child and stay, too. Reserved blocks are in no order
+  // of eviction yet.
   const std::vector<ReservedBlock>& before = reserving->reserved.blocks;
   if (before.empty() || before.back().state == ReservedBlock::State::kPresent) {
     const std::optional<BlockKey>& parent = block.meta.parent;
@@ -270,7 +270,7 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
       ++committing->committed;
       Finish(block.meta.key, committing.get());
     } else {
-      // All at once: the checksums run side by side on the byte threads.
+      // All commits begin at once, so that the checksums run side by side on the byte threads.
       parts_.scope->Spawn(CommitOne(std::move(block), committing));
     }
   }
@@ -284,7 +284,7 @@ Task<void> Putter::CommitGathered(std::vector<PendingBlock> blocks,
     copies[i].meta = blocks[i].meta;
     copies[i].gpu = std::move(blocks[i].gpu);
   }
-  // They are of one session, which works on one GPU.
+  // The blocks belong to one session, which works on one GPU.
   co_await blocks.front().on->Gather(&copies);
   for (size_t i = 0; i < blocks.size(); ++i) {
     blocks[i].gpu = std::move(copies[i].gpu);

@@ -37,12 +37,13 @@ namespace kvtier {
 struct ReservedBlock {
   enum class State { kReserved, kPresent, kNoRoom, kPending };
   State state = State::kNoRoom;
-  ReservationId id{};   // When kReserved.
-  uint64_t offset = 0;  // In the domain's arena, the session's staging region, or the GPU pool.
+  ReservationId id{};  // Id of the reservation, set when kReserved.
+  // Offset in the domain's arena, the session's staging region, or the GPU pool.
+  uint64_t offset = 0;
 };
 
 struct Reserved {
-  std::vector<ReservedBlock> blocks;  // One for each key, in order.
+  std::vector<ReservedBlock> blocks;  // One entry for each key, in order.
   absl::Time deadline;                // Commit before.
 };
 
@@ -66,13 +67,13 @@ class Putter {
   };
   explicit Putter(const Parts& parts) : parts_(parts) {}
 
-  // A slot for each block that is not here yet and that nobody is putting. A block that only the
-  // GPU pool has is here for a GPU target alone: nothing brings it back to host memory. Where no
-  // disk is below host memory, a put evicts nothing of the prefix that it continues, and a run ends
-  // at its first block that finds no room there: what is behind a hole is of no use. Errors:
-  // kInvalidArgument, a target that is neither kHost nor a fitting kGpu, or a block larger than a
-  // slab.
-  // A block that the disks would be promised takes of `room`, or what room there is.
+  // Reserves a slot for each block that is not here yet and that no other call is putting. A block
+  // that only the GPU pool has is here for a GPU target alone: nothing brings it back to host
+  // memory. Where no disk is below host memory, a put evicts nothing of the prefix that it
+  // continues, and a run ends at its first block that finds no room there, because blocks behind a
+  // hole are of no use. Errors: kInvalidArgument, a target that is neither kHost nor a fitting
+  // kGpu, or a block larger than a slab. A block that the disks would be promised takes of `room`,
+  // or what room there is.
   absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target, DiskQueueRoom room = {});
   // Reserves as Reserve() does, after a wait until `deadline` for the room that the disks' promises
   // leave (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.
@@ -80,17 +81,17 @@ class Putter {
   // Returns whether bytes that are complete at the end of `step` can be committed: it has begun, or
   // is 0. Errors: kInvalidArgument, naming the step.
   absl::Status CheckStep(SessionId session, uint64_t step) const;
-  // Publishes, after it took the sums of the blocks that have none yet
-  // (ReservationTable::NoteSum()); returns how many of `ids` were committed. The bytes are
-  // complete when the session's `step` has retired: those of one that does not within
-  // kCommitTimeout, or whose worker dies in it, are not committed, and their slots are given
-  // back. 0: they are complete now. Ends within kCommitTimeout: a block whose copy takes longer is
-  // published when it comes, and is not counted.
+  // Takes the sums of the blocks that have none yet (ReservationTable::NoteSum()), publishes the
+  // blocks, and returns how many of `ids` were committed. The bytes are complete when the session's
+  // `step` has retired, or now if it is 0. If the step does not retire within kCommitTimeout, or
+  // its worker dies in it, the blocks are not committed, and their slots are given back. Ends
+  // within kCommitTimeout: a block whose copy takes longer is published when it comes, and is not
+  // counted.
   Task<size_t> Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step = 0);
 
  private:
-  struct Committing;  // One Commit() call: what is left and what succeeded.
-  struct Reserving {  // One put: what is reserved for it so far.
+  struct Committing;  // State of one Commit() call: what is left and what succeeded.
+  struct Reserving {  // State of one put: what is reserved for it so far.
     Tier target = Tier::kHost;
     DiskQueueRoom room;
     Reserved reserved{};
@@ -140,7 +141,7 @@ class Putter {
   // Takes the sum, of a staged block as it copies it, and publishes; but not a staged block whose
   // worker says another sum. REQUIRES: the bytes are in host memory, or staged.
   Task<void> CommitOne(PendingBlock block, std::shared_ptr<Committing> committing);
-  // Makes the block found, as one that came at `now`. REQUIRES: the bytes are in host memory, and
+  // Publishes the block, as one that came at `now`. REQUIRES: the bytes are in host memory, and
   // their sum is known.
   void Publish(PendingBlock* block, absl::Time now);
   // Notes that the call is done with one block.

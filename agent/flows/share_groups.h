@@ -12,9 +12,9 @@
 
 namespace kvtier {
 
-// Tells the table who is a member of whom, as the settings that hold say it. Returns the sessions
-// in share groups that are to end: their member, or its access, is another now, or one of the two
-// tenants is let in no more. Executor thread only.
+// Tells the table which tenant is a member of which group, as the applied settings say. Returns the
+// sessions in share groups that must end, because the membership or its access has changed, or one
+// of the two tenants is not let in any more. Executor thread only.
 std::vector<SessionId> ApplyMembers(const TenantBook& book, const SessionTable& sessions,
                                     TenantTable* tenants);
 

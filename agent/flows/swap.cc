@@ -35,7 +35,7 @@ struct SequenceSwapper::Moving {
       : gpu(tier), way(direction), length(block_length), done(executor) {}
   GpuTier* const gpu;
   const Way way;
-  const uint64_t length;  // In bytes, of every block.
+  const uint64_t length;  // Length of every block, in bytes.
   std::vector<CopiedBlock> blocks;
   std::vector<PayloadSum> sums;  // Sums of the blocks as they went out.
   absl::Status status;           // The first error of a copy.
@@ -139,7 +139,7 @@ Task<void> SequenceSwapper::MoveAll(std::shared_ptr<Moving> moving) {
   const size_t blocks = moving->blocks.size();
   moving->sums.resize(blocks);
   moving->copies = (blocks + kSwapBlocksPerCopy - 1) / kSwapBlocksPerCopy;
-  // All at once: copies wait for each other in the lanes, and the sums run side by side.
+  // All copies begin at once: they wait for each other in the lanes, and the sums run side by side.
   for (size_t first = 0; first < blocks; first += kSwapBlocksPerCopy) {
     const size_t count = std::min(kSwapBlocksPerCopy, blocks - first);
     parts_.scope->Spawn(MoveSome(moving, first, count));
@@ -223,7 +223,7 @@ Task<absl::StatusOr<std::vector<uint32_t>>> SequenceSwapper::SwapIn(SwapInReques
   moving->sums = std::move(sums);
   co_await MoveAll(moving);
   KVT_CO_RETURN_IF_ERROR(EndCopyBack(request.id, moving));
-  // It was granted others meanwhile, perhaps.
+  // The session may have been granted other slots meanwhile.
   if (status = gpu->grants().CheckRoom(request.session, wanted); !status.ok()) {
     const bool stays = StayOut(request.id, moving.get());
     co_return stays ? status : Lost(request.id, "the device was lost");

@@ -37,23 +37,23 @@
 namespace kvtier {
 
 struct SwapOutRequest {
-  BlockRun run;                 // Without keys: the session, and the space of the blocks.
-  std::vector<uint32_t> slots;  // That the session was granted; positive in number.
-  uint64_t step = 0;            // That writes or reads them last; 0: none does any more.
+  BlockRun run;                 // Session, and the space of the blocks; without keys.
+  std::vector<uint32_t> slots;  // Slots that the session was granted, at least one.
+  uint64_t step = 0;  // Last step that writes or reads the slots; 0: no step does any more.
   int32_t priority = 0;
-  bool keep_slots = false;  // They stay the session's.
+  bool keep_slots = false;  // Whether the session keeps the slots.
 };
 
 struct SwapInRequest {
   SessionId session{};
   SwapId id{};
-  std::vector<uint32_t> slots;  // That the session was granted, for the first blocks.
-  absl::Time deadline;          // End of the wait for the others'.
+  std::vector<uint32_t> slots;  // Slots that the session was granted, for the first blocks.
+  absl::Time deadline;          // End of the wait for slots for the other blocks.
 };
 
 class SequenceSwapper {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     FairTurns* turns = nullptr;
     ByteThreads* byte_threads = nullptr;
@@ -104,7 +104,7 @@ class SequenceSwapper {
   Task<void> EndLate(SwapId id, std::shared_ptr<Moving> moving);
   // Lets the sequence stay out. False: a block of it has no host memory any more, so it is lost.
   bool StayOut(SwapId id, Moving* moving);
-  // Returns why nobody wants a sequence any more that has moved.
+  // Returns the reason why a sequence that has moved is not wanted any more.
   absl::Status Unwanted(SessionId session, SwapId id) const;
 
   const Parts parts_;

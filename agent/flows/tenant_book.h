@@ -1,6 +1,6 @@
-// TenantBook knows what was said of tenants, by whom, and what of it holds. Of a tenant the
-// settings of one source hold alone, all of them: those that the node was told, else those of the
-// cluster, else those of the file that the agent was started with, else the defaults.
+// TenantBook knows the settings of tenants, the source of each, and which apply. For each tenant
+// all settings come from one source: those made on the node, else those of the cluster, else those
+// of the file that the agent was started with, else the defaults.
 //
 // Pure bookkeeping. Executor thread only.
 #ifndef KVTIER_AGENT_FLOWS_TENANT_BOOK_H_
@@ -24,7 +24,7 @@ class TenantBook {
     SettingsSource source = SettingsSource::kDefault;
     TenantSettings settings;
   };
-  // `file`: settings that the agent was started with.
+  // Makes a book from `file`, the settings that the agent was started with.
   explicit TenantBook(TenantSettingsMap file) : file_(std::move(file)) {}
 
   // Returns the settings that hold.
@@ -39,7 +39,7 @@ class TenantBook {
   // Returns what is to be kept once the node forgot what it was told of the tenant.
   KeptTenantSettings Without(const std::string& name) const;
 
-  // Replaces all but the file's.
+  // Replaces all settings but those of the file.
   void Take(KeptTenantSettings kept) { kept_ = std::move(kept); }
   const KeptTenantSettings& kept() const { return kept_; }
   const TenantSettingsMap& file() const { return file_; }

@@ -159,7 +159,7 @@ Task<absl::Status> TenantFiles::WriteSecret(std::string name, std::string secret
 }
 
 absl::Status TenantFiles::Write(const std::string& name, const std::string& secret) const {
-  // Under a name that nobody reads until it is whole.
+  // The file is written under a name that nothing reads until the file is whole.
   const std::string hidden = "." + name;
   KVT_RETURN_IF_ERROR(ReplaceFile(directories_.secrets, hidden, std::as_bytes(std::span(secret))));
   const std::string made = absl::StrCat(directories_.secrets, "/", hidden);

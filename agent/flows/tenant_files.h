@@ -31,9 +31,9 @@ class TenantFiles final : public TenantStore {
  public:
   struct Directories {
     std::string settings;
-    std::string secrets;  // Empty: none are configured.
+    std::string secrets;  // Directory of the tenants' secrets; empty: none is configured.
   };
-  // All reads and writes are done by `workers`, which are not owned. Makes no directory.
+  // Takes the threads that do all reads and writes, which it does not own. Makes no directory.
   TenantFiles(ByteThreads* byte_threads, Directories directories)
       : byte_threads_(byte_threads), directories_(std::move(directories)) {}
 
@@ -44,7 +44,7 @@ class TenantFiles final : public TenantStore {
   Task<absl::Status> RemoveSecret(std::string name) override;
 
  private:
-  // Read, write and remove at once, on the thread that calls.
+  // Each of these functions reads, writes or removes, and blocks the calling thread.
   absl::StatusOr<KeptTenantSettings> Read() const;
   absl::Status Write(const std::string& name, const std::string& secret) const;
   absl::Status Remove(const std::string& name) const;

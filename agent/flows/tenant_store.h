@@ -16,7 +16,7 @@ namespace kvtier {
 
 // Settings that outlast the agent.
 struct KeptTenantSettings {
-  TenantSettingsMap node;        // Said to this node; they hold before those of the cluster.
+  TenantSettingsMap node;        // Settings made on this node; they override those of the cluster.
   uint64_t cluster_version = 0;  // Version of `cluster`; 0: no coordinator has said anything.
   TenantSettingsMap cluster;     // Settings that the coordinator said last.
   friend bool operator==(const KeptTenantSettings&, const KeptTenantSettings&) = default;

@@ -56,7 +56,7 @@ absl::Status Tickets::Check(const TicketRequest& request) {
 
 absl::Status Tickets::CheckRoom(const Ticket& ticket) const {
   const TicketHolder& holder = ticket.holder;
-  Use of_payer;             // In all domains.
+  Use of_payer;             // Use in all domains.
   uint64_t own_bytes = 0;   // Bytes that the holder's tickets hold in the domain.
   uint64_t held_bytes = 0;  // Bytes that the others' tickets hold there.
   for (const auto& [other, use] : use_) {

@@ -1,11 +1,11 @@
 // Tickets hold blocks between two processes of one tenant: a scheduler brings a prefix to host
 // memory and takes a ticket, and the workers redeem it, once each rank, for leases of their own.
-// Until then the blocks stay pinned by the ticket, whoever took it lives or not.
+// Until then the ticket pins the blocks, even if the process that took it has ended.
 // docs/design/tickets.md.
 //
-// A session that redeems names 128 random bits and is of the tenant that took the ticket, in the
-// same domain: any other ticket is one that was never there. A ticket ends when every rank has
-// redeemed it, at its deadline, by release, or with the agent.
+// A session redeems a ticket by its 128 random bits, and only if it belongs to the tenant that took
+// the ticket, in the same domain. To any other session the ticket is unknown. A ticket ends when
+// every rank has redeemed it, at its deadline, by release, or with the agent.
 //
 // Executor thread only. Bounded for each tenant: kMaxTicketsPerDomain, kMaxTicketBlocks; and in
 // each domain: one in kTicketPart of its host memory, of which a member of a share group may take
@@ -53,23 +53,23 @@ struct TicketHolder {
 struct TicketRequest {
   std::vector<OnboardRequest> sequences;  // Sequences of one session, to host memory.
   uint32_t redemptions = 1;               // Ranks, 1 to kMaxRedemptions.
-  absl::Duration lifetime;                // Counted from when the blocks are there.
+  absl::Duration lifetime;  // Lifetime of the ticket, counted from when the blocks are there.
 };
 
-// TakenTicket is what its taker is told of a ticket.
+// TakenTicket describes a ticket to the worker that took it.
 struct TakenTicket {
   struct Sequence {
     std::vector<size_t> indices;  // Indices of the keys whose blocks are there.
     MissReason missed = MissReason::kNone;
   };
-  TicketId id{};  // All zeros: nothing came, so there is none.
+  TicketId id{};  // Id of the ticket; all zeros: no block came, so there is no ticket.
   std::vector<Sequence> sequences;
   absl::Time deadline;
 };
 
 class Tickets {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     Onboarder* onboarder = nullptr;
     const HostTier* host = nullptr;
@@ -102,7 +102,7 @@ class Tickets {
     absl::Time deadline;
     std::vector<OnboardRequest> requests;
     std::vector<Onboarder::Brought> brought;  // Blocks of each request.
-    std::vector<bool> redeemed;               // By rank.
+    std::vector<bool> redeemed;               // Whether each rank has redeemed the ticket.
     size_t blocks = 0;
     uint64_t bytes = 0;
   };
@@ -120,7 +120,7 @@ class Tickets {
   const Parts parts_;
   absl::flat_hash_map<TicketId, Ticket> tickets_;
   std::set<std::pair<absl::Time, TicketId>> by_deadline_;
-  absl::flat_hash_map<TicketHolder, Use> use_;  // By holder that has tickets.
+  absl::flat_hash_map<TicketHolder, Use> use_;  // Use by each holder that has tickets.
 };
 
 }  // namespace kvtier

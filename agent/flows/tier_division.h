@@ -1,7 +1,6 @@
-// TierDivision works out what share each tenant of the node has of each tier, from what its
-// settings say and from how large the tier is, and hands the shares to the parts that go by them:
-// host memory (HostShares), the disks, the GPUs' pools (GpuDivider), and the turns of calls and
-// disks.
+// TierDivision computes the share of each tenant in each tier of the node, from the tenant's
+// settings and the size of the tier, and hands the shares to the parts that apply them: host memory
+// (HostShares), the disks, the GPUs' pools (GpuDivider), and the turns of calls and disks.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_FLOWS_TIER_DIVISION_H_

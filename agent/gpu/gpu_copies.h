@@ -22,10 +22,10 @@
 
 namespace kvtier {
 
-// One block of a copy: its two ends, and what keeps anything else from being there.
+// CopiedBlock is one block of a copy: its two ends, and the holds that keep both ends in place.
 struct CopiedBlock {
-  SlotRef slot;                // In the pool.
-  std::span<std::byte> bytes;  // In host memory.
+  SlotRef slot;                // Slot in the pool.
+  std::span<std::byte> bytes;  // Bytes in host memory.
   // The end that the block comes to is room of its own, one of the first two. The end that
   // it comes from is room that a worker wrote, or a block's that is pinned.
   GpuSlot gpu{};
@@ -38,7 +38,7 @@ struct CopiedBlock {
 
 class GpuCopies {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     ByteThreads* byte_threads = nullptr;
     GpuPool* pool = nullptr;
@@ -47,9 +47,10 @@ class GpuCopies {
   };
   explicit GpuCopies(const Parts& parts) : parts_(parts) {}
 
-  // GpuPool::Scatter() and Gather(), counted. REQUIRES: `blocks` stay until it ends. Errors:
-  // the pool's. After one the blocks' slots and pins are the caller's as before, or gone: a
-  // device that was lost in the middle may still copy, and then they are kept here.
+  // Onboard() and Offload() call GpuPool::Scatter() and Gather(), and count the copies. REQUIRES:
+  // `blocks` stay until the task ends. Errors: the pool's. After an error the blocks' slots and
+  // pins are still the caller's, unless the device was lost in the middle: it may still copy, so
+  // the slots and pins are kept here.
   Task<absl::Status> Onboard(std::span<CopiedBlock> blocks);
   Task<absl::Status> Offload(std::span<CopiedBlock> blocks, CopyUrgency urgency);
   // Offload() of whole blocks, each of which is then proved by its sum, or is not. On an

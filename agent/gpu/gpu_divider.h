@@ -4,9 +4,9 @@
 // leaves, and the others grow as memory comes free. All pools of a GPU together never have more
 // than its memory for pools.
 //
-// What a tenant does not use of its part is not lent to others. Workers map the pools, and the
-// device has a handle's memory back only after each of them has unmapped it: a tenant whose workers
-// keep it could not be made to give it back in time.
+// Memory that a tenant does not use of its part is not lent to others. Workers map the pools, and
+// the device gets a handle's memory back only after each of them has unmapped it, so a tenant whose
+// workers keep the handle could not be made to give it back in time.
 //
 // Where one tenant has all pools there is nothing to divide, and an operator sets their size
 // (GpuResizer).
@@ -32,7 +32,7 @@ namespace kvtier {
 
 class GpuDivider {
  public:
-  // None is owned.
+  // Parts are objects that the divider uses and does not own.
   struct Parts {
     Executor* executor = nullptr;
     TaskScope* scope = nullptr;

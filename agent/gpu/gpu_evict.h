@@ -19,7 +19,7 @@ namespace kvtier {
 
 class GpuEvictor {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     GpuPool* pool = nullptr;
     GpuBlocks* blocks = nullptr;
     StepWords* words = nullptr;
@@ -30,8 +30,8 @@ class GpuEvictor {
   // Errors: kResourceExhausted, every slot is held, or what was given up may still be read by steps
   // of workers.
   absl::StatusOr<GpuSlot> Reserve();
-  // Drops the block whose slot is worth the least of those that host memory or a disk has, too.
-  // False: there is none among the cheapest.
+  // Drops, of the blocks that host memory or a disk has, too, the one whose slot is worth the
+  // least. Returns false if there is none among the cheapest blocks.
   bool EvictCopy();
   // Drops the blocks in slots from `first` on that nobody holds, `limit` at most; returns how many.
   size_t EvictFrom(uint32_t first, size_t limit);

@@ -69,7 +69,7 @@ Task<void> GpuOffloader::Run(Batch batch) {
       co_await parts_.copies->CopyOut(std::span(batch.copies), CopyUrgency::kBackground);
   --running_;
   leaving_ -= blocks;
-  if (!copied.ok()) co_return;  // They stay until the next look.
+  if (!copied.ok()) co_return;  // The blocks stay until the next look.
   for (CopiedBlock& copy : batch.copies) copy.pin.Release();
   const bool forgotten = parts_.index->erasures(parts_.domain) != erasures;
   for (size_t i = 0; i < blocks; ++i) {

@@ -1,14 +1,13 @@
-// GpuOffloader empties the GPU pool ahead of need, so that who asks for a slot finds one
-// that no step of a worker may still read, and so that what only the pool has is not lost
-// with its slot.
+// GpuOffloader empties the GPU pool ahead of need. So a call that asks for a slot finds one that no
+// step of a worker may still read, and a block that only the pool has is not lost with its slot.
 //
-// First leave the blocks that host memory or a disk has, too: they need no copy. A commit
-// out of the pool copies the block to host memory before it is one, so these are nearly
-// all. Where they are too few, because host memory has dropped its copies since, blocks
-// that only the pool has are copied to host memory in the background, in room that
-// Evictor::ReserveHost() makes, proved by their sums, and then leave. Both in the order of
-// EvictionOrder: the one whose room is worth the least first, and never before its children.
-// One that is used while it is copied stays. Nobody waits for any of it.
+// The blocks that host memory or a disk has, too, leave first, because they need no copy. They are
+// nearly all blocks, since a commit out of the pool copies the block to host memory first. If they
+// are too few, because host memory has dropped its copies since, blocks that only the pool has are
+// copied to host memory in the background, in room that Evictor::ReserveHost() makes, proved by
+// their sums, and then leave. Blocks leave in the order of EvictionOrder: the one whose room is
+// worth the least first, and never before its children. A block that is used while it is copied
+// stays. No call waits for these copies.
 //
 // Executor thread only. Decides; the evictor and the copies act.
 #ifndef KVTIER_AGENT_GPU_GPU_OFFLOAD_H_
@@ -36,7 +35,7 @@ namespace kvtier {
 // A pool of one slot has none to spare.
 inline constexpr size_t kGpuHighWatermarkSpare = 32;
 inline constexpr size_t kGpuLowWatermarkSpare = 16;
-// Most blocks of one look, so that it takes microseconds.
+// Maximum number of blocks of one look, so that a look takes microseconds.
 inline constexpr size_t kMaxEvictedAhead = 64;
 // Blocks of one copy to host memory, which are proved together, and copies at a time: one
 // is proved while the next moves.
@@ -60,8 +59,9 @@ class GpuOffloader {
   };
   explicit GpuOffloader(const Parts& parts) : parts_(parts) {}
 
-  // After slots were taken, and now and then: leases end, and a copy that failed or found no
-  // room is tried again. A lost device copies nothing any more.
+  // Begins the copies that are due now. The owner calls it after slots were taken, and at
+  // intervals, because leases end, and a copy that failed or found no room is tried again. A lost
+  // device copies nothing any more.
   void Pump();
   // Lets no further copies begin.
   void Stop() { stopping_ = true; }

@@ -29,7 +29,7 @@ absl::Status GpuResizer::Begin(uint64_t bytes) {
   target_ = bytes / handle_bytes;
   deadline_ = parts_.executor->Now() + kGpuResizeTimeout;
   ended_ = absl::OkStatus();
-  if (end_ != nullptr) return absl::OkStatus();  // It goes on to the new target.
+  if (end_ != nullptr) return absl::OkStatus();  // The running resize goes on to the new target.
   end_ = std::make_shared<Event>(parts_.executor);
   parts_.scope->Spawn(Run());
   return absl::OkStatus();

@@ -30,7 +30,7 @@ namespace kvtier {
 
 class GpuResizer {
  public:
-  // None is owned.
+  // Parts are objects that the resizer uses and does not own.
   struct Parts {
     Executor* executor = nullptr;
     TaskScope* scope = nullptr;
@@ -39,13 +39,13 @@ class GpuResizer {
     GpuPool* pool = nullptr;
     GpuWorkers* workers = nullptr;
   };
-  // Returns the sizes that the pool has and is to have.
+  // Progress tells the sizes that the pool has and is to have.
   struct Progress {
     uint64_t bytes = 0;         // Memory now.
     uint64_t target_bytes = 0;  // Equal to `bytes`: no resize is under way.
-    size_t slots_in_use = 0;    // Beyond the target: what it waits for.
+    size_t slots_in_use = 0;    // Slots in use beyond the target, for which the resize waits.
     size_t workers = 0;         // Workers that hold some of them, or may touch them.
-    absl::Status ended;         // Not OK: why the last resize did not reach its target.
+    absl::Status ended;  // Reason why the last resize did not reach its target; OK if it did.
   };
   explicit GpuResizer(const Parts& parts) : parts_(parts), target_(parts.pool->handles().size()) {}
 

@@ -99,12 +99,12 @@ class GpuTier {
   // kInvalidArgument, naming the step: it has not begun. REQUIRES of both: the session has a page
   // of steps here.
   absl::Status CheckStep(SessionId session, uint64_t step);
-  // Returns whether the session's step has ended by `deadline`, so that what it wrote is complete.
-  // False: also when its worker died in it.
+  // Returns whether the session's step has ended by `deadline`, so that its writes are complete.
+  // Returns false also if its worker died in the step.
   Task<bool> AwaitStep(SessionId session, uint64_t step, absl::Time deadline);
-  // Copies blocks out of slots that somebody wrote into host memory, a batch at a time, in room
-  // that it makes there: sets `host` of each that arrived. It is done before anybody sums or
-  // publishes them. REQUIRES: `gpu` and `meta` of each are set.
+  // Copies blocks out of written slots into host memory, a batch at a time, in room that it makes
+  // there. Sets `host` of each block that arrived. The copy ends before the blocks are summed or
+  // published. REQUIRES: `gpu` and `meta` of each are set.
   Task<void> Gather(std::vector<CopiedBlock>* blocks);
   // Lets the block be found in the pool. REQUIRES: its bytes are those of the meta's sum.
   void Publish(const BlockMeta& meta, GpuSlot slot, const ReuseHint& hint);
@@ -118,7 +118,7 @@ class GpuTier {
   }
   void Flush() { loader_.Flush(); }
   // Returns the session's own hold on a block that is pinned here; nullopt: the block is to leave
-  // with the end of the pool, and is leased to nobody anew.
+  // with the end of the pool, and gets no new leases.
   std::optional<GpuHold> Hold(SessionId session, const Pin& pin);
 
   // Copies slots that workers were granted to host memory, and back; both ends are taken already.

@@ -27,7 +27,7 @@ namespace kvtier {
 
 class GpuWorkers {
  public:
-  // None is owned.
+  // Takes parts that it does not own.
   GpuWorkers(Device* device, GpuPool* pool, Executor* executor, TaskScope* scope)
       : table_(&pool->table()), words_(device, &pool->table(), executor, scope) {}
   // Ends every worker's place: no worker is on the pool any more. REQUIRES: no hold is left.
@@ -40,7 +40,8 @@ class GpuWorkers {
   absl::StatusOr<const SignalPage*> Attach(SessionId session);
   // Returns nullptr when the session has no number.
   std::shared_ptr<const GpuWorker> Find(SessionId session) const;
-  // Returns a hold of the session's on a slot that somebody holds; empty when it has no number.
+  // Returns a hold of the session on a slot that is held already; empty if the session has no
+  // number.
   GpuHold Hold(SessionId session, SlotRef slot);
   // Returns the steps that the session's worker has begun, as its words say now.
   BegunSteps StepsOf(SessionId session);
@@ -50,11 +51,13 @@ class GpuWorkers {
   // Notes that the process of a session that hung up is gone, and its context on the device with
   // it.
   void ProcessGone(SessionId session);
-  // Takes over what the words say; ends the places of those who hung up and are done.
+  // Reads the words of the workers, and ends the places of workers that hung up and whose steps
+  // have ended.
   void Sweep();
 
   StepWords* words() { return &words_; }
-  size_t size() const { return workers_.size(); }  // Those who hung up included.
+  // Returns the number of workers, including those that hung up.
+  size_t size() const { return workers_.size(); }
 
  private:
   // Ends its holds, and its place.

@@ -28,12 +28,13 @@ class NodeGpus {
  public:
   // Sources of the pools' memory; not owned.
   struct Source {
-    std::vector<Device*> devices;   // Each gets a pool for each of the tenants.
+    std::vector<Device*> devices;   // Devices, each of which gets a pool for each of the tenants.
     std::vector<DomainId> tenants;  // Tenants that have pools; at least one.
     Executor* executor = nullptr;
-    Executor* lanes = nullptr;  // Its thread calls the devices.
+    Executor* lanes = nullptr;  // Executor that calls the devices.
     HostTier* host = nullptr;
-    MemoryBinder* binder = nullptr;  // Null: host memory stays where the kernel puts it.
+    // Binder of host memory; null: memory stays where the kernel puts it.
+    MemoryBinder* binder = nullptr;
   };
   // Takes the pools of each device: `options.bytes` of it, in equal parts where there are several
   // tenants. Host memory of the tenants is placed on the NUMA nodes of the devices. Errors: the
@@ -52,7 +53,8 @@ class NodeGpus {
   // Returns the GPU that the session works on: the one that it chose, else the first whose pool is
   // its domain's; nullptr: there is none.
   GpuTier* Of(SessionId session, DomainId domain) const;
-  // Returns the same for blocks of such a run; nullptr also: that GPU's pool is for other blocks.
+  // Returns the GPU that the run's session works on; nullptr also if that GPU's pool is for other
+  // blocks.
   GpuTier* For(const BlockRun& run) const;
   // Returns the GPU with a copy of the block. REQUIRES: one has it.
   GpuTier* With(const BlockKey& key) const;
@@ -72,13 +74,14 @@ class NodeGpus {
   // Counts the domain's blocks that only its pools have. O(blocks there).
   size_t BlocksNotInHost(DomainId domain) const;
 
-  // Do as GpuTier's, on the GPU that has the session's page of steps. Errors also:
-  // kInvalidArgument, naming the step, when none has.
+  // CheckStep() and AwaitStep() call GpuTier's functions of the same name, on the GPU that has the
+  // session's page of steps. Errors also: kInvalidArgument, naming the step, if no GPU has it.
   absl::Status CheckStep(SessionId session, uint64_t step) const;
   Task<bool> AwaitStep(SessionId session, uint64_t step, absl::Time deadline) const;
   // Returns the steps that the session's worker has begun; none where it has no page of steps.
   BegunSteps StepsOf(SessionId session);
-  // Do as GpuTier's, on the GPU that the session works on.
+  // Close() and the functions after it call GpuTier's functions of the same name, on the GPU that
+  // the session works on.
   size_t Close(SessionId session);
   void WritesOver(SessionId session);
   void ProcessGone(SessionId session);

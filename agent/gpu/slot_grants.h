@@ -24,14 +24,14 @@ namespace kvtier {
 
 class SlotGrants {
  public:
-  // None is owned.
+  // Takes parts that it does not own.
   SlotGrants(GpuEvictor* evictor, GpuPool* pool, GpuWorkers* workers)
       : evictor_(evictor), pool_(pool), workers_(workers) {}
 
   // Returns the pool's numbers of up to `count` slots. Errors: kResourceExhausted, the session
   // would hold more than kMaxSlotsPerSession, or not a single slot can be had.
   absl::StatusOr<std::vector<uint32_t>> Take(SessionId session, uint32_t count);
-  // Grants a slot that somebody took for the session. REQUIRES: it is open, and CheckRoom().
+  // Grants a slot that the caller took for the session. REQUIRES: it is open, and CheckRoom().
   void Grant(SessionId session, GpuSlot slot);
   // Returns one more hold of the agent's on each slot, so that none is used again while it is
   // copied, whatever becomes of the session. Errors: kInvalidArgument, naming a slot that the
@@ -54,13 +54,14 @@ class SlotGrants {
  private:
   struct Granted {
     GpuSlot slot;
-    GpuHold hold;  // The worker's; empty if it has no number in the pool.
+    GpuHold hold;  // The worker's hold; empty if the worker has no number in the pool.
   };
 
   GpuEvictor* const evictor_;
   GpuPool* const pool_;
   GpuWorkers* const workers_;
-  absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Granted>> held_;  // By slot number.
+  // Granted slots of each session, by slot number.
+  absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Granted>> held_;
 };
 
 }  // namespace kvtier

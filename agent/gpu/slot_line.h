@@ -1,7 +1,7 @@
-// SlotLine is the line of those who wait for slots of one GPU pool to bring a swapped sequence
-// back. Only the first in line gets slots: the higher priority is ahead, and of the same priority
-// the one that swapped out earlier. What is gathered for it goes to whoever is first when it is
-// enough, so nobody behind it is served before it, and slots are not taken for it in vain.
+// SlotLine is the line of calls that wait for slots of one GPU pool to bring a swapped sequence
+// back. Only the first in line gets slots: a higher priority is ahead, and of equal priorities the
+// sequence that was swapped out earlier. Slots are gathered until they are enough for the call that
+// is then first, so no call is served before those ahead of it, and no slots are taken in vain.
 //
 // Colder cached blocks make room, as for SlotGrants; others may take free slots meanwhile.
 //
@@ -30,7 +30,7 @@ namespace kvtier {
 
 class SlotLine {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
@@ -63,7 +63,7 @@ class SlotLine {
 
   const Parts parts_;
   std::map<Order, std::shared_ptr<Waiter>> line_;
-  std::vector<GpuSlot> gathered_;  // For the first in line.
+  std::vector<GpuSlot> gathered_;  // Slots gathered for the first in line.
   bool is_served_ = false;         // ServeAll() runs.
 };
 

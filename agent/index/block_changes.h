@@ -1,13 +1,13 @@
-// BlockChanges is the one place where a change of what this node holds is told. Those that follow
-// the index name themselves here when they are made:
+// BlockChanges reports every change of the blocks that this node holds. Followers register here
+// when they are made:
 //
 //   Residency            the tables that workers read without a call
 //   CoordinatorReporter  what the coordinator is told (host memory and disks)
 //   Offloader            blocks that leave host memory before a disk has them
 //   KeptPrefixes         blocks that leave host memory though they are kept
 //
-// The index, the disks and the GPU pools tell of a change in the turn of the executor in which it
-// happens: after a block came, before its room is free when it goes.
+// The index, the disks and the GPU pools report a change in the turn of the executor in which it
+// happens: after a block has come, and before the room of a block that leaves is free.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_INDEX_BLOCK_CHANGES_H_
@@ -39,8 +39,8 @@ class BlockFollower {
  public:
   // Takes note of the change. It may read the index, and starts nothing.
   virtual void OnChange(const BlockChange& change) = 0;
-  // Loads what OnChange() of the block, when it comes to host memory, is about to look at into the
-  // processor's caches.
+  // Loads into the processor's caches the memory that OnChange() is about to read when the block
+  // comes to host memory.
   virtual void WarmFor(DomainId, const BlockKey&) const {}
 
  protected:

@@ -1,7 +1,7 @@
-// BlockIndex is the node's truth: which blocks it has, and in which tiers. Host memory is its own;
-// what is on disk or in a GPU pool those know themselves (DiskResidents, GpuBlocks), and the index
-// asks them. Publishing is the last act of a put or load, unpublishing the first of an
-// eviction (law 2); both are told through BlockChanges.
+// BlockIndex is the node's truth: which blocks it has, and in which tiers. The index itself knows
+// the blocks of host memory. The disks and the GPU pools know their own blocks (DiskResidents,
+// GpuBlocks), and the index asks them. Publishing is the last act of a put or load, unpublishing
+// the first of an eviction (law 2); both are told through BlockChanges.
 //
 // Executor thread only; no I/O. Invariants, checked by Audit(): the orders of the domains have
 // exactly the blocks of host memory, each in its own, and hold those that are pinned or kept; the
@@ -40,7 +40,7 @@ class GpuBlocks;
 
 class BlockIndex final : public PinHome {
  public:
-  // None is owned.
+  // Parts are objects and options of the index; it owns none of the objects.
   struct Parts {
     size_t domains = 1;  // Number of host domains at first; each has its own HostOrder.
     EvictionPolicy host_eviction = EvictionPolicy::kLearnt;
@@ -93,16 +93,16 @@ class BlockIndex final : public PinHome {
 
   // Pins the block in host memory; nullopt: it is not there.
   std::optional<Pin> PinOf(const BlockKey& key) override;
-  // Does the same for a worker that is to lease the block; nullopt also: its slab is being emptied,
-  // which new leases would put off for ever.
+  // Pins a block in host memory for a worker that is to lease it. Returns nullopt also if the
+  // block's slab is being emptied, which new leases would delay for ever.
   std::optional<Pin> PinToLease(const BlockKey& key);
-  // Returns whether somebody needs the block where it lies: a lease, a ticket, a copy. One that is
-  // kept and not pinned may be moved to another slot of its domain.
+  // Returns whether a lease, a ticket or a copy needs the block where it lies. A block that is kept
+  // and not pinned may be moved to another slot of its domain.
   bool IsPinned(const BlockKey& key) const;
   bool IsKept(const BlockKey& key) const;
   // Moves the block to another slot, of the same size and domain, and returns the one that it had.
-  // Nobody is told: the block stays what it is. REQUIRES: it is there and not pinned, and `slot`
-  // holds the same bytes.
+  // No follower is told, because the block itself does not change. REQUIRES: it is there and not
+  // pinned, and `slot` holds the same bytes.
   HostSlot MoveTo(const BlockKey& key, HostSlot slot);
   // Keeps the block from being evicted, wherever it lies, under the caller's number for it, until
   // Unkeep() or until it leaves host memory for another reason. REQUIRES: it is there, and not
@@ -110,8 +110,8 @@ class BlockIndex final : public PinHome {
   void Keep(const BlockKey& key, KeptNumber number);
   // REQUIRES: the block is in host memory and kept.
   void Unkeep(const BlockKey& key);
-  // Notes that a worker asked for the pinned block and this node's memory had it. Ignores one that
-  // is not in host memory.
+  // Notes that a worker asked for the pinned block and this node's memory had it. Ignores a block
+  // that is not in host memory.
   void CountHit(const Pin& pin);
   // Notes that the domain's tenant is being erased. A flow that brings a block of it to memory
   // looks at erasures() before it begins, and publishes nothing when the number has changed.
@@ -183,10 +183,10 @@ class BlockIndex final : public PinHome {
 
   const Parts parts_;
   HostBlocks blocks_;
-  // By domain, never empty: made anew in place when a domain is dropped.
+  // Orders by domain, never empty; when a domain is dropped, its order is made anew in place.
   std::deque<std::optional<HostOrder>> host_;
   absl::flat_hash_set<DomainId> dropped_;
-  std::vector<uint64_t> erasures_;  // By domain.
+  std::vector<uint64_t> erasures_;  // Number of erasures of each domain.
   std::vector<GpuBlocks*> pools_;
   DiskFollower disk_follower_{this};
   uint64_t padding_bytes_ = 0;  // Padding of host memory: padding_bytes().

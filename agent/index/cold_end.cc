@@ -27,7 +27,7 @@ std::optional<ColdEnd::Size> ColdEnd::Neediest() const {
 std::optional<BlockKey> ColdEnd::TakeNext() {
   while (const std::optional<Size> size = Neediest()) {
     const auto next = index_->OrderNow(size->domain).SetNextAside(size->slot_bytes);
-    if (!next.has_value()) return std::nullopt;  // All are held.
+    if (!next.has_value()) return std::nullopt;  // All blocks are held.
     if (!next->again) return next->key;
   }
   return std::nullopt;

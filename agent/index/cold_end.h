@@ -1,10 +1,10 @@
 // ColdEnd says which block of host memory to offer to the disk next, so that the blocks that will
-// leave first are ready before somebody needs their room: an eviction never waits for a disk.
+// leave first are ready before their room is needed: an eviction never waits for a disk.
 //
-// It sets blocks aside in the order in which the Evictor takes them (EvictionOrder). Those that are
-// aside could leave now without a loss: they were offered since they were last used, and were
-// written or refused. Blocks of each domain and slot size are looked after on their own, because
-// others make room for them only by a whole slab (HostOrder).
+// ColdEnd sets blocks aside in the order in which the Evictor takes them (EvictionOrder). Blocks
+// that are aside could leave now without a loss: they were offered since they were last used, and
+// were written or refused. Blocks of each domain and slot size are looked after on their own,
+// because others make room for them only by a whole slab (HostOrder).
 //
 // Keeps no list of its own. Executor thread only.
 #ifndef KVTIER_AGENT_INDEX_COLD_END_H_
@@ -19,8 +19,8 @@
 namespace kvtier {
 
 // This share of the bytes of one slot size is kept ready or free, and at least one slot. 64 GiB
-// keep 4 GiB ready: what a drive of 2 GB/s takes in two seconds, while puts may come faster. More
-// would write what is still hot, and that is what offering at eviction avoids.
+// keep 4 GiB ready: as much as a drive of 2 GB/s writes in two seconds, while puts may come faster.
+// A larger share would write blocks that are still hot, which offering at eviction is to avoid.
 inline constexpr uint64_t kReadyDivisor = 16;
 
 class ColdEnd {

@@ -31,8 +31,9 @@ class Evictor {
   // Errors: kResourceExhausted, neither can be: what the domain has is pinned, leased or being
   // written; kInvalidArgument, larger than a slab.
   absl::StatusOr<HostSlot> ReserveHost(DomainId domain, const BlockRoom& room);
-  // Does the same for a block that a worker wants to put and that no disk would be given. Errors:
-  // kFailedPrecondition, too, in the learnt order: the block is worth less than all that are here.
+  // Reserves a slot, as ReserveHost() does, for a block that a worker wants to put and that no disk
+  // would be given. Errors also: kFailedPrecondition, in the learnt order, if the block is worth
+  // less than all blocks that are here.
   absl::StatusOr<HostSlot> ReserveHostFor(DomainId domain, const BlockRoom& room,
                                           const HostOrder::Newcomer& newcomer);
   // Reserves a slot for a block of a space whose blocks are all of one length.
@@ -41,7 +42,7 @@ class Evictor {
   }
   // Drops every block of host memory that nobody holds; returns how many.
   uint64_t EvictAll();
-  // Does the same with the blocks of one domain.
+  // Evicts, in the same way, the blocks of one domain.
   uint64_t EvictDomain(DomainId domain);
   // Drops the block in slots of that size that leaves first, because `cause` is to have memory of
   // the domain. False: none may leave.

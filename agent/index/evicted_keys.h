@@ -1,5 +1,5 @@
-// EvictedKeys remembers which blocks left host memory lately to make room, so that a miss can say
-// so: "absent" is nobody's fault, "evicted" wants more memory or a disk.
+// EvictedKeys remembers which blocks left host memory lately to make room, so that a miss can tell
+// "absent" from "evicted". Only the latter calls for more memory or a disk.
 //
 // Executor thread only. It forgets the oldest beyond kMaxEvictedKeys.
 #ifndef KVTIER_AGENT_INDEX_EVICTED_KEYS_H_
@@ -31,7 +31,7 @@ class EvictedKeys {
  private:
   const size_t limit_;
   std::deque<BlockKey> order_;                      // The oldest is in front.
-  absl::flat_hash_map<BlockKey, uint32_t> counts_;  // How often each is in `order_`.
+  absl::flat_hash_map<BlockKey, uint32_t> counts_;  // Number of times that each key is in `order_`.
 };
 
 }  // namespace kvtier

@@ -45,8 +45,9 @@ class EvictionLedger {
   }
 
  private:
-  std::vector<uint64_t> of_;                                 // By owner.
-  std::map<std::pair<DomainId, DomainId>, uint64_t> taken_;  // By owner and cause.
+  std::vector<uint64_t> of_;  // Evictions by owner of the block.
+  // Evictions by owner and by the domain that caused them.
+  std::map<std::pair<DomainId, DomainId>, uint64_t> taken_;
 };
 
 }  // namespace kvtier

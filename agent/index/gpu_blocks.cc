@@ -9,8 +9,8 @@
 namespace kvtier {
 namespace {
 
-// How many cold blocks are passed over in search of one that is elsewhere, too, or of some that
-// are not.
+// Maximum number of cold blocks that are passed over in search of a block that another tier has,
+// too, or of blocks that no other tier has.
 constexpr size_t kMaxCopiesLookedFor = 64;
 
 }  // namespace

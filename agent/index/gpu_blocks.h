@@ -30,7 +30,7 @@ struct GpuBlock : ResidentBlock {
 
 class GpuBlocks final : public PinHome {
  public:
-  // None is owned.
+  // Parts are objects and options of the list; it owns none of the objects.
   struct Parts {
     GpuPool* pool = nullptr;
     DomainId domain{};            // Domain of the tenant that the pool belongs to.
@@ -68,8 +68,8 @@ class GpuBlocks final : public PinHome {
 
   // Returns the unpinned block with no child in the pool whose slot is worth the least.
   std::optional<BlockKey> Cheapest() { return order_.Victim(); }
-  // Returns the same block among those that host memory or a disk has, too; looks at the cheapest
-  // few only.
+  // Returns the cheapest block that host memory or a disk has, too. Looks only at the cheapest few
+  // blocks.
   std::optional<BlockKey> CheapestCopy();
   // Returns the unpinned blocks that no lower tier has, in the order in which they would leave,
   // `limit` at most; looks at the cheapest few only.

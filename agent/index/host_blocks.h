@@ -21,12 +21,13 @@
 
 namespace kvtier {
 
-// One block in host memory.
+// HostBlock is one block in host memory.
 struct HostBlock : ResidentBlock {
   HostSlot slot;
-  HostOrder::Place place{};  // In the order of its domain.
+  HostOrder::Place place{};  // Place in the order of its domain.
   uint32_t hits = 0;         // Since it came.
-  KeptNumber kept{};         // It is not evicted, wherever it lies.
+  // Number of the block if it is kept; a kept block is not evicted, wherever it lies.
+  KeptNumber kept{};
 };
 
 class HostBlocks {
@@ -70,7 +71,7 @@ class HostBlocks {
     }
     HostBlock* const place = free_.back();
     free_.pop_back();
-    // The one that is taken next is loaded from memory meanwhile.
+    // The processor loads the block that is taken next meanwhile.
     if (!free_.empty()) {
       const char* const next = reinterpret_cast<const char*>(free_.back());
       for (size_t line = 0; line < sizeof(HostBlock); line += 64)

@@ -90,7 +90,7 @@ std::vector<BlockKey> HostOrder::VictimsFor(uint64_t slot_bytes, const SlotPool&
   const std::optional<BlockKey> victim = order_.Victim(size.group);
   if (victim.has_value()) {
     size.dropped += slot_bytes;
-    // As long as the others have nothing, the size cannot be starved by them.
+    // With a single size, no other size can starve it.
     if (size.dropped < slots.slab_bytes() || sizes_.size() == 1) return {*victim};
     size.dropped = 0;
   }

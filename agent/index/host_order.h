@@ -1,17 +1,16 @@
-// HostOrder is the order in which the blocks of one domain leave host memory, and says which
-// of them go when a slot of some size is wanted and none is free.
+// HostOrder is the order in which the blocks of one domain leave host memory. It says which blocks
+// leave when a slot of some size is needed and none is free.
 //
-// The block of that size that EvictionOrder names goes, where there is one. Slots of another
-// size make room only when a whole slab of them leaves, so the blocks of one slab go, and
-// never more, where the size has no block that may leave, or where it is starved: the
-// block that it would drop was used later than the blocks of that slab on average. Whether it is
-// starved is looked at once for each slab's worth of bytes that a size drops of its own.
-// The slab is the one that costs least of those of other sizes that can be emptied: all
-// its used slots hold blocks that nobody holds. The cost of a slab is its used bytes over
-// the mean age of its blocks.
+// If EvictionOrder names a block of that size, that block leaves. Otherwise all blocks of one slab
+// of another size leave, because slots of another size make room only when a whole slab of them is
+// emptied. This also happens if the size is starved, that is, if the block that it would drop was
+// used later than the blocks of that slab on average. The order tests for starvation once for each
+// slab's worth of bytes that a size drops of its own. It chooses the slab that costs least among
+// the slabs of other sizes that can be emptied: each of its used slots has a block, and none of
+// these blocks is held. The cost of a slab is its used bytes over the mean age of its blocks.
 //
-// What is dropped with a slab may have children that stay. They are served again when their
-// parent is back, and are next to leave until then, for nobody can use them.
+// A block that is dropped with a slab may have children that stay. The children are served again
+// when their parent is back. Until then they are next to leave, because no request can use them.
 //
 // Pure bookkeeping: no I/O, no clock. Executor thread only. A choice costs O(log blocks),
 // and one among slabs O(slabs + blocks of the one chosen). Invariants, checked by Audit():
@@ -42,7 +41,7 @@ class HostOrder {
   // A block's place in the order, which it keeps until Erase().
   using Place = EvictionOrder::Place;
 
-  // `find` and `attention_bytes` are as EvictionOrder has them.
+  // Makes an empty order; `find` and `attention_bytes` mean the same as in EvictionOrder.
   HostOrder(EvictionPolicy policy, EvictionOrder::FindPlace find, uint64_t attention_bytes = 0)
       : order_(policy, std::move(find), attention_bytes) {}
 
@@ -67,7 +66,8 @@ class HostOrder {
   void Refuse(const Newcomer& newcomer) { order_.Refuse(InOrder(newcomer)); }
   // Loads what Insert() of the block looks at into the processor's caches.
   void WarmFor(const BlockKey& key) const { order_.WarmFor(key); }
-  // REQUIRES of these: the block of `place` is in `slot`; one that is erased is not held.
+  // REQUIRES for Touch() and the functions after it: the block of `place` is in `slot`; a block
+  // that is erased is not held.
   void Touch(Place place, const HostSlot& slot, const ReuseHint& hint);
   // Takes note of what the engine says of the block's next use, which is no use of it.
   void Advise(Place place, const ReuseHint& hint) { order_.Advise(place, hint); }
@@ -102,7 +102,7 @@ class HostOrder {
   }
   // Returns the blocks in the slab.
   std::vector<BlockKey> BlocksOf(uint32_t slab) const;
-  // Returns the same, those that were used last first.
+  // Returns the same blocks, most recently used first.
   std::vector<BlockKey> WarmestOf(uint32_t slab) const;
   // Marks a slab whose blocks get no new leases, because it is being emptied, or ends that.
   void BeginLeaving(uint32_t slab);
@@ -125,13 +125,14 @@ class HostOrder {
     uint64_t dropped = 0;  // Bytes, one by one, since slabs were looked at.
   };
   struct Slab {
-    uint64_t offset = 0;      // In the arena; as the next, of a slab with blocks.
+    // Offset in the arena; set, like the next field, while the slab has blocks.
+    uint64_t offset = 0;
     uint64_t slot_bytes = 0;  // Size of each of its slots.
-    // By number of the slot, as far as blocks were; nullopt: no block.
+    // Places by slot number, up to the highest slot that had a block; nullopt: no block.
     std::vector<std::optional<Place>> places;
     uint32_t blocks = 0;
     uint32_t held = 0;     // Blocks of those that are held.
-    bool leaving = false;  // Its blocks get no new leases.
+    bool leaving = false;  // Whether the slab is being emptied: its blocks get no new leases.
     Moment last_uses = 0;  // Sum over the blocks.
   };
   struct Choice {
@@ -147,9 +148,9 @@ class HostOrder {
   void TakeFromSlab(Place place, const HostSlot& slot);
   EvictionOrder::Newcomer InOrder(const Newcomer& newcomer);
 
-  EvictionOrder order_;             // One group for each size.
-  std::map<uint64_t, Size> sizes_;  // By slot size.
-  std::vector<Slab> slabs_;         // By number, as far as blocks were.
+  EvictionOrder order_;             // Order of the blocks, with one group for each slot size.
+  std::map<uint64_t, Size> sizes_;  // Sizes by slot size.
+  std::vector<Slab> slabs_;         // Slabs by number, up to the highest slab that had a block.
 };
 
 }  // namespace kvtier

@@ -27,7 +27,7 @@ namespace kvtier {
 
 class HostProver {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     ByteThreads* byte_threads = nullptr;
     TaskScope* scope = nullptr;
     BlockIndex* index = nullptr;
@@ -38,7 +38,7 @@ class HostProver {
   struct Proven {
     uint64_t blocks = 0;
     uint64_t bytes = 0;
-    uint64_t altered = 0;  // Those that had changed.
+    uint64_t altered = 0;  // Number of blocks that had changed.
     uint64_t news = 0;     // Altered ones that nobody had found before.
   };
   explicit HostProver(const Parts& parts) : parts_(parts) {}
@@ -48,8 +48,8 @@ class HostProver {
   Task<bool> Prove(BlockKey key);
   // Proves several blocks at once.
   Task<Proven> ProveAll(std::vector<BlockKey> keys);
-  // Proves the block soon, behind those that were suspected before it. Ignores it where it waits
-  // already, or kMaxSuspects do.
+  // Proves the block soon, after blocks that were suspected before it. Ignores the call if the
+  // block waits already, or kMaxSuspects blocks do.
   void Suspect(const BlockKey& key);
   // Counts the block as altered, and drops it when nobody holds it any more. Returns false if it is
   // condemned already.

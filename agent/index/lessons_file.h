@@ -20,7 +20,7 @@ inline constexpr char kLessonsFileName[] = "eviction_lessons";
 
 class LessonsFile final : public LessonsStore {
  public:
-  // All reads and writes are done by `workers`, which are not owned. Makes no directory.
+  // Takes the threads that do all reads and writes, which it does not own. Makes no directory.
   LessonsFile(ByteThreads* byte_threads, std::string directory)
       : byte_threads_(byte_threads), directory_(std::move(directory)) {}
 
@@ -29,7 +29,7 @@ class LessonsFile final : public LessonsStore {
   Task<absl::Status> Save(LessonsByOrder lessons) override;
 
  private:
-  // Read and write at once, on the thread that calls.
+  // Read() and Write() block the calling thread.
   absl::StatusOr<LessonsByOrder> Read() const;
   absl::Status Write(const LessonsByOrder& lessons) const;
   std::string path() const { return directory_ + "/" + kLessonsFileName; }

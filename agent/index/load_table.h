@@ -19,14 +19,14 @@
 
 namespace kvtier {
 
-// One block on its way into a tier. Askers share it; after `done`, `status` says
-// how it went and, when kOk, the block stays pinned until the last asker lets go.
+// Load is one block on its way into a tier. Its askers share it; after `done`, `status` says how it
+// went and, when kOk, the block stays pinned until the last asker lets go.
 struct Load {
   explicit Load(Executor* executor, std::optional<Tier> from) : done(executor), from(from) {}
   Event done;
   absl::Status status;
   Pin pin;
-  const std::optional<Tier> from;  // This node's tier it comes from; nullopt: a peer.
+  const std::optional<Tier> from;  // Tier of this node that the block comes from; nullopt: a peer.
   bool awaited = false;            // A worker waits for it, or did until its deadline.
 };
 
@@ -34,7 +34,7 @@ using SharedLoad = std::shared_ptr<Load>;
 
 class LoadTable {
  public:
-  // `home`: the memory that the loaded blocks go to. Owns neither.
+  // Makes a table for blocks that are loaded to `home`. Owns neither argument.
   LoadTable(Executor* executor, PinHome* home) : executor_(executor), home_(home) {}
 
   // Returns the load of this block; nullptr: none is in flight.

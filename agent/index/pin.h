@@ -17,14 +17,15 @@ namespace kvtier {
 
 class PinHome;
 
-// One block in one memory. Its home keeps it at one address until it leaves.
+// ResidentBlock is one block in one memory. Its home keeps the object at one address until the
+// block leaves.
 struct ResidentBlock {
   BlockMeta meta;       // The sum is of the bytes in this memory: another's may differ.
   uint64_t offset = 0;  // Place of its first byte, in the domain's arena or in the GPU pool.
   uint32_t pins = 0;
 };
 
-// While a Pin lives its block stays in its memory. Move-only, never leaves the process.
+// Pin keeps its block in its memory as long as the Pin lives. Move-only, never leaves the process.
 // REQUIRES: outlived by the home.
 class Pin {
  public:

@@ -222,7 +222,7 @@ void Residency::AuditMemory(const BlockIndex& index) const {
 }
 
 void Residency::AuditDisks(const DiskSet& disks) const {
-  // While a disk comes or goes its blocks are told of a few a turn.
+  // While a disk comes or goes, its blocks are reported a few in each turn.
   if (!disks.settled()) return;
   size_t expected = 0;
   for (const BlockKey& key : disks.Keys()) {

@@ -39,10 +39,10 @@ namespace kvtier {
 
 class Residency final : public BlockFollower {
  public:
-  // Not owned.
+  // Parts are objects that the residency uses and does not own.
   struct Parts {
     Executor* executor = nullptr;
-    TaskScope* scope = nullptr;  // In which tables are filled.
+    TaskScope* scope = nullptr;  // Scope of the tasks that fill tables.
     const TenantTable* tenants = nullptr;
     BlockChanges* changes = nullptr;  // Followed from the start.
   };
@@ -87,11 +87,11 @@ class Residency final : public BlockFollower {
  private:
   struct Domain {
     std::string name;
-    std::unique_ptr<ResidencyTable> table;         // nullptr: it could not be made.
-    std::unique_ptr<ResidencyTable> next;          // Larger one being filled; nullptr: none.
-    size_t taken_over = 0;                         // Leading buckets of `table` that `next` has.
-    bool growing = false;                          // Grow() runs.
-    bool dropped = false;                          // Its table goes as soon as none grows.
+    std::unique_ptr<ResidencyTable> table;  // nullptr: it could not be made.
+    std::unique_ptr<ResidencyTable> next;   // Larger one being filled; nullptr: none.
+    size_t taken_over = 0;                  // Leading buckets of `table` that `next` has.
+    bool growing = false;                   // Grow() runs.
+    bool dropped = false;  // Whether the table goes as soon as Grow() does not run.
     absl::Time grow_after = absl::InfinitePast();  // Growth is not tried again before this.
   };
   Domain& At(DomainId domain) { return domains_.at(static_cast<size_t>(domain)); }
@@ -107,7 +107,8 @@ class Residency final : public BlockFollower {
 
   const Parts parts_;
   const uint32_t max_log2_buckets_;
-  std::deque<Domain> domains_;  // By DomainId; a deque, so that a growing one stays where it is.
+  // Domains by DomainId, in a deque so that the address of a growing one never changes.
+  std::deque<Domain> domains_;
   bool stopped_ = false;
 };
 

@@ -117,7 +117,7 @@ void ResidencyTable::Free(size_t bucket, size_t word) {
       overflowed_.lower_bound(static_cast<uint64_t>(bucket) << (64 - log2_buckets_));
   KVT_CHECK(overflowed != overflowed_.end() &&
             wire::BucketOf(overflowed->first, log2_buckets_) == bucket);
-  // In this order: a reader that does not see it counted any more sees it in the word.
+  // The order matters: a reader that no longer sees the block counted sees it in the word.
   Store(word, overflowed->first | overflowed->second);
   KVT_KILL_POINT("residency.word_reused");
   Store(count, Load(count) - 1);

@@ -35,8 +35,8 @@ class ResidencyTable {
   // kResourceExhausted, with errno's text.
   absl::Status Populate(size_t first, size_t count);
 
-  // Note that the tier has the block (Add), or no longer has it (Remove). A change that is made
-  // already has no effect. REQUIRES: the memory of the block's bucket was taken.
+  // Add() notes that the tier has the block, Remove() that it no longer has it. A change that is
+  // made already has no effect. REQUIRES: the memory of the block's bucket was taken.
   void Add(const BlockKey& key, Tier tier);
   void Remove(const BlockKey& key, Tier tier);
   // Loads what Add() of the block looks at into the processor's caches.
@@ -72,7 +72,8 @@ class ResidencyTable {
   };
   Range RangeOf(size_t first, size_t count) const;
   uint64_t Load(size_t word) const;
-  // Everything that a reader sees after it has seen this word is as new as this write, or newer.
+  // Writes a word. Everything that a reader reads after it has seen the new value is as new as this
+  // write, or newer.
   void Store(size_t word, uint64_t value);
   // Returns the word of the block's entry, or of the first free one; 0: neither is there.
   size_t FindEntry(size_t bucket, uint64_t tag) const;

@@ -13,8 +13,8 @@
 
 namespace kvtier {
 
-// Zeroes what the slot has behind its first `length` bytes: it goes to disk with them, and
-// nothing of an older block may.
+// Zeroes the slot's bytes after its first `length`. They go to disk with the block, and no bytes of
+// an older block may.
 inline void ZeroAfter(std::span<std::byte> slot, uint64_t length) {
   std::ranges::fill(slot.subspan(length), std::byte{0});
 }

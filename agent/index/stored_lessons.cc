@@ -80,7 +80,8 @@ Task<void> StoredLessons::Run() {
 Task<void> StoredLessons::Save() {
   const uint64_t conclusions = Conclusions();
   LessonsByOrder lessons;
-  const std::vector<Order> orders = orders_;  // Some may come or go during the turns of others.
+  // A copy, as orders may come or go during the turns of others.
+  const std::vector<Order> orders = orders_;
   for (const Order& order : orders) {
     if (!Keeps(order)) continue;
     if (order.hazards->conclusions() == 0) continue;

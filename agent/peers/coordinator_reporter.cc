@@ -12,7 +12,7 @@ void CoordinatorReporter::OnChange(const BlockChange& change) {
   // A GPU slot is the node's own business.
   if (change.delta.tier == Tier::kGpu) return;
   sync_.Add(change.delta);
-  // While nobody answers, news waits for the next try.
+  // While no coordinator answers, changes wait for the next try.
   if (wake_ != nullptr && connected_) wake_->Set();
 }
 

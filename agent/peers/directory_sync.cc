@@ -51,12 +51,13 @@ void DirectorySync::OnReply(const ReportReply& reply) {
   const bool moved_on = reply.coordinator_epoch != coordinator_epoch_;
   coordinator_epoch_ = reply.coordinator_epoch;
   const uint64_t acknowledged = reply.next_sequence - first_unacked_;
-  // A first answer teaches the epoch; a later change of it voids what was told.
+  // The first answer tells the coordinator's epoch; a later change of the epoch voids earlier
+  // reports.
   if (reply.resync || (moved_on && snapshot_done_) || acknowledged > outbox_.size()) {
     Abandon();
     return;
   }
-  if (snapshot_due_) return;  // It answers what was abandoned meanwhile.
+  if (snapshot_due_) return;  // The reply answers a report that was abandoned meanwhile.
   snapshot_started_ = true;
   if (!snapshot_done_) {
     snapshot_left_ -= std::min<uint64_t>(snapshot_left_, acknowledged);

@@ -25,7 +25,7 @@ namespace kvtier {
 
 class DirectorySync {
  public:
-  // Every block that is to be known now, as adds.
+  // SnapshotOf returns every block that the other side is to know now, as adds.
   using SnapshotOf = absl::AnyInvocable<std::vector<Delta>()>;
 
   DirectorySync(NodeId node, Epoch epoch, std::string address, SnapshotOf snapshot_of)
@@ -59,9 +59,9 @@ class DirectorySync {
   const std::string address_;
   SnapshotOf snapshot_of_;
   Epoch coordinator_epoch_;
-  bool snapshot_due_ = true;       // Nothing is known on the other side yet.
-  bool snapshot_started_ = false;  // Its first report was acknowledged.
-  bool snapshot_done_ = false;     // All of it was.
+  bool snapshot_due_ = true;       // Whether the other side knows nothing yet.
+  bool snapshot_started_ = false;  // Whether the first report of the snapshot was acknowledged.
+  bool snapshot_done_ = false;     // Whether all reports of the snapshot were acknowledged.
   size_t snapshot_left_ = 0;       // Deltas of the outbox that belong to the snapshot.
   uint64_t first_unacked_ = 0;
   std::deque<Delta> outbox_;

@@ -92,7 +92,8 @@ class SilenceWatch {
     if (timer_.has_value()) executor_->Cancel(*timer_);
   }
 
-  // Any thread. A clock reading that nothing else depends on, so relaxed here and in Look().
+  // Notes the time of a message. Any thread. Relaxed, here and in Look(), because nothing else
+  // depends on this clock reading.
   void Heard() { heard_ns_.store(absl::ToUnixNanos(executor_->Now()), std::memory_order_relaxed); }
   bool cancelled() const { return cancelled_; }
 

@@ -6,7 +6,7 @@ namespace kvtier {
 
 absl::Duration LocatePatience::Allowed(std::optional<absl::Time> heard) const {
   if (!heard.has_value()) return absl::ZeroDuration();
-  // Nothing was heard since a locate failed, or was heard too soon after the second.
+  // The coordinator sent nothing since a locate failed, or too soon after the second failure.
   if (*heard <= failed_) return absl::ZeroDuration();
   return allowed_;
 }
@@ -25,7 +25,7 @@ void LocatePatience::Answered(absl::Time sent, absl::Time now) {
 }
 
 void LocatePatience::Failed(absl::Time sent, absl::Time now) {
-  // One that was under way when another failed says nothing new.
+  // A locate that was under way when another one failed says nothing new.
   if (sent < failed_) return;
   // A coordinator that answers heartbeats and not locates has become slower, so the next wait
   // is longer. If that was not enough, it is tried once a heartbeat.

@@ -23,7 +23,8 @@ class LocatePatience {
   // Returns the longest wait for an answer to a locate that is sent now; zero: none is to be
   // sent. `heard`: when the coordinator last answered a heartbeat; nullopt: it does not.
   absl::Duration Allowed(std::optional<absl::Time> heard) const;
-  // Note that a locate that was sent at `sent` was answered, or was not in the time it was allowed.
+  // Answered() notes that a locate that was sent at `sent` was answered; Failed() notes that it was
+  // not answered in its time.
   void Answered(absl::Time sent, absl::Time now);
   void Failed(absl::Time sent, absl::Time now);
 
@@ -35,7 +36,7 @@ class LocatePatience {
   std::optional<absl::Duration> mean_;
   absl::Duration deviation_;
   absl::Duration allowed_ = longest_;
-  absl::Time failed_ = absl::InfinitePast();  // Only what is heard later counts.
+  absl::Time failed_ = absl::InfinitePast();  // Time of the last failure; only later answers count.
 };
 
 }  // namespace kvtier

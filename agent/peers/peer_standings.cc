@@ -9,7 +9,7 @@
 namespace kvtier {
 namespace {
 
-// Until a peer was measured: a loaded 10 GbE link.
+// The estimates before a peer was measured are those of a loaded 10 GbE link.
 constexpr absl::Duration kPriorLatency = absl::Milliseconds(2);
 constexpr double kPriorBytesPerSecond = 500e6;
 // Peers come and go; what is known of more than this many is forgotten.

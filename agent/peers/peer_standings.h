@@ -26,7 +26,7 @@ namespace kvtier {
 
 class PeerStandings {
  public:
-  // How a fetch went.
+  // Outcome says how a fetch went.
   struct Outcome {
     uint64_t bytes = 0;  // Bytes of the blocks that arrived whole.
     absl::Duration took;
@@ -63,7 +63,7 @@ class PeerStandings {
 
   const Clock* const clock_;
   const TenantTable* const tenants_;
-  std::map<std::string, Peer> peers_;  // By address.
+  std::map<std::string, Peer> peers_;  // Peers by address.
   StreamShares running_{kMaxFetchesRunning};
 };
 

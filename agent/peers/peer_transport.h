@@ -16,18 +16,18 @@
 
 namespace kvtier {
 
-// Where fetched blocks go. Called on the executor, in the order of the keys.
+// FetchSink receives fetched blocks. It is called on the executor, in the order of the keys.
 class FetchSink {
  public:
   virtual ~FetchSink() = default;
-  // Called when the peer starts to send block `index`. Returns room for proof.length bytes, or an
-  // empty span to let the bytes go by. The room must last until Arrived() or the end of the fetch.
+  // Returns room for proof.length bytes, or an empty span to skip the bytes. Called when the peer
+  // starts to send block `index`. The room must last until Arrived() or the end of the fetch.
   virtual std::span<std::byte> Begin(size_t index, const BlockProof& proof) = 0;
-  // Called when every byte of block `index` is in the room that Begin() gave.
+  // Takes block `index`, all of whose bytes are in the room that Begin() gave.
   virtual void Arrived(size_t index) = 0;
 };
 
-// How long a fetch may take.
+// FetchTime says how long a fetch may take.
 struct FetchTime {
   absl::Time deadline;
   // Longest time without a byte from the peer; infinite: until the deadline.

@@ -92,7 +92,7 @@ class Plan {
   const LocateReply& located_;
   const FetchBounds& bounds_;
   const StandingOf& standing_of_;
-  std::map<std::string, Peer> peers_;  // By address.
+  std::map<std::string, Peer> peers_;  // Peers by address.
   std::vector<PeerRun> runs_;
 };
 

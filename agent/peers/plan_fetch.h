@@ -23,14 +23,14 @@ struct PeerRun {
   // Time that the peer is given: the whole budget, or half of it where another holder of the
   // first block could still be asked.
   absl::Duration time;
-  // Its silence that ends the fetch early; infinite: nobody else could be asked.
+  // Silence of the peer that ends the fetch early; infinite: no other peer could be asked.
   absl::Duration silence = absl::InfiniteDuration();
 };
 
-// PeerStanding is what was seen of one peer.
+// PeerStanding describes what was measured of one peer.
 struct PeerStanding {
   TransferEstimate estimate;
-  bool avoided = false;     // It failed lately, so others are preferred.
+  bool avoided = false;     // Whether the peer failed lately, so that others are preferred.
   size_t free_fetches = 0;  // Fetches that may still be started at it.
 };
 using StandingOf = std::function<PeerStanding(const std::string& address)>;
@@ -41,12 +41,11 @@ struct FetchBounds {
   size_t free_fetches = 0;   // Fetches that may still be started, at all peers together.
 };
 
-// Returns the runs to fetch, from the start of the located keys on. Of the holders of a block it
-// takes one that has not failed lately, then the one that is asked for the block before, then the
-// best by the coordinator's order. Passes over holders that would bring the bytes asked of them so
-// far too late and those whose share of fetches is used up; stops at a block that has no other
-// holder: it and all blocks behind it are computed instead. A run has kMaxKeysPerFetch blocks at
-// most.
+// Returns the runs to fetch, from the start of the located keys on. Prefers, among the holders of a
+// block, one that has not failed lately, then the one that is asked for the block before, then the
+// best in the coordinator's order. Passes over holders that would bring the bytes too late, and
+// holders whose share of fetches is used up. Stops at a block that has no other holder: that block
+// and all later ones are computed instead. A run has kMaxKeysPerFetch blocks at most.
 std::vector<PeerRun> PlanFetch(const LocateReply& located, const FetchBounds& bounds,
                                const StandingOf& standing_of);
 

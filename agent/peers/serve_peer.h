@@ -33,7 +33,8 @@ namespace kvtier {
 // 4 KiB aligned memory outside the arena. Thread-safe: it may end on any thread.
 class AlignedBuffer {
  public:
-  // Counted in `in_use` for as long as it lives. REQUIRES: `bytes` is a positive multiple of 4096.
+  // Allocates a buffer, which is counted in `in_use` as long as it lives. REQUIRES: `bytes` is a
+  // positive multiple of 4096.
   AlignedBuffer(size_t bytes, std::shared_ptr<std::atomic<size_t>> in_use);
   ~AlignedBuffer() { in_use_->fetch_sub(size_, std::memory_order_relaxed); }
   AlignedBuffer(const AlignedBuffer&) = delete;
@@ -49,7 +50,7 @@ class AlignedBuffer {
   const size_t size_;
 };
 
-// One block held still for a peer. Move-only.
+// ServedBlock holds one block in place for a peer. Move-only.
 struct ServedBlock {
   BlockProof proof;
   std::span<const std::byte> payload;
@@ -59,13 +60,13 @@ struct ServedBlock {
 
 class PeerServer {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     Executor* executor = nullptr;
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
     const TenantTable* tenants = nullptr;
     BlockIndex* index = nullptr;
-    DiskSet* disks = nullptr;  // Null: none.
+    DiskSet* disks = nullptr;  // Disks of the node; null: none.
     HostProver* prover = nullptr;
     AgentStats* stats = nullptr;
   };

@@ -7,7 +7,7 @@
 namespace kvtier {
 namespace {
 
-// One in so many streams is guaranteed.
+// Part of the streams that is guaranteed: one in this many.
 constexpr size_t kGuaranteedPart = 2;
 
 size_t Less(size_t from, size_t what) { return from - std::min(from, what); }

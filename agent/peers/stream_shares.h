@@ -1,11 +1,12 @@
 // StreamShares divides a small number of streams of blocks between the tenants of a node. Half of
-// them are guaranteed: as many to each tenant, but one at least; where tenants are more than that
-// half, it is kept for those that have no stream. The other half, and what guarantees leave unused,
-// is whoever's comes first. So one tenant may take all but what is kept for the others, and none
-// can take the last ones from those that have fewer.
+// them are guaranteed: the same number to each tenant, and at least one. If there are more tenants
+// than streams in that half, it is kept for tenants that have no stream. The other half, and
+// streams that guarantees leave unused, go to the tenant that comes first. So one tenant may take
+// all streams but those kept for the others, and none can take the last ones from tenants that have
+// fewer.
 //
-// It differs from TenantShares in that there may be more tenants than streams, and in that the
-// guarantees are those of the tenants that there are now: a newcomer waits for streams to end.
+// StreamShares differ from TenantShares in two ways: there may be more tenants than streams, and
+// guarantees are given to the current tenants, so a new tenant waits for streams to end.
 //
 // Pure bookkeeping. Executor thread only.
 #ifndef KVTIER_AGENT_PEERS_STREAM_SHARES_H_

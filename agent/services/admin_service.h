@@ -1,8 +1,8 @@
-// AdminService tells operators what the agent holds and did, on a Unix socket that is theirs
-// alone: who may ask may name any tenant's blocks. Read-only but for
-// EvictTier, EraseTenant and DropPrefix, which drop cached copies and nothing else, EndTenantKept,
-// SetTenant and DropTenant, which say who may come, StartDiskVerify, which drops what is damaged,
-// and ResizeGpuPool and ResizeHostMemory, which drop what there is no room for.
+// AdminService tells operators what the agent holds and did, on a Unix socket that is theirs alone:
+// they may name any tenant's blocks. All its calls only read, except for these: EvictTier,
+// EraseTenant and DropPrefix drop cached copies and nothing else; EndTenantKept ends kept prefixes;
+// SetTenant and DropTenant change which tenants are let in; StartDiskVerify drops damaged blocks;
+// ResizeGpuPool and ResizeHostMemory drop blocks for which no room is left.
 #ifndef KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
 #define KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
 
@@ -30,7 +30,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
     std::string directory;
     std::string io;  // "io_uring", "pread" or "buffered".
     bool encrypted = false;
-    absl::Status error;  // Not OK: it did not open, and is none of the agent's disks.
+    // Reason why the disk did not open and is none of the agent's disks; OK if it did.
+    absl::Status error;
   };
   struct About {
     std::string build;                    // "kvtier-agent 0.1.0".
@@ -38,7 +39,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
     std::string disk_io;                  // "io_uring", "pread" or "none".
     std::string device;                   // "none", "emulated" or a GPU's name.
     std::vector<uint32_t> worker_uids{};  // --allow_uids.
-    std::vector<AboutDisk> disks{};  // In the order of the agent's, and those that did not open.
+    std::vector<AboutDisk> disks{};  // Disks in the agent's order, then those that did not open.
   };
   AdminService(Agent* agent, About about)
       : agent_(agent),
@@ -116,7 +117,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                                  v1::SetTenantResponse* response);
   Task<absl::Status> DoDropTenant(const v1::DropTenantRequest* request,
                                   v1::DropTenantResponse* response);
-  // `status`: of the agent's disk; nullptr: it did not open.
+  // Describes a disk, given its status in the agent; nullptr: the disk did not open.
   v1::DiskVerify DiskVerifyOf(const AboutDisk& about, const DiskSet::DiskStatus* status) const;
   absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;
   // Names the block of a request that has tenant, space_digest and engine_key.

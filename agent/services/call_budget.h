@@ -1,6 +1,6 @@
-// CallBudget bounds what the calls of one service that are under way take of memory, and cuts those
-// that lasted too long when others need theirs. Calls of workers are charged to their tenants
-// (CallShares); all that are nobody's share one limit.
+// CallBudget bounds the memory of the calls of one service that are under way, and cuts calls that
+// lasted too long when others need the memory. Calls of workers are charged to their tenants
+// (CallShares); all calls without a tenant share one limit.
 #ifndef KVTIER_AGENT_SERVICES_CALL_BUDGET_H_
 #define KVTIER_AGENT_SERVICES_CALL_BUDGET_H_
 
@@ -37,7 +37,7 @@ class CallBudget {
   // Returns what a call takes of memory: its request, its answer, gRPC's part and its flow.
   static size_t MemoryOf(const google::protobuf::MessageLite& request);
 
-  // One call's share of the budget. Its owner ends it by End().
+  // Share is one call's share of the budget. Its owner ends it by End().
   class Share {
    public:
     explicit Share(size_t bytes) : bytes_(bytes), began_(absl::Now()) {}
@@ -51,13 +51,13 @@ class CallBudget {
     friend class CallBudget;
     const size_t bytes_;
     const absl::Time began_;
-    std::optional<DomainId> tenant_;        // That it is charged to; nullopt: none.
+    std::optional<DomainId> tenant_;        // Tenant that is charged; nullopt: none.
     bool is_counted_ = false;               // Guarded by CallBudget::mu_, as the next.
-    std::list<Share*>::iterator position_;  // Where it is counted.
+    std::list<Share*>::iterator position_;  // Place in the list in which the share is counted.
   };
 
-  // Charges the call to the tenant of the session that has the token, else to none. Errors:
-  // kResourceExhausted, it is beyond what there is for it; those that lasted too long are cut for
+  // Charges the call to the tenant of the session that has the token, or to no tenant. Errors:
+  // kResourceExhausted, the budget has no room for it; calls that lasted too long are cut then, for
   // the next one.
   absl::Status Begin(Share* share, absl::string_view session_token = {}) ABSL_LOCKS_EXCLUDED(mu_);
   // Ends the call. The caller must do so also where Begin() failed.

@@ -1,6 +1,6 @@
-// Doors are where an agent is asked over gRPC: workers come to their Unix socket, operators
-// to another one, and peers, health checks and whoever only wants a status to the TCP port.
-// Which RPC is answered where is in docs/design/wire.md.
+// Doors are the places where an agent answers gRPC: a Unix socket for workers, another one for
+// operators, and the TCP port for peers, health checks and callers that only want a status.
+// docs/design/wire.md says which door answers which RPC.
 #ifndef KVTIER_AGENT_SERVICES_DOORS_H_
 #define KVTIER_AGENT_SERVICES_DOORS_H_
 

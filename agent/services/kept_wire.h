@@ -1,4 +1,4 @@
-// Kept prefixes as kvtier.v1 messages, for workers and for operators.
+// These functions turn kept prefixes into kvtier.v1 messages, for workers and for operators.
 #ifndef KVTIER_AGENT_SERVICES_KEPT_WIRE_H_
 #define KVTIER_AGENT_SERVICES_KEPT_WIRE_H_
 

@@ -30,7 +30,7 @@ class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
   // Reads the request, on the executor.
   using Ask = absl::AnyInvocable<Task<absl::StatusOr<std::vector<OnboardRequest>>>()>;
 
-  // Where calls are answered. All of it outlives the server.
+  // Home is what calls use to answer. All of it outlives the server.
   struct Home {
     Agent* agent = nullptr;
     CallBudget* budget = nullptr;
@@ -54,7 +54,8 @@ class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
   // of the call.
   struct Served {
     bool is_gone = false;
-    std::shared_ptr<Onboarder::Parts> parts;  // Null: not begun, or over.
+    // Parts of the running onboard; null before it begins and after it ended.
+    std::shared_ptr<Onboarder::Parts> parts;
   };
   OnboardStream(Agent* agent, CallBudget* budget, grpc::CallbackServerContext* context,
                 size_t bytes)
@@ -68,7 +69,7 @@ class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
   CallBudget* const budget_;
   grpc::CallbackServerContext* const context_;
   const std::shared_ptr<Served> served_ = std::make_shared<Served>();
-  v1::OnboardPart message_;  // Being written.
+  v1::OnboardPart message_;  // Message that is being written.
   AwaitCallback<bool>::Done written_;
 };
 

@@ -69,7 +69,7 @@ absl::Status PeerService::Serve(grpc::ServerContext* context, const v1::FetchReq
   PeerServer* const server = &agent_->flows().peer_server;
   KVT_ASSIGN_OR_RETURN(const std::optional<DomainId> tenant,
                        CallOn(executor, [&] { return server->BeginStream(keys); }));
-  if (!tenant.has_value()) return absl::OkStatus();  // Nothing of it is here.
+  if (!tenant.has_value()) return absl::OkStatus();  // This node has nothing of the tenant.
   const StreamDeadline ends_by(executor, deadline, context);
   const absl::Status sent = Send(keys, deadline, writer);
   CallOn(executor, [&] {
@@ -87,7 +87,7 @@ absl::Status PeerService::Send(std::span<const BlockKey> keys, absl::Time deadli
         AwaitOn(executor, agent_->scope(), agent_->flows().peer_server.Serve(keys[i], deadline));
     if (!block.has_value()) continue;
     const bool sent = SendBlock(*block, static_cast<uint32_t>(i), writer);
-    // Its pin belongs to the executor.
+    // The block's pin belongs to the executor.
     executor->Post([block = std::move(block)]() mutable { block.reset(); });
     if (!sent) return absl::CancelledError("the peer hung up before all blocks were sent");
   }

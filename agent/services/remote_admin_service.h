@@ -1,6 +1,6 @@
-// RemoteAdminService is the face of AgentAdmin for whoever reaches the TCP port: a status
-// without keys or tenants. It answers all else with the path of the socket that does it, until
-// callers over TCP can prove who they are.
+// RemoteAdminService is the part of AgentAdmin that the TCP port offers: a status without keys or
+// tenants. It answers all other calls with the path of the socket that serves them, until callers
+// over TCP can prove who they are.
 #ifndef KVTIER_AGENT_SERVICES_REMOTE_ADMIN_SERVICE_H_
 #define KVTIER_AGENT_SERVICES_REMOTE_ADMIN_SERVICE_H_
 
@@ -60,7 +60,8 @@ class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
 
   AdminService* const admin_;
   const std::string admin_socket_;
-  CallBudget budget_;  // Its own: whoever reaches TCP takes nothing away from operators.
+  // Budget of this service alone, so that callers over TCP take nothing from local operators.
+  CallBudget budget_;
   UnaryCalls calls_;
 };
 

@@ -34,7 +34,7 @@ Task<absl::StatusOr<std::vector<BlockRun>>> RunNamer::NameSequences(
   for (const v1::Sequence& sequence : sequences) {
     KVT_CO_ASSIGN_OR_RETURN(BlockRun run, co_await NameRun(session, sequence));
     runs.push_back(std::move(run));
-    // It may have ended during a pause.
+    // The session may have ended during a pause.
     KVT_CO_RETURN_IF_ERROR(FindSession(session_token).status());
   }
   co_return runs;

@@ -15,7 +15,7 @@
 namespace kvtier {
 namespace {
 
-// Both sides mean the same by the words of the signal page.
+// The agent and the worker use the same layout of the signal page.
 static_assert(wire::kSignalPageBytes == kSignalPageBytes);
 static_assert(wire::kSignalStride * kSignalWords == kSignalPageBytes);
 static_assert(wire::kBegunWord == static_cast<size_t>(StepWord::kBegun));
@@ -146,8 +146,8 @@ DescriptorSocket::Calls SessionCalls(Agent* agent) {
   return {.open =
               [agent, executor](const SessionTenants& of, const SessionToken& token) {
                 return CallOn(executor, [&]() -> absl::StatusOr<SessionId> {
-                  // One of them may have been dropped, or be a member no more, since it proved
-                  // itself.
+                  // Since the worker proved its tenant, the tenant or the group may have been
+                  // dropped, or the tenant may no longer be a member.
                   const absl::string_view group =
                       of.in_group() ? absl::string_view(of.home->name) : "";
                   if (agent->options().tenants.Admitted(of.payer->name, group) != of) {

@@ -45,8 +45,8 @@ grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
     call->Finish(convert::ToGrpc(begun));
     return call;
   }
-  // At once, on gRPC's thread, where nothing else is being decided: an answer from memory needs no
-  // other thread.
+  // The task begins at once on gRPC's thread while the executor is idle, so that an answer from
+  // memory needs no other thread.
   auto begin = [scope = scope_, call, task = std::move(task)]() mutable {
     scope->Spawn(FinishWith(call, std::move(task)));
   };

@@ -24,7 +24,8 @@ namespace kvtier {
 // Caller says whose call a request is.
 struct Caller {
   absl::string_view session_token;  // Names the session that pays for its memory.
-  FairTurns::WhoseCall tenant;      // In whose turn it begins; null: at once.
+  // Tenant in whose turn the call begins; null: the call begins at once.
+  FairTurns::WhoseCall tenant;
 };
 
 // Thread-safe. REQUIRES: it outlives the server.
@@ -39,8 +40,8 @@ class UnaryCalls {
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
                                 const google::protobuf::MessageLite& request,
                                 Task<absl::Status> task);
-  // Does the same, charges the call to the caller's tenant, and begins it in that tenant's turn.
-  // REQUIRES: `turns` is not null.
+  // Runs a call, as above, but charges it to the caller's tenant and begins it in that tenant's
+  // turn. REQUIRES: `turns` is not null.
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
                                 const google::protobuf::MessageLite& request,
                                 Task<absl::Status> task, Caller caller);

@@ -255,7 +255,8 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
   const DomainId domain = runs[0].domain;
   co_await ReleaseLeases(session, IdsFrom<LeaseId>(request->released_lease_ids()));
   std::vector<ReservationId> ids;
-  std::optional<absl::Time> commit_by;  // The first one's; the others' are later.
+  // Deadline of the first block; those of the others are later.
+  std::optional<absl::Time> commit_by;
   absl::Status status;
   for (BlockRun& run : runs) {
     const absl::StatusOr<Reserved> reserved =

@@ -73,7 +73,7 @@ class WorkerService final : public v1::Worker::CallbackService {
                 v1::PingResponse* response) override;
 
  private:
-  // One task an RPC, on the executor.
+  // Each of these tasks answers one RPC, on the executor.
   Task<absl::Status> DoRegisterSpace(const v1::RegisterSpaceRequest* request,
                                      v1::RegisterSpaceResponse* response);
   Task<absl::Status> DoMatch(const v1::MatchRequest* request, v1::MatchResponse* response);
@@ -88,8 +88,8 @@ class WorkerService final : public v1::Worker::CallbackService {
   // Reads what an onboard asks for and ends the leases that it gives back.
   Task<absl::StatusOr<std::vector<OnboardRequest>>> OnboardsOf(const Context& context,
                                                                const v1::OnboardRequest& request);
-  // Writes what was leased to `session`; ends the leases at once where the asker is gone, who would
-  // never release what it does not know of.
+  // Writes the leases that were granted to `session`. Ends them at once if the caller is gone,
+  // because it would never release leases that it does not know.
   void Answer(Context* context, SessionId session, const std::vector<Onboarded>& onboarded,
               v1::OnboardResponse* response);
   Task<absl::Status> DoPrefetch(const v1::PrefetchRequest* request, v1::PrefetchResponse* response);
@@ -125,7 +125,7 @@ class WorkerService final : public v1::Worker::CallbackService {
     return calls_.Run(context, request, UnlessStopping(std::move(task)),
                       namer_.CallerOf(request.session_token()));
   }
-  // Does the same of a call that writes: a session that may only read is refused it.
+  // Checks a call that writes in the same way, and refuses it to a session that may only read.
   template <typename Request>
   Reactor* RunToWrite(Context* context, const Request& request, Task<absl::Status> task) {
     return Run(context, request, IfMayWrite(&request.session_token(), std::move(task)));

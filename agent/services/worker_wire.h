@@ -34,7 +34,7 @@ absl::StatusOr<Tier> TargetFrom(v1::Tier wire);
 // and value.
 absl::Status TakeLengths(const v1::Sequence& sequence, BlockRun* run);
 
-// Each fills an empty message.
+// The Fill functions fill an empty message.
 void FillMatched(const Matched& matched, v1::MatchedSequence* wire);
 void FillOnboarded(const Onboarded& onboarded, v1::OnboardedSequence* wire);
 void FillPart(const OnboardPart& part, v1::OnboardPart* wire);

@@ -2,8 +2,9 @@
 // slot that its id names, and slots are used again: a call adds and erases some dozens of items,
 // and neither asks for memory nor looks a key up. An id is never used again.
 //
-// To add, to find and to erase takes as long with many items as with few; but an item whose
-// deadline lies before others' passes these. Memory is that of the most items there ever were.
+// Adding, finding and erasing an item takes the same time with many items as with few, except that
+// an added item is moved past each item with a later deadline. Memory is that of the largest number
+// of items so far.
 //
 // Invariants, checked by Audit(): a slot is free or has an item; the items with a deadline are in
 // the order of their deadlines, those of one deadline in the order in which they came.
@@ -99,13 +100,13 @@ class DeadlineSlots {
   // An id is a serial number and, in its low bits, the number of the slot.
   static constexpr int kSlotBits = 20;
   struct Slot {
-    Id id{};  // 0: the slot is free.
+    Id id{};  // Id of the item; 0: the slot is free.
     std::optional<Item> item;
     absl::Time deadline;
     // Neighbours in the order of the deadlines; `later` of a free slot is the next free one.
     uint32_t earlier = kNone;
     uint32_t later = kNone;
-    bool is_timed = false;  // It is in that order.
+    bool is_timed = false;  // Whether the slot is in that order.
   };
   static uint32_t NumberOf(Id id) {
     return static_cast<uint32_t>(static_cast<uint64_t>(id) & ((uint64_t{1} << kSlotBits) - 1));
@@ -126,7 +127,7 @@ class DeadlineSlots {
 
   uint64_t added_ = 0;
   size_t size_ = 0;
-  std::deque<Slot> slots_;  // By number: items stay where they are.
+  std::deque<Slot> slots_;  // Slots by number, in a deque so that an item's address never changes.
   uint32_t free_ = kNone;
   uint32_t earliest_ = kNone;
   uint32_t latest_ = kNone;
@@ -136,7 +137,7 @@ template <typename Id, typename Item>
 void DeadlineSlots<Id, Item>::Link(uint32_t number) {
   Slot& slot = slots_[number];
   slot.is_timed = true;
-  // Most are the last: they all last equally long.
+  // Most items go last, because they all last equally long.
   slot.earlier = latest_;
   while (slot.earlier != kNone && slots_[slot.earlier].deadline > slot.deadline) {
     slot.earlier = slots_[slot.earlier].earlier;

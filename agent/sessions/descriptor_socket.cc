@@ -210,7 +210,7 @@ bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const s
   connection->session = *session;
   welcome.may_write = of->may_write ? 1 : 0;
   if (of->in_group()) welcome.group_key = of->home->key.bytes;
-  // While it waits for our answer, it is certainly this process.
+  // While the peer waits for our answer, its pid certainly names this process.
   connection->process = WatchPeer(fd, connection->pid);
   return Send(fd, welcome);
 }

@@ -3,7 +3,7 @@
 // as the end of the session, though not as the end of what its process does. The protocol is
 // proto/session_wire.h.
 //
-// One thread of its own; it knows the agent only by the calls below.
+// It runs one thread of its own, which knows the agent only by the calls below.
 #ifndef KVTIER_AGENT_SESSIONS_DESCRIPTOR_SOCKET_H_
 #define KVTIER_AGENT_SESSIONS_DESCRIPTOR_SOCKET_H_
 
@@ -53,7 +53,7 @@ class DescriptorSocket {
     uint32_t index = 0;
     DeviceUuid device;  // GPU whose pool is asked for; none: the session's, or any.
   };
-  // Called on the socket's thread; each may block for microseconds.
+  // Calls to the agent, made on the socket's thread; each may block for microseconds.
   struct Calls {
     // Opens a session. Errors: kNotFound, one of the tenants is let in no more; kResourceExhausted.
     absl::AnyInvocable<absl::StatusOr<SessionId>(const SessionTenants&, const SessionToken&)> open;
@@ -84,9 +84,9 @@ class DescriptorSocket {
  private:
   struct Connection {
     std::array<uint8_t, 32> nonce{};
-    bool open = false;  // After a good Hello.
+    bool open = false;  // Whether a valid Hello has come.
     SessionId session{};
-    pid_t pid = 0;  // 0: in another PID namespace.
+    pid_t pid = 0;  // Process of the worker; 0: it is in another PID namespace.
     bool has_page = false;
     int process = -1;   // A pidfd, once it is open; -1: it cannot be watched.
     int lifeline = -1;  // Our end of it; -1: it did not ask.
@@ -109,7 +109,7 @@ class DescriptorSocket {
   const int listen_fd_;
   const int epoll_fd_;
   const int stop_fd_;                      // An eventfd: readable when the thread is to end.
-  std::map<int, Connection> connections_;  // By descriptor; the thread's own.
+  std::map<int, Connection> connections_;  // Connections by descriptor, used by the thread alone.
   LeavingWorkers leaving_;
   std::thread thread_;
 };

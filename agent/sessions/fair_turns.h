@@ -43,8 +43,8 @@ class FairTurns {
 
   // Lets calls of one more domain take turns. Executor thread only.
   void AddDomain() { queues_.emplace_back(); }
-  // Lets calls of the domain have `weight` times the turns of one that weighs 1, as it does until
-  // then. Executor thread only. REQUIRES: weight > 0.
+  // Gives calls of the domain `weight` times the turns of a domain of weight 1, which is the weight
+  // that it has at first. Executor thread only. REQUIRES: weight > 0.
   void SetWeight(DomainId domain, uint32_t weight) {
     order_.SetWeight(static_cast<size_t>(domain), weight);
   }
@@ -61,7 +61,7 @@ class FairTurns {
     Executor::Closure begin;
   };
   struct Queue {
-    std::deque<Pause*> paused;  // They go on before calls begin.
+    std::deque<Pause*> paused;  // Paused calls, which go on before new calls begin.
     std::deque<Waiting> calls;
     bool empty() const { return paused.empty() && calls.empty(); }
   };
@@ -77,15 +77,16 @@ class FairTurns {
 
   Executor* const executor_;
   std::atomic<size_t> on_their_way_ = 0;  // Calls that have not arrived on the executor yet.
-  // Executor thread only.
-  std::deque<Queue> queues_;  // By domain; a deque, so that a queue stays where it is.
-  size_t waiting_ = 0;        // In all queues.
-  TurnOrder order_;           // Turns of the domains.
+  // Executor thread only, like the fields after it. Queues by domain, in a deque so that a queue's
+  // address never changes.
+  std::deque<Queue> queues_;
+  size_t waiting_ = 0;  // Number of calls that wait, in all queues.
+  TurnOrder order_;     // Turns of the domains.
   // Posted work looks at it, and does nothing once this is destroyed.
   const std::shared_ptr<const bool> is_there_ = std::make_shared<bool>(true);
 };
 
-// One pause of a call. It may be destroyed while it waits.
+// Pause is one pause of a call. It may be destroyed while it waits.
 class [[nodiscard]] FairTurns::Pause {
  public:
   Pause(FairTurns* turns, DomainId domain) : turns_(turns), domain_(domain) {}
@@ -101,7 +102,7 @@ class [[nodiscard]] FairTurns::Pause {
   friend class FairTurns;
   FairTurns* const turns_;
   const DomainId domain_;
-  std::coroutine_handle<> awaiting_;  // Set while it waits.
+  std::coroutine_handle<> awaiting_;  // Coroutine that waits; set during the wait.
   uint64_t paid_ = 0;                 // Cost that was charged for the turn that it waits for.
 };
 

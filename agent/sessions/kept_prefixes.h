@@ -1,10 +1,10 @@
 // KeptPrefixes knows which blocks of host memory tenants asked this node to keep, and until when: a
-// prompt cache with a time to live. What is kept is not evicted until its time is over, its tenant
-// or an operator ends it, or the tenant is erased. docs/design/kept_prefixes.md.
+// prompt cache with a time to live. A kept block is not evicted until its time is over, its tenant
+// or an operator ends the prefix, or the tenant is erased. docs/design/kept_prefixes.md.
 //
-// A kept prefix is its domain's, not a session's. It holds no address: a block that is kept and
-// not pinned may be moved. A block that leaves all the same (it is damaged, or dropped) is missing
-// from the prefixes that it was of; it is kept again when one of them is renewed.
+// A kept prefix belongs to its domain, not to a session. It holds no address: a block that is kept
+// and not pinned may be moved. A block that leaves nevertheless (it is damaged, or dropped) is
+// missing from its prefixes, and is kept again when one of them is renewed.
 //
 // Bounded by the limits of agent/limits.h: a block counts once for each prefix that it is of, and
 // its bytes once for all prefixes of the domain.
@@ -42,7 +42,7 @@ enum class KeptId : uint64_t {};
 
 class KeptPrefixes final : public BlockFollower {
  public:
-  struct Parts {  // Not owned.
+  struct Parts {  // Objects that the class uses and does not own.
     BlockIndex* index = nullptr;
     const HostTier* host = nullptr;
     const HostShares* shares = nullptr;
@@ -55,7 +55,7 @@ class KeptPrefixes final : public BlockFollower {
     uint64_t bytes = 0;   // Bytes of their slots, each once, as far as they are there.
     friend bool operator==(const Use&, const Use&) = default;
   };
-  // One prefix, as its tenant and operators are told.
+  // Listed describes one prefix to its tenant and to operators.
   struct Listed {
     KeptId id{};
     uint64_t blocks = 0;  // Blocks that are there.
@@ -65,15 +65,16 @@ class KeptPrefixes final : public BlockFollower {
   // Names a prefix inside the agent.
   enum class Handle : uint64_t {};
   struct Begun {
-    Handle handle{};  // 0: `limit` says why not.
+    Handle handle{};  // Handle of the prefix; 0: `limit` says why there is none.
     KeepLimit limit = KeepLimit::kNone;
-    bool is_being_filled = false;  // By somebody else: nothing was changed.
+    // Whether another call is filling the prefix, so that nothing was changed.
+    bool is_being_filled = false;
   };
 
   explicit KeptPrefixes(const Parts& parts) : parts_(parts) { parts.changes->Follow(this); }
 
-  // Begins to fill the domain's prefix of that identity, until Filled(). One that there is, is
-  // renewed: its deadline is the later one of both. Where there is none it is a new one.
+  // Begins to fill the domain's prefix of that identity, until Filled(). A prefix that exists is
+  // renewed: its deadline is the later one of both. Otherwise a new one is made.
   Begun Begin(DomainId domain, const PayloadSum& identity, absl::Time deadline);
   bool Has(Handle handle) const { return prefixes_.Find(handle) != nullptr; }
   // REQUIRES of these: Has().
@@ -108,11 +109,11 @@ class KeptPrefixes final : public BlockFollower {
   void Audit() const;
 
  private:
-  // One block that is kept, or was and has left while a prefix has it still.
+  // Block is one block that is kept, or one that has left while it still belongs to a prefix.
   struct Block {
     BlockKey key;
     uint64_t bytes = 0;  // Size of its slot; 0: it has left.
-    uint32_t uses = 0;   // By prefixes.
+    uint32_t uses = 0;   // Number of prefixes that it belongs to.
     uint32_t next = 0;   // Next free entry, of a free one.
   };
   static_assert(sizeof(Block) == 32);
@@ -137,7 +138,7 @@ class KeptPrefixes final : public BlockFollower {
   const Parts parts_;
   DeadlineSlots<Handle, Prefix> prefixes_;
   absl::flat_hash_map<DomainId, Domain> domains_;
-  SteadyVector<Block> blocks_;  // By number; the first is nobody's.
+  SteadyVector<Block> blocks_;  // Blocks by number; the first entry is unused.
   uint32_t free_ = 0;           // The first free number; 0: none.
   size_t kept_ = 0;             // Blocks of all prefixes together.
 };

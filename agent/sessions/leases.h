@@ -1,7 +1,7 @@
-// LeaseTable holds what workers were promised: a Lease is a Pin with a deadline
-// that belongs to a session. It ends by release, by deadline, or with its session. In the
-// GPU pool it is a hold of the worker's, too: the slot outlives it by what the worker's
-// steps may still read.
+// LeaseTable holds the leases of workers. A Lease is a Pin with a deadline that belongs to a
+// session. It ends by release, by deadline, or with its session. In the GPU pool a lease is a hold
+// of the worker, too: its slot stays held after the lease while the worker's steps may still read
+// it.
 //
 // Executor thread only. A grant, a release and an expiry cost what DeadlineSlots says, and
 // ReleaseAll() looks at each lease. Invariant, checked by Audit(): a session's count equals its
@@ -58,7 +58,8 @@ class LeaseTable {
     SessionId session{};
     DomainId payer{};
     Pin pin;
-    GpuHold hold;  // Empty: not in the GPU pool, or of a session without steps.
+    // Hold on the slot; empty if the block is not in the GPU pool or its session has no steps.
+    GpuHold hold;
   };
   // Returns the session's lease; nullptr: unknown, or another session's.
   const Lease* Find(SessionId session, LeaseId id) const;

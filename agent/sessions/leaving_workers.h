@@ -6,7 +6,7 @@
 // child that it forked has a copy of the lifeline, and of the memory. A worker that has no
 // lifeline, and whose process cannot be watched, is given kProcessGoneGrace.
 //
-// One thread, which waits for the descriptors on an epoll set of its own.
+// LeavingWorkers runs on one thread, which waits for the descriptors on an epoll set of its own.
 #ifndef KVTIER_AGENT_SESSIONS_LEAVING_WORKERS_H_
 #define KVTIER_AGENT_SESSIONS_LEAVING_WORKERS_H_
 
@@ -22,32 +22,35 @@
 
 namespace kvtier {
 
-// How long a process counts as alive that cannot be watched, since it let go of its lifeline,
-// or since its hangup if it has none. Longer than the kernel takes to end a process with a
+// Time for which a process that cannot be watched counts as alive, from the close of its lifeline,
+// or from its hangup if it has none. It is longer than the kernel takes to end a process with a
 // context on a GPU.
 inline constexpr absl::Duration kProcessGoneGrace = absl::Seconds(30);
 
-// Returns a pidfd of the process that connected the other end of a Unix socket. A kernel from 6.5
-// on has it, also of another PID namespace; an older one does by `pid`, the socket's SO_PEERCRED,
-// as long as the process certainly lives. -1: it cannot be watched here.
+// Returns a pidfd of the process that connected the other end of a Unix socket. Kernels from 6.5 on
+// return one for a process in any PID namespace. With older ones it is opened by `pid`, the
+// socket's SO_PEERCRED, as long as the process certainly lives. Returns -1 if the process cannot be
+// watched.
 int WatchPeer(int socket_fd, pid_t pid);
 
 class LeavingWorkers {
  public:
   struct Calls {
-    // Its process writes nothing of what the session had reserved any more.
+    // Called when the session's process no longer writes to slots that the session had reserved.
     absl::AnyInvocable<void(SessionId)> over;
-    // It is gone, which ends its writes, too: the last that is said of the session.
+    // Called when the process is gone, which ends its writes, too. It is the last call for the
+    // session.
     absl::AnyInvocable<void(SessionId)> gone;
   };
   struct Worker {
     SessionId session{};
-    int process = -1;        // A pidfd; -1: it cannot be watched.
-    int lifeline = -1;       // Our end of it; -1: it has none.
-    bool has_steps = false;  // Its process is waited for, whatever it says.
+    int process = -1;   // A pidfd; -1: it cannot be watched.
+    int lifeline = -1;  // Agent's end of the lifeline; -1: the worker has none.
+    // Whether to wait for the end of the process, even if its lifeline is closed.
+    bool has_steps = false;
   };
 
-  // Does not own `epoll_fd`; whoever waits on it tells OnReadable().
+  // Does not own `epoll_fd`; the thread that waits on it calls OnReadable().
   LeavingWorkers(int epoll_fd, Calls calls) : epoll_fd_(epoll_fd), calls_(std::move(calls)) {}
   ~LeavingWorkers();
   LeavingWorkers(const LeavingWorkers&) = delete;
@@ -66,9 +69,9 @@ class LeavingWorkers {
   struct Leaving {
     Worker worker;
     bool over = false;
-    bool ended = false;  // Its process, says the pidfd.
+    bool ended = false;  // Whether the process has ended, as its pidfd says.
     absl::Time gone_by =
-        absl::InfiniteFuture();  // When a process that cannot be watched counts as gone.
+        absl::InfiniteFuture();  // Time at which a process that cannot be watched counts as gone.
   };
   using Workers = std::map<SessionId, Leaving>;
   void Watch(int fd, SessionId session);

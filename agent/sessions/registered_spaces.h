@@ -1,6 +1,6 @@
-// RegisteredSpaces remembers what spaces workers registered, for operators who ask why two of them
-// do not share: the text of each space, whose it is, and how many sessions use it. Nothing here
-// decides anything.
+// RegisteredSpaces remembers the spaces that workers registered, for operators who ask why two
+// workers do not share blocks: the text of each space, its tenant, and the number of sessions that
+// use it. It only informs; no decision depends on it.
 //
 // Executor thread only. Bounded: kMaxSpacesDescribed.
 #ifndef KVTIER_AGENT_SESSIONS_REGISTERED_SPACES_H_

@@ -139,7 +139,7 @@ void ReservationTable::GiveBack(ReservationId id, Reserved* reserved, const Begu
     return;
   }
   if (!reserved->late) MakeLate(id, reserved);
-  // Given back a second time, it still waits for the first time's steps.
+  // A slot that is given back a second time still waits for the steps of the first time.
   if (!reserved->written_by.has_value()) {
     reserved->written_by = steps;
     given_back_.push_back(id);

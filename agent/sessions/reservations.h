@@ -1,14 +1,14 @@
-// ReservationTable holds the slots that workers were given to write. A reserved
-// block is nobody else's to put until it is committed, given back, or late.
+// ReservationTable holds the slots that workers were given to write. No other worker can put a
+// reserved block until it is committed, given back, or late.
 //
-// A late reservation can no longer be committed, and its key is free for others;
-// but its slot stays taken, because its worker may still be writing there: until it is
-// given back, or nobody of its session writes any more. It is late when its deadline has
-// passed, and when its session ends, which is not the end of the session's process.
+// A late reservation can no longer be committed, and its key is free for others; but its slot stays
+// taken, because its worker may still be writing there, until the slot is given back or the
+// session's process surely writes no more. A reservation becomes late when its deadline has passed,
+// and when its session ends, which is not the end of the session's process.
 //
-// What a worker gives back in host memory while steps of it run is late until these have
-// ended, and so is what a commit gives up because its step did not end in time. A slot of
-// the GPU pool is held for such steps by the slot table.
+// A slot of host memory that a worker gives back while its steps run is late until these steps have
+// ended. So is a slot that a commit gives up because its step did not end in time. A slot of the
+// GPU pool is held for such steps by the slot table.
 //
 // A worker that stages writes no slot of others' memory: a late reservation of it keeps its slot in
 // the session's own region alone, and all of them end with the session.
@@ -50,18 +50,21 @@ enum class ReservationId : uint64_t {};
 // A block that is being put. One of `host` and `gpu` is set, and neither of a staged block that is
 // late.
 struct PendingBlock {
-  BlockMeta meta;       // Without its sum, unless `summed`.
-  bool summed = false;  // The worker took the sum, which is its word.
-  DomainId domain{};    // Domain that it is to lie in.
+  BlockMeta meta;       // Description of the block, without its sum unless `summed`.
+  bool summed = false;  // Whether the worker took the sum, which the agent then trusts.
+  DomainId domain{};    // Domain that the block is for.
   // Member that puts it, as BlockRun::member.
   std::optional<DomainId> member{};
   ReuseHint hint{};  // Hint of the request that puts it.
   HostSlot host;
-  StagedSlot staged;  // Where the worker writes what is copied into `host`; none: it writes there.
+  // Staging slot that the worker writes and the agent copies into `host`; empty: the worker writes
+  // `host`.
+  StagedSlot staged;
   GpuTier* on = nullptr;  // GPU that `gpu` is a slot of.
   GpuSlot gpu;
-  GpuHold writer;  // The worker's own, on `gpu`: until it is done writing there.
-  // In host memory, if the disks would be promised the block; none when it is late.
+  GpuHold writer;  // The worker's own hold on `gpu`, kept until it has written there.
+  // Room for the promise in host memory, if the disks would be promised the block; empty when the
+  // block is late.
   DiskQueueRoom room;
 
   DomainId payer() const { return member.value_or(domain); }
@@ -69,8 +72,9 @@ struct PendingBlock {
 
 class ReservationTable {
  public:
-  // `gpus`: whose workers have steps; not owned. `max_late_bytes`: of host memory, in each domain,
-  // before it is given no more to write. `domains` is the number of tenants.
+  // Makes an empty table for `domains` tenants. `gpus`, which is not owned, knows the steps of
+  // workers. A domain with `max_late_bytes` of late slots in host memory gets no more slots to
+  // write.
   ReservationTable(NodeGpus* gpus, uint64_t max_late_bytes, size_t domains)
       : gpus_(gpus), max_late_bytes_(domains, max_late_bytes), shares_(kMaxReservations, domains) {}
   // Adds a domain with that bound of late bytes: TenantShares::AddDomain().
@@ -82,9 +86,9 @@ class ReservationTable {
   void DropDomain(DomainId domain) { shares_.DropDomain(domain); }
   // Returns whether some session is putting this block now.
   bool IsPending(const BlockKey& key) const { return pending_keys_.contains(key); }
-  // Notes what an engine says of those of `keys` that are pending, for their commits.
+  // Notes the engine's hint for each pending block of `keys`, for its commit.
   void Advise(std::span<const BlockKey> keys, const ReuseHint& hint);
-  // Returns the latest such hint; nullopt: there is none.
+  // Returns the latest hint that Advise() noted for the block; nullopt: there is none.
   std::optional<ReuseHint> AdviceFor(const BlockKey& key) const;
   // REQUIRES: the key is not pending. Errors: kResourceExhausted at
   // kMaxReservationsPerSession, and at the tenant's share of kMaxReservations.
@@ -139,10 +143,11 @@ class ReservationTable {
   struct Reserved {
     SessionId session{};
     PendingBlock block;
-    // It has no deadline any more when it is late or awaits a step.
+    // Whether it is late. A reservation that is late or awaits a step has no deadline any more.
     bool late = false;
     bool awaits_step = false;
-    // That may write it, though it was given back; then it is one of `given_back_`.
+    // Steps that may still write the slot after it was given back. When set, the reservation is one
+    // of `given_back_`.
     std::optional<BegunSteps> written_by{};
   };
   // Returns nullptr as Find().
@@ -162,7 +167,7 @@ class ReservationTable {
   uint64_t& LateBytesOf(const PendingBlock& block);
 
   NodeGpus* const gpus_;
-  std::vector<uint64_t> max_late_bytes_;  // By domain.
+  std::vector<uint64_t> max_late_bytes_;  // Maximum of late bytes, by domain.
   TenantShares shares_;
   DeadlineSlots<ReservationId, Reserved> reserved_;
   std::vector<ReservationId> given_back_;  // Late ones that wait for steps; oldest first.

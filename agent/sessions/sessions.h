@@ -72,7 +72,7 @@ class SessionTable {
   struct Session {
     SessionTenants of;
     SessionToken token{};
-    std::map<uint32_t, Space> spaces;  // By id.
+    std::map<uint32_t, Space> spaces;  // Spaces by id.
     uint32_t last_space = 0;           // The last id that was given.
   };
   uint64_t next_id_ = 1;

@@ -1,7 +1,7 @@
-// Staging is where workers write that are not trusted with the arena: a region of shared memory of
-// each session's own, which only the session's process and the agent map. A block is written to a
+// Staging is the memory for workers that are not trusted with the arena: each session has a region
+// of shared memory, which only the session's process and the agent map. A block is written to a
 // slot of the region, and the agent copies it into the arena at commit, where no worker can write.
-// docs/design/staged.md tells the whole.
+// docs/design/staged.md has the details.
 //
 // Executor thread only, but for the bytes of a slot, which byte threads read.
 #ifndef KVTIER_AGENT_SESSIONS_STAGING_H_
@@ -35,12 +35,12 @@ struct StagingRegion {
 // region stays mapped, also when its session has ended.
 class StagedSlot {
  public:
-  StagedSlot() = default;  // None.
+  StagedSlot() = default;  // Holds no slot.
   StagedSlot(StagedSlot&& other) noexcept { *this = std::move(other); }
   StagedSlot& operator=(StagedSlot&& other) noexcept;
   ~StagedSlot() { Release(); }
   explicit operator bool() const { return region_ != nullptr; }
-  uint64_t offset() const { return offset_; }  // In the region.
+  uint64_t offset() const { return offset_; }  // Returns the offset in the region.
   // Returns the slot's bytes, which the worker wrote and may still write.
   std::span<const std::byte> bytes() const {
     return region_->memory->bytes().subspan(offset_, bytes_);

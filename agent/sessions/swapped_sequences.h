@@ -2,8 +2,8 @@
 // holds the host memory of their blocks. These are in no index: nobody finds them, nothing evicts
 // or moves them, and no disk gets them. A sequence is its session's alone, and goes with it.
 //
-// It copies nothing (agent/flows/swap.h). A sequence whose bytes are on their way is booked here
-// all that time, also when its session ends or drops it meanwhile: it goes when they have arrived.
+// SwappedSequences copies nothing (agent/flows/swap.h). A sequence whose bytes are on their way
+// stays in the table until they have arrived, even when its session ends or drops it meanwhile.
 //
 // Executor thread only. Bounded: kMaxSwappedPerSession, kMaxSwappedSequences, kMaxSwappedBlocks,
 // and a quota of bytes. Invariant, checked by Audit(): what a domain and a session use is what
@@ -27,11 +27,11 @@
 
 namespace kvtier {
 
-// Number of a swapped sequence on this node, from 1 on, never used again: who swapped out first has
-// the lower one.
+// Number of a swapped sequence on this node, from 1 on, never used again: the sequence that was
+// swapped out first has the lower number.
 enum class SwapId : uint64_t {};
 
-// One block of a swapped sequence.
+// SwappedBlock is one block of a swapped sequence.
 struct SwappedBlock {
   HostSlot slot;
   PayloadSum sum;  // Sum of the block as it went out.
@@ -41,9 +41,9 @@ struct SwappedBlock {
 struct LeavingSequence {
   SessionId session{};
   DomainId domain{};
-  GpuTier* gpu = nullptr;  // That its blocks come from and go back to; not owned.
+  GpuTier* gpu = nullptr;  // GPU that the blocks come from and go back to; not owned.
   int32_t priority = 0;
-  uint64_t block_length = 0;  // In bytes, of every block.
+  uint64_t block_length = 0;  // Length of every block, in bytes.
   uint64_t blocks = 0;
   uint64_t slot_bytes = 0;  // Host memory of each block.
 };
@@ -68,7 +68,8 @@ class SwappedSequences {
     uint64_t swapped_out = 0;
     uint64_t swapped_in = 0;
     uint64_t refused = 0;  // Found no room.
-    uint64_t dropped = 0;  // By their worker, with their session, or because of damage.
+    // Sequences dropped by their worker, with their session, or because of damage.
+    uint64_t dropped = 0;
   };
 
   // Books room for the sequence, until GiveUp() or as long as it is out. Errors:
@@ -82,8 +83,8 @@ class SwappedSequences {
   // Counts a sequence of the domain that found no room.
   void CountRefused(DomainId domain) { ++domains_[domain].counts.refused; }
 
-  // Hands over the blocks of a sequence that is to come back; it ends by one of the next three.
-  // Errors: kNotFound, the session has no such sequence, or it is on its way.
+  // Hands over the blocks of a sequence that is to come back. One of the next three functions ends
+  // the return. Errors: kNotFound, the session has no such sequence, or it is on its way.
   absl::StatusOr<ReturningSequence> BeginReturn(SessionId session, SwapId id);
   // Notes that the sequence did not come back and is out as before; or it is gone, where no session
   // wants it any more.
@@ -100,14 +101,15 @@ class SwappedSequences {
 
   Use UseOf(DomainId domain) const;
   Counts CountsOf(DomainId domain) const;
-  size_t size() const { return sequences_.size(); }  // Those on their way included.
+  // Returns the number of sequences, including those on their way.
+  size_t size() const { return sequences_.size(); }
   void Audit() const;
 
  private:
   struct Sequence {
     LeavingSequence of;
-    bool is_moving = true;  // It goes out or comes back: a flow has its blocks.
-    bool is_wanted = true;  // False: dropped while it moved.
+    bool is_moving = true;  // Whether it is on its way out or back, so that a flow has its blocks.
+    bool is_wanted = true;  // False if it was dropped while it moved.
     std::vector<SwappedBlock> blocks;
   };
   struct Domain {
@@ -124,7 +126,8 @@ class SwappedSequences {
   uint64_t numbered_ = 0;  // Ids given so far.
   uint64_t blocks_ = 0;    // Blocks of all domains.
   Sequences sequences_;
-  absl::flat_hash_map<SessionId, uint64_t> of_session_;  // How many, where there are any.
+  // Number of sequences of each session that has some.
+  absl::flat_hash_map<SessionId, uint64_t> of_session_;
   absl::flat_hash_map<DomainId, Domain> domains_;
 };
 

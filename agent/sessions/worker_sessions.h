@@ -1,5 +1,6 @@
-// WorkerSessions are the workers of the node: who is connected, and what each was promised or given
-// to write. A session that hangs up is over at once; what its process may still write is not.
+// WorkerSessions are the workers of the node: the connected sessions, and the leases and slots of
+// each. A session that hangs up is over at once, but slots that its process may still write stay
+// taken.
 //
 // Executor thread only, but for calls().
 #ifndef KVTIER_AGENT_SESSIONS_WORKER_SESSIONS_H_
@@ -34,20 +35,21 @@ class WorkerSessions {
   void AddDomain(uint64_t domain_bytes);
   // Guarantees the domain nothing any more. REQUIRES: it has no open session, and gets none.
   void DropDomain(DomainId domain);
-  // Errors: kResourceExhausted, at the share of kMaxSessions of the tenant that pays; those that
-  // are closed and may still write count.
+  // Errors: kResourceExhausted, the paying tenant has its share of kMaxSessions; closed sessions
+  // that may still write count.
   absl::StatusOr<SessionId> Open(const SessionTenants& of, const SessionToken& token);
   // Returns the page of steps by which the session works on its GPU's pool. Errors: kNotFound, the
   // node has no pool for it, as for every session in a share group, or it is closed;
   // GpuWorkers::Attach()'s.
   absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id);
-  // Frees what the session holds, but GPU slots that its steps may still use: until these have
-  // ended, or ProcessGone(); and slots that it reserved and did not commit, or was granted: until
-  // WritesOver() and the end of its steps, or ProcessGone(). True: there are such, also of a
-  // session that was closed before. Unknown ids are ignored.
+  // Frees everything that the session holds, with two exceptions. GPU slots that its steps may
+  // still use stay until these steps have ended, or ProcessGone(). Slots that it reserved and did
+  // not commit, or was granted, stay until WritesOver() and the end of its steps, or ProcessGone().
+  // Returns true if such slots are left, even of a session that was closed before. Unknown ids are
+  // ignored.
   bool Close(SessionId id);
-  // After Close(): nothing of its process writes what it had reserved or was granted, but steps
-  // that have not ended. Unknown ids are ignored.
+  // Notes, after Close(), that the worker's process no longer writes slots that it had reserved or
+  // was granted, except in steps that have not ended. Unknown ids are ignored.
   void WritesOver(SessionId id);
   // Notes, after Close(), that the session's process is gone. Ignores unknown ids.
   void ProcessGone(SessionId id);

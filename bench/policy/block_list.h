@@ -41,7 +41,7 @@ class BlockList {
   uint32_t end() const { return static_cast<uint32_t>(links_.size() - 1); }
   uint32_t ToBlock(uint32_t link) const { return link == end() ? kNoBlock : link; }
 
-  std::vector<Link> links_;  // By block, and one more.
+  std::vector<Link> links_;  // Links by block, and one more for the ends of the list.
   size_t size_ = 0;
 };
 

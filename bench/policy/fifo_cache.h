@@ -16,7 +16,7 @@ class FifoCache : public FlatCache {
   void Insert(uint32_t block) override;
 
  private:
-  BlockList blocks_;  // In order of arrival.
+  BlockList blocks_;  // Blocks in order of arrival.
 };
 
 }  // namespace kvtier::bench

@@ -10,8 +10,8 @@ namespace kvtier::bench {
 // Order in which a request visits its blocks. Each policy has the order that published results use
 // for it. SIEVE, which has no such results, has the order that gives it more hits.
 enum class FlatOrder : uint8_t {
-  // One pass from the last block to the root. A policy that prefers recent blocks then keeps the
-  // heads of prefixes longer than their tails.
+  // A request makes one pass from its last block to the root. A policy that prefers recent blocks
+  // then keeps the heads of prefixes longer than their tails.
   kTailFirst,
   // Held blocks are used from the last to the root, then missing ones are inserted from the root
   // on, as an engine computes them. Blocks for which the rest of the request leaves no room are

@@ -30,7 +30,7 @@ class FrequencySketch {
   const size_t uses_to_halve_;
   const size_t width_;           // Power of two.
   size_t uses_ = 0;              // Number of uses counted, halved with the counts.
-  std::vector<uint8_t> counts_;  // One row after another.
+  std::vector<uint8_t> counts_;  // Counters, one row after another.
 };
 
 }  // namespace kvtier::bench

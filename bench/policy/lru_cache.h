@@ -19,7 +19,7 @@ class LruCache : public FlatCache {
   void Insert(uint32_t block) override;
 
  private:
-  BlockList blocks_;  // In order of use.
+  BlockList blocks_;  // Blocks in order of use.
 };
 
 }  // namespace kvtier::bench

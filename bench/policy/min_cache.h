@@ -25,9 +25,11 @@ class MinCache : public ReplayedCache {
   // Evicts the deepest block of the request that is furthest in the future.
   void EvictFurthest();
 
-  uint32_t now_ = 0;                             // Number of the current request.
-  std::vector<std::vector<uint32_t>> next_use_;  // By request and position: a request or kNever.
-  std::vector<std::deque<uint32_t>> held_for_;   // By request that uses them next, deepest first.
+  uint32_t now_ = 0;  // Number of the current request.
+  // Next request of each block, by request and position, or kNever.
+  std::vector<std::vector<uint32_t>> next_use_;
+  // Held blocks, by the request that uses them next, deepest first.
+  std::vector<std::deque<uint32_t>> held_for_;
   std::priority_queue<uint32_t> used_by_;  // Requests with blocks in held_for_, and some past ones.
 };
 

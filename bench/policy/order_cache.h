@@ -18,7 +18,7 @@ class OrderCache : public ReplayedCache {
     kWorthIt,  // Blocks that the order finds worth the room of its victim.
     kAll,      // All blocks, as in host memory above a disk.
   };
-  // Whether the order is told what an engine could say of the requests.
+  // Hints says whether the order gets the hints that an engine could give for its requests.
   enum class Hints : uint8_t { kIgnored, kTold };
   struct Options {
     EvictionPolicy policy = EvictionPolicy::kLearnt;
@@ -51,7 +51,7 @@ class OrderCache : public ReplayedCache {
 
   const Admitted admitted_;
   const Hints hints_;
-  std::vector<EvictionOrder::Place> places_;  // By block, as long as the cache has it.
+  std::vector<EvictionOrder::Place> places_;  // Place of each block, as long as the cache has it.
   EvictionOrder order_;
 };
 

@@ -52,7 +52,7 @@ class ReplayedCache {
   const size_t capacity_;
   size_t size_ = 0;
   uint64_t insertions_ = 0;
-  std::vector<bool> held_;  // By block.
+  std::vector<bool> held_;  // Whether each block is held.
   std::vector<uint32_t> left_;
   std::vector<uint32_t> missing_;  // Blocks of the request that were not held at its start.
 };

@@ -6,7 +6,7 @@ namespace kvtier::bench {
 namespace {
 
 // Constants of the paper.
-constexpr size_t kSmallShare = 10;  // One in so many blocks is for the small queue.
+constexpr size_t kSmallShare = 10;  // One in this many blocks is for the small queue.
 constexpr uint8_t kMaxUses = 3;
 constexpr uint8_t kUsesToPromote = 2;
 

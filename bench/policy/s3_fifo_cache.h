@@ -32,7 +32,7 @@ class S3FifoCache : public FlatCache {
   const size_t ghost_capacity_;
   BlockList small_;
   BlockList main_;
-  BlockList ghosts_;           // These are not held.
+  BlockList ghosts_;           // Blocks that left lately; they are not held.
   std::vector<uint8_t> uses_;  // Uses by block, since it entered its queue; saturates at kMaxUses.
 };
 

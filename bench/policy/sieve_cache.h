@@ -22,7 +22,7 @@ class SieveCache : public FlatCache {
  private:
   void Evict();
 
-  BlockList blocks_;  // In order of arrival.
+  BlockList blocks_;  // Blocks in order of arrival.
   std::vector<bool> was_used_;
   uint32_t hand_ = kNoBlock;  // kNoBlock: it starts at the oldest.
 };

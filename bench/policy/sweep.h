@@ -25,7 +25,7 @@ struct SweepPlan {
 struct OneTierRow {
   double percent = 0;
   size_t blocks = 0;
-  std::vector<ReplayedHits> hits;  // One for each policy of the sweep.
+  std::vector<ReplayedHits> hits;  // Hits of each policy of the sweep.
 };
 
 struct TwoTierRow {

@@ -43,7 +43,7 @@ struct kvtier_put {
 };
 
 struct kvtier_kv {
-  std::unique_ptr<kvtier::PagedKv> kv;  // Never null.
+  std::unique_ptr<kvtier::PagedKv> kv;  // Sequences in the slots; never null.
 };
 
 namespace kvtier::c {

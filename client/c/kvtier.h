@@ -109,7 +109,7 @@ typedef struct {
   uint64_t onboarded_blocks;
   uint64_t missed_blocks;
   uint64_t committed_blocks;
-  uint64_t unwritten_blocks; /* Slots that a commit gave back, because nobody took them. */
+  uint64_t unwritten_blocks; /* Slots that a commit gave back, because they were not taken. */
   uint64_t damaged_blocks;   /* Onboarded blocks whose bytes did not match their sums. */
 } kvtier_stats;
 int kvtier_get_stats(kvtier_client* client, kvtier_stats* stats);
@@ -210,8 +210,8 @@ void kvtier_release_hits(kvtier_hit* const* hits, size_t count);
 enum {
   KVTIER_RESERVED = 0, /* Write the slot, then commit. */
   KVTIER_PRESENT = 1,  /* Cached already. */
-  KVTIER_NO_ROOM = 2,  /* Nothing could be evicted for it. */
-  KVTIER_PENDING = 3,  /* A worker is putting it. If it gives up, nobody stores it. */
+  KVTIER_NO_ROOM = 2,  /* No block could be evicted for it. */
+  KVTIER_PENDING = 3,  /* A worker is putting it. If it gives up, none stores it. */
   KVTIER_NO_STORE = 4  /* Its request is not to be stored: kvtier_sequence.no_store. */
 };
 
@@ -324,14 +324,14 @@ typedef struct {
   int32_t op;            /* KVTIER_OP_*. */
   uint32_t sequence;     /* For KVTIER_OP_ONBOARD_PART (kvtier_parts.h); otherwise 0. */
   int64_t blocks;        /* Result that the waiting call would have returned. */
-  uint64_t local_blocks; /* For KVTIER_OP_MATCH. */
+  uint64_t local_blocks; /* Set for KVTIER_OP_MATCH. */
   kvtier_hit* hit;       /* KVTIER_OP_ONBOARD, yours now; NULL: a miss. */
   kvtier_put* put;       /* KVTIER_OP_RESERVE, yours now; NULL: no slot.
                           * KVTIER_OP_RESERVE_ENTRIES, yours now; NULL: no answer. */
 } kvtier_completion;
 
-/* Returns a descriptor that is readable while completions wait: for poll, epoll or an event loop.
- * It belongs to the client; do not read, write or close it. A forked child calls this again. */
+/* Returns a descriptor for poll, epoll or an event loop, readable while completions wait. The
+ * client owns it: do not read, write or close it. A forked child calls this function again. */
 int kvtier_event_fd(kvtier_client* client);
 /* Takes up to `count` completions, oldest first, and never waits. Returns how many. */
 int64_t kvtier_poll(kvtier_client* client, kvtier_completion* completions, size_t count);
@@ -404,8 +404,8 @@ typedef struct {
 int kvtier_get_kv_stats(const kvtier_kv* kv, kvtier_kv_stats* stats);
 
 /* ---- Keys from tokens ---------------------------------------------------------------
- * These compute an engine's keys, or keys for an engine that has none: one key of 32 bytes for each
- * full block, chained over all blocks before it. client/token_keys.h says what is hashed. */
+ * These functions compute an engine's keys, or keys for an engine without: 32 bytes for each full
+ * block, chained over all blocks before it. client/token_keys.h says what is hashed. */
 
 enum { KVTIER_KEYS_PLAIN = 0, KVTIER_KEYS_VLLM = 1 /* "sha256_cbor". */ };
 

@@ -161,9 +161,9 @@ int kvtier_lane_job_wait(const kvtier_lane_job* job, int32_t timeout_ms);
  * because there was no room, another worker is putting it, the codec does not make it smaller, or
  * the job failed.
  * For an onboard, 1: the engine's block holds the block that its key names, proven; with a codec,
- * decoded from the proven encoding. 0: it does not, and its bytes are void; lanes of host memory in
- * a space with a codec leave them as they were.
- * KVTIER_INVALID: the job has not ended, or has fewer keys. */
+ * decoded from the proven encoding. 0: it does not hold it, and its bytes are void; lanes
+ * of host memory in a space with a codec leave them as they were. KVTIER_INVALID: the job has not
+ * ended, or has fewer keys. */
 int kvtier_lane_job_result(const kvtier_lane_job* job, size_t index);
 /* Copies the text of the error for which blocks did not come or were not stored, as
  * kvtier_agent_error() copies; "" if there was none, or the job has not ended. A miss and a lack of

@@ -140,11 +140,11 @@ enum {
 int kvtier_hit_missed(const kvtier_hit* hit);
 
 /* ---- Calls that do not wait ----
- * These do as their namesakes above, with a completion as of kvtier.h: its op is that of the call
- * for one run, its `blocks` and `local_blocks` count all sequences together, and its `hit` is NULL.
- * The kvtier_poll() that returns the completion fills what the waiting call would fill: `matched`
- * with its tiers, and `hits`, must live until then, while `sequences` need not outlive the call.
- * kvtier_close() fills nothing. */
+ * These functions act as the waiting ones above, and make a completion (kvtier.h): its op is that
+ * of the call for one run, its `blocks` and `local_blocks` count all sequences together, and its
+ * `hit` is NULL. The kvtier_poll() that returns the completion fills what the waiting call would
+ * fill: `matched` with its tiers, and `hits`, must live until then, while `sequences` need not
+ * outlive the call. kvtier_close() fills nothing. */
 
 int kvtier_submit_match_sequences(kvtier_client* client, const kvtier_sequence* sequences,
                                   size_t count, uint32_t flags, int32_t timeout_ms,

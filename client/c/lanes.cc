@@ -23,7 +23,7 @@ struct kvtier_lanes {
 };
 
 struct kvtier_lane_job {
-  std::shared_ptr<kvtier::HostJob> job;  // Never null.
+  std::shared_ptr<kvtier::HostJob> job;  // The job, never null.
 };
 
 namespace kvtier::c {

@@ -34,8 +34,8 @@ class AnyLanes {
   static absl::StatusOr<AnyLanes> Open(Client* client, LaneDevices* devices, SpaceHandle space,
                                        const KvTensors& tensors, const AnyLanesOptions& options);
 
-  // These do as the lanes' own. Errors: also kInvalidArgument, naming an option that only a device
-  // has.
+  // Offload() and the functions after it forward to the lanes' functions of the same name. Errors
+  // also: kInvalidArgument, naming an option that only a device has.
   absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
                                                    const std::optional<EngineKey>& parent,
                                                    std::span<const uint32_t> slots,
@@ -51,7 +51,7 @@ class AnyLanes {
   using Lanes = std::variant<std::unique_ptr<HostLanes>, std::unique_ptr<DeviceLanes>>;
   explicit AnyLanes(Lanes lanes) : lanes_(std::move(lanes)) {}
 
-  Lanes lanes_;  // Never null.
+  Lanes lanes_;  // The open lanes; never null.
 };
 
 }  // namespace kvtier

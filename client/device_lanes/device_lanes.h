@@ -7,7 +7,7 @@
 // is marked at the call, and the lanes wait for the mark. Without an agent jobs fail, within the
 // client's timeouts.
 //
-// In a forked child every job has failed as soon as it is started.
+// In a forked child every job fails as soon as it is started.
 #ifndef KVTIER_CLIENT_DEVICE_LANES_DEVICE_LANES_H_
 #define KVTIER_CLIENT_DEVICE_LANES_DEVICE_LANES_H_
 
@@ -76,14 +76,14 @@ class DeviceLanes {
   // a time.
   void Close() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Both start a job and return. keys[i], of a run in prefix order, names the block that slots[i]
-  // holds, or is to hold. The slots are not touched before `after` has ended: for an offload the
-  // work that computes them, for an onboard the work that still reads them. Errors, in which case
-  // nothing was started: kInvalidArgument, naming what: keys and slots of different numbers, more
-  // than Client::kMaxKeys, a slot that does not exist or, in an onboard, is named twice, a negative
-  // timeout, work or an event for a device without streams; kResourceExhausted,
-  // WorkerLanes::kMaxJobs of the direction are running (retry when one is done);
-  // kFailedPrecondition, the lanes are closed, or the stream captures a graph.
+  // Offload() and Onboard() start a job and return. keys[i], of a run in prefix order, names the
+  // block that slots[i] holds, or is to hold. The slots are not touched before `after` has ended:
+  // for an offload the work that computes them, for an onboard the work that still reads them.
+  // Errors, in which case nothing was started: kInvalidArgument, naming what: keys and slots of
+  // different numbers, more than Client::kMaxKeys, a slot that does not exist or, in an onboard, is
+  // named twice, a negative timeout, work or an event for a device without streams;
+  // kResourceExhausted, WorkerLanes::kMaxJobs of the direction are running (retry when one is
+  // done); kFailedPrecondition, the lanes are closed, or the stream captures a graph.
 
   // Stores copies of the blocks, as HostLanes::Offload() does.
   absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
@@ -122,11 +122,12 @@ class DeviceLanes {
   const uint32_t slots_;
   const uint64_t block_bytes_;  // Bytes of a block in the tensors.
   const std::shared_ptr<HostQueue> queue_;
-  // Held shared by calls, which only enqueue, even where they call CUDA. Close() takes it to remove
-  // the members below after such calls.
+  // Calls hold the mutex shared; they only enqueue, even where they call CUDA. Close() holds it
+  // alone to destroy the members below, when no call uses them.
   mutable absl::Mutex mu_;
   std::shared_ptr<LaneDevice> device_ ABSL_GUARDED_BY(mu_);
-  std::unique_ptr<WorkerPool> pool_ ABSL_GUARDED_BY(mu_);  // Null: closed.
+  // Pool of the tensors; null once the lanes are closed.
+  std::unique_ptr<WorkerPool> pool_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace kvtier

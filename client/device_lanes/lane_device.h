@@ -24,8 +24,8 @@ namespace kvtier {
 // LaneDevice owns the device and its lanes. Thread-safe.
 class LaneDevice {
  public:
-  // Takes an open device, and the means to wait for its engine's streams; null: it has none.
-  // Errors: as WorkerLanes::Open(). REQUIRES: `client` outlives it.
+  // Takes an open device, and the means to wait for its engine's streams, which is null for a
+  // device without streams. Errors: as WorkerLanes::Open(). REQUIRES: `client` outlives it.
   static absl::StatusOr<std::shared_ptr<LaneDevice>> On(Client* client,
                                                         std::unique_ptr<Device> device,
                                                         std::unique_ptr<OutsideStreams> streams);
@@ -33,7 +33,8 @@ class LaneDevice {
   LaneDevice& operator=(const LaneDevice&) = delete;
 
   WorkerLanes* lanes() { return lanes_.get(); }
-  OutsideStreams* streams() { return streams_.get(); }  // Null: it has none.
+  // Returns the device's streams; null if it has none.
+  OutsideStreams* streams() { return streams_.get(); }
 
  private:
   LaneDevice(std::unique_ptr<Device> device, std::unique_ptr<OutsideStreams> streams)
@@ -41,7 +42,7 @@ class LaneDevice {
 
   const std::unique_ptr<Device> device_;
   const std::unique_ptr<OutsideStreams> streams_;
-  std::unique_ptr<WorkerLanes> lanes_;  // Set by On(); destroyed first.
+  std::unique_ptr<WorkerLanes> lanes_;  // Lanes of the device, opened by On() and destroyed first.
 };
 
 // LaneDevices opens each device once. Thread-safe.

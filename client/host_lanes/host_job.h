@@ -33,9 +33,11 @@ class HostJob {
   HostJob& operator=(const HostJob&) = delete;
 
   HostDirection direction() const { return direction_; }
-  const std::vector<uint32_t>& slots() const { return slots_; }  // In the order of the keys.
+  // Returns the slots in the order of the keys.
+  const std::vector<uint32_t>& slots() const { return slots_; }
 
-  // Both stay true. copied(): the lanes do not read or write the slots any more.
+  // done() returns whether the job has ended, copied() whether the lanes do not read or write its
+  // slots any more. Once true, both stay true.
   bool done() const ABSL_LOCKS_EXCLUDED(mu_);
   bool copied() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns whether the event given to DeviceLanes::Onboard() is recorded after the copies: a wait
@@ -61,7 +63,7 @@ class HostJob {
   // kCancelled, the lanes are gone.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // For the lanes. A second end of a job changes nothing.
+  // The lanes call MarkCopied() and the functions after it. A second end of a job changes nothing.
   void MarkCopied() ABSL_LOCKS_EXCLUDED(mu_);
   void MarkRecorded() ABSL_LOCKS_EXCLUDED(mu_);
   void End(const absl::Status& status, std::vector<bool> results) ABSL_LOCKS_EXCLUDED(mu_);

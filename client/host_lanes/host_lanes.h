@@ -12,7 +12,7 @@
 // even if the agent is absent, stuck or killed; the job has then failed, which is a miss and no
 // error.
 //
-// In a forked child every job has failed as soon as it is started.
+// In a forked child every job fails as soon as it is started.
 #ifndef KVTIER_CLIENT_HOST_LANES_HOST_LANES_H_
 #define KVTIER_CLIENT_HOST_LANES_HOST_LANES_H_
 

@@ -54,7 +54,7 @@ void HostOffload::Finish() {
   for (const size_t block : *given_up) blocks_.GiveBack(block);
   const absl::Status status =
       given_up->empty() ? absl::OkStatus() : absl::AbortedError(kAskedBackText);
-  const size_t copied = blocks_.reserved();  // All others were given back.
+  const size_t copied = blocks_.reserved();  // All other blocks were given back.
   std::vector<bool> none = StoredKeys(blocks_, ReservedFate::kNotPublished);
   std::vector<bool> all = StoredKeys(blocks_, ReservedFate::kPublished);
   if (copied == 0) return parts_.queue->End(job(), status, std::move(all), refused_);

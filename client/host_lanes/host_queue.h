@@ -2,7 +2,7 @@
 // that wait for the agent, jobs whose blocks can be copied, in the order in which threads take
 // them, and the blocks that offloads still read. Blocks whose slots are asked back are read first.
 //
-// Nothing is copied, sent or called back under its lock, so no caller waits for a copy there.
+// No copy, RPC or callback runs under the queue's lock, so no caller waits for a copy.
 #ifndef KVTIER_CLIENT_HOST_LANES_HOST_QUEUE_H_
 #define KVTIER_CLIENT_HOST_LANES_HOST_QUEUE_H_
 
@@ -116,7 +116,7 @@ class HostQueue {
   // Blocks that one offload still reads.
   struct Reading {
     enum class Block : uint8_t { kWaits, kIsRead, kLeft, kGivenUp };
-    std::vector<Block> blocks;  // By the order of the keys.
+    std::vector<Block> blocks;  // State of each block, in the order of the keys.
     size_t next = 0;            // No block before this one waits.
     // Blocks to be read first, the last one first; some may have been read.
     std::vector<size_t> wanted;

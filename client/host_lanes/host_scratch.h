@@ -13,9 +13,9 @@ namespace kvtier {
 // HostScratch grows as needed. Used by one thread at a time.
 class HostScratch {
  public:
-  // Both return memory for a block, at a multiple of 16 and with undefined content, valid until the
-  // next call of the same function. raw(): for the engine's form, in the codec's order; stored():
-  // for the form that the space stores.
+  // raw() and stored() return memory for a block, at a multiple of 16 and with undefined content,
+  // valid until the next call of the same function. raw() is for the engine's form, in the codec's
+  // order; stored() for the form that the space stores.
   Piece raw(size_t bytes) { return raw_.OfSize(bytes); }
   Piece stored(size_t bytes) { return stored_.OfSize(bytes); }
 

@@ -75,7 +75,7 @@ class HostTensors {
 
   std::byte* start_;  // First byte of the lowest tensor, from which the geometry counts.
   KvGeometry geometry_;
-  std::optional<Encoded> encoded_;  // Absent: blocks are stored unchanged.
+  std::optional<Encoded> encoded_;  // Codec of the space; absent: blocks are stored unchanged.
 };
 
 }  // namespace kvtier

@@ -47,7 +47,7 @@ class PinnedArena {
 
 class ArenaPins {
  public:
-  // Owns none of these; `lanes` is the lanes' executor.
+  // Takes the client and the device without owning them; `lanes` is the lanes' executor.
   ArenaPins(const Client* client, Device* device, Executor* lanes)
       : client_(client), device_(device), lanes_(lanes) {}
 
@@ -69,7 +69,7 @@ class ArenaPins {
     Pinning(HostMemory of, Executor* lanes) : memory(std::move(of)), done(lanes) {}
     const HostMemory memory;
     Event done;
-    Arena arena;  // Set when it is pinned.
+    Arena arena;  // The pinned memory, set when the pinning has ended.
   };
   // Returns the running pin, of whichever session; if there is none, begins one of `memory`.
   std::shared_ptr<Pinning> Begin(const HostMemory& memory);
@@ -79,7 +79,7 @@ class ArenaPins {
   Device* const device_;
   Executor* const lanes_;
   ThreadExecutor pinner_{"kv-pins"};
-  std::shared_ptr<Pinning> pinning_;  // Null: none is running.
+  std::shared_ptr<Pinning> pinning_;  // The running pinning; null: none is running.
   std::shared_ptr<const PinnedArena> pinned_;
   std::weak_ptr<const Mapping> tried_;  // Mapping that Refresh() tried last.
 };

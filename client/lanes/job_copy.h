@@ -21,7 +21,7 @@ namespace kvtier {
 
 struct PlannedJob {
   CopyDirection direction{};
-  std::span<const PlannedBlock> blocks;  // At least one.
+  std::span<const PlannedBlock> blocks;  // Blocks to copy, at least one.
   // Job of an onboard: after each batch that completes layers the lane writes its word, and
   // `submitted` is called with the number of layers when that write is submitted. Layers complete
   // one by one only in the order kLayerWise; in the other order, and for encodings, which have no
@@ -33,17 +33,18 @@ struct PlannedJob {
 
 // Result of one block.
 struct JobOutcome {
-  // Stored bytes of the block. Out: above the space's block_bytes, it does not fit and is not
-  // stored. In: 0, it is no encoding of its space.
+  // Stored bytes of the block. A block that is copied out and has more than the space's block_bytes
+  // does not fit and is not stored; a block that is copied in and has 0 is no encoding of its
+  // space.
   uint64_t bytes = 0;
   // Sum that the device took of the bytes that it copied; absent for a block that came layer by
   // layer, or is shorter than kLeastSummedBytes.
   std::optional<PayloadSum> sum;
 };
 
-// Copies; ends when every byte has arrived, and returns the outcome of each block. Blocks are
-// copied in parts of OutcomeSlab::kJobBatches batches, one after another. REQUIRES: all arguments
-// stay until the copy has ended. The lanes' thread only. Errors: PlanBlocks()'s,
+// Copies the blocks, ends when every byte has arrived, and returns the outcome of each block.
+// Blocks are copied in parts of OutcomeSlab::kJobBatches batches, one after another. REQUIRES: all
+// arguments stay until the copy has ended. The lanes' thread only. Errors: PlanBlocks()'s,
 // LaneRunner::Run()'s.
 Task<absl::StatusOr<std::vector<JobOutcome>>> CopyJob(const LaneParts& parts,
                                                       const PoolMemory& memory,

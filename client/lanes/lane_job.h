@@ -71,8 +71,8 @@ class LaneJob {
   // of at least as many layers.
   LayerMark mark(uint32_t layers) const;
 
-  // For the lanes: report that the copies begin, that the marks of `layers` layers are submitted,
-  // and that everything has ended.
+  // The lanes call Begin() when the copies begin, Submitted() when the marks of `layers` layers are
+  // submitted, and End() when everything has ended.
   void Begin(size_t coming) ABSL_LOCKS_EXCLUDED(mu_);
   void Submitted(uint32_t layers) ABSL_LOCKS_EXCLUDED(mu_);
   void End(const absl::Status& status, size_t blocks) ABSL_LOCKS_EXCLUDED(mu_);

@@ -26,7 +26,7 @@ struct OffloadWork {
   std::shared_ptr<const PoolMemory> memory;
   std::shared_ptr<LaneJob> job;
   std::vector<EngineKey> keys;
-  std::vector<uint32_t> slots;      // One for each key.
+  std::vector<uint32_t> slots;      // Slots of the blocks, one for each key.
   std::optional<EngineKey> parent;  // Key before keys[0]; absent: keys[0] is a root.
   ReuseHint hint;
   ComputeMark after;

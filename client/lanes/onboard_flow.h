@@ -26,7 +26,7 @@ struct OnboardWork {
   std::shared_ptr<const PoolMemory> memory;
   std::shared_ptr<LaneJob> job;
   std::vector<EngineKey> keys;
-  std::vector<uint32_t> slots;            // One for each key.
+  std::vector<uint32_t> slots;            // Slots for the blocks, one for each key.
   std::optional<absl::Duration> timeout;  // Timeout of the lease; absent: the client's default.
   ReuseHint hint;
   ComputeMark after;  // Mark of compute that still reads the slots.

@@ -56,7 +56,7 @@ class OutcomeSlab {
   absl::StatusOr<Lent> Lend(CopyDirection direction, size_t batches);
 
  private:
-  static constexpr size_t kBatches = kJobs * kJobBatches;  // In one direction.
+  static constexpr size_t kBatches = kJobs * kJobBatches;  // Number of batches in one direction.
   OutcomeSlab(Device* device, std::span<std::byte> bytes);
 
   Device* const device_;

@@ -2,7 +2,7 @@
 // engine owns and registers. The worker decides what the pool holds; Offload() copies blocks out of
 // it, and Onboard() copies blocks in.
 //
-// It never touches memory outside the registered tensors, or slots that no call named.
+// The lanes never touch memory outside the registered tensors, or slots that no call named.
 // docs/design/client.md has an example.
 #ifndef KVTIER_CLIENT_LANES_WORKER_POOL_H_
 #define KVTIER_CLIENT_LANES_WORKER_POOL_H_
@@ -40,7 +40,7 @@ struct KeyedSlots {
 struct OffloadOptions {
   std::optional<EngineKey> parent{};  // Key before keys[0]; absent: keys[0] is a root.
   ComputeMark after{};                // Nothing is read before this mark.
-  absl::Duration mark_timeout = absl::Seconds(10);  // How long to wait for `after`.
+  absl::Duration mark_timeout = absl::Seconds(10);  // Longest wait for `after`.
   JobHooks hooks{};
   ReuseHint hint{};  // Hint of the blocks, as KeySequence::hint.
 };
@@ -54,7 +54,7 @@ struct LaneOnboardOptions {
   // Nothing is written before this mark, for example of a step that still reads the slots. It is
   // waited for after the lease.
   ComputeMark after{};
-  absl::Duration mark_timeout = absl::Seconds(10);  // How long to wait for `after`.
+  absl::Duration mark_timeout = absl::Seconds(10);  // Longest wait for `after`.
   JobHooks hooks{};
   ReuseHint hint{};  // Hint of the blocks.
 };
@@ -76,10 +76,10 @@ class WorkerPool {
     DestroyUnlessForked(pool);
   }
 
-  // Each call starts a job and returns. The slots belong to the job until it is done; those of an
-  // offload may be read meanwhile. Errors, in which case nothing was started: kInvalidArgument,
-  // naming what: keys and slots of different numbers, more than Client::kMaxKeys, a slot that does
-  // not exist or, in an onboard, is named twice, a timeout that is not positive;
+  // Offload() and Onboard() start a job and return. The slots belong to the job until it is done;
+  // those of an offload may be read meanwhile. Errors, in which case nothing was started:
+  // kInvalidArgument, naming what: keys and slots of different numbers, more than Client::kMaxKeys,
+  // a slot that does not exist or, in an onboard, is named twice, a timeout that is not positive;
   // kResourceExhausted, WorkerLanes::kMaxJobs are running (retry when one is done).
 
   // Publishes copies of the blocks in host memory, in the background; the job's blocks() says how

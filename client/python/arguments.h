@@ -48,7 +48,7 @@ using PyHint = std::tuple<std::optional<pybind11::bytes>, std::optional<uint32_t
 using PySequence =
     std::tuple<uint32_t, std::vector<pybind11::bytes>, std::optional<pybind11::bytes>, bool,
                std::optional<uint64_t>, bool, std::vector<uint64_t>, std::optional<PyHint>>;
-// Returns the hint, absent: one that says nothing. ValueError names the field behind `owner`.
+// Returns the hint; if absent, a hint that says nothing. ValueError names the field behind `owner`.
 ReuseHint HintFrom(const std::optional<PyHint>& theirs, const std::string& owner = "");
 // Returns the handles of kvtier.Space objects.
 std::vector<SpaceHandle> SpacesFrom(const std::vector<uint32_t>& spaces);

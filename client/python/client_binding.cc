@@ -396,7 +396,8 @@ class PyClient {
     return open_;
   }
 
-  std::shared_ptr<OpenClient> open_;  // Null: closed. Read and written under the GIL.
+  // The client; null once closed. Read and written under the GIL.
+  std::shared_ptr<OpenClient> open_;
 };
 
 }  // namespace

@@ -11,7 +11,8 @@
 
 namespace kvtier::python {
 
-// One client's calls about what is kept. It lives for one call: it holds the client.
+// KeptCalls makes one client's calls about kept prefixes. An object lives for one call and holds
+// the client.
 class KeptCalls {
  public:
   explicit KeptCalls(std::shared_ptr<OpenClient> open) : open_(std::move(open)) {}

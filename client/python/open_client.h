@@ -60,7 +60,7 @@ class Callback {
     const pybind11::object function = std::move(function_);
     Tell(function, std::move(result));
   }
-  // Does the same for a function that will be called again.
+  // Calls the function in the same way, but keeps it to be called again.
   template <typename Part>
   void CallWithPart(Part part) {
     const Calling calling(open_);
@@ -92,7 +92,7 @@ class Callback {
   };
 
   const OpenClient* open_;     // Lives longer than its calls.
-  pybind11::object function_;  // Null after its last call.
+  pybind11::object function_;  // The Python function; null after its last call.
 };
 
 }  // namespace kvtier::python

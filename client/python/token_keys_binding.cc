@@ -88,7 +88,7 @@ class Tokens {
     ids_ = std::span<const int64_t>(copied_);
   }
 
-  Py_buffer view_{};  // Empty without a buffer.
+  Py_buffer view_{};  // The buffer, empty if there is none.
   std::vector<int64_t> copied_;
   TokenIds ids_;
 };

@@ -31,7 +31,7 @@ class ColdEndTest : public ::testing::Test {
   };
   ColdEndTest() { changes_.Follow(&leaving_); }
   ~ColdEndTest() override { index_.Audit(); }
-  // False: there is no slot for it.
+  // Returns false if there is no slot for the block.
   bool Put(uint64_t number, std::optional<uint64_t> parent = {}, uint64_t length = kPage) {
     absl::StatusOr<HostSlot> slot = host_->Reserve(kDomain, ExactRoom(length));
     if (!slot.ok()) return false;

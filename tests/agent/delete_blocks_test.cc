@@ -43,7 +43,7 @@ TEST_F(DeleteBlocksTest, FromMemoryAndFromTheDiskAndForGood) {
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kDisk), 1 + 4);
   EXPECT_EQ(rig_.Hits(other, 1, 4), 4) << "another tenant's blocks of the same keys stay";
   EXPECT_EQ(Delete(rig_.session, 2, 5).blocks, 0);
-  // They may be put again.
+  // The blocks may be put again.
   EXPECT_EQ(rig_.Put(rig_.session, 2, 3), 3);
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 4), 4);
   rig_.agent->Audit();
@@ -69,7 +69,7 @@ TEST_F(DeleteBlocksTest, WhatDescendsFromAPrefixGoesWithItFromAllTiers) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4);
   ASSERT_EQ(rig_.Put(rig_.session, 10, 2, TestEngineKey(4)), 2);
   Settle();
-  rig_.agent->evictor().EvictAll();  // Those are on disk alone now.
+  rig_.agent->evictor().EvictAll();  // These blocks are on disk alone now.
   ASSERT_EQ(rig_.Put(rig_.session, 20, 1, TestEngineKey(2)), 1);
   ASSERT_EQ(rig_.Put(rig_.session, 30, 1), 1);
   Settle();

@@ -155,7 +155,7 @@ TEST_F(DirectorySyncTest, AnOldReportHeardAfterASnapshotDoesNotCorruptTheStream)
   for (uint64_t i = 0; i < 10; ++i) Add(i);
   const Report late = sync_.Next();
   for (uint64_t i = 1; i < 10; ++i) Remove(i);
-  // So much changes while no report arrives that a snapshot takes the place of all of it.
+  // So many blocks change while no report arrives that a snapshot replaces all the changes.
   for (size_t i = 0; i < kMaxPendingDeltas; i += 2) {
     Add(45);
     Remove(45);

@@ -81,7 +81,7 @@ TEST_F(EraseTenantTest, WhatWaitsToBeWrittenIsNotWrittenUnderTheNextKey) {
   EXPECT_EQ(rig_.agent->disks().set()->block_count(), 0);
 }
 
-// Its secret was taken away while its blocks lay on a disk, for example.
+// A tenant's secret may be removed, for example, while the tenant's blocks are on a disk.
 TEST_F(EraseTenantTest, ATenantThatIsNotConfiguredAnyMoreCanBeErased) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 0, 4), 4);
   PutOnDiskOf("left", 100);

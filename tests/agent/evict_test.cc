@@ -31,7 +31,7 @@ constexpr DomainId kDomain{0};
 
 BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
 
-// One domain of `slabs` slabs.
+// Rig is one domain of `slabs` slabs.
 struct Rig {
   explicit Rig(uint64_t slabs)
       : host(*HostTier::Create(
@@ -94,7 +94,7 @@ TEST(EvictTest, OneBlockOfANewSizeEvictsTheBlocksOfOneSlab) {
   rig.Audit();
 }
 
-// All others were evicted, and the answer was still that there is no room.
+// Once, all blocks without a lease were evicted, and the answer was still that there is no room.
 TEST(EvictTest, WithALeaseInEachSlabNothingIsEvictedAndTheAnswerIsNoRoom) {
   Rig rig(13);
   std::vector<Pin> pins;

@@ -34,7 +34,7 @@ TEST(PutTest, OfTwoWorkersWithOneKeyTheFirstWrites) {
       *rig.agent->flows().putter.Reserve(rig.NameRun(rig.Open(0), 1, 2), Tier::kHost);
   EXPECT_EQ(first.blocks[1].state, ReservedBlock::State::kReserved);
   EXPECT_EQ(second.blocks[1].state, ReservedBlock::State::kPending);
-  // Given back, the key is anybody's again.
+  // After a reservation is given back, anyone may reserve its key again.
   const std::vector<ReservationId> back = {first.blocks[0].id, first.blocks[1].id};
   rig.agent->sessions().reservations().Release(rig.session, back);
   EXPECT_EQ(rig.Put(rig.session, 1, 2), 2u);
@@ -52,7 +52,7 @@ TEST(PutTest, ABlockThatAnotherIsPuttingIsNotCalledPresent) {
   EXPECT_EQ(state(rig.session, Tier::kHost), ReservedBlock::State::kPending);
   EXPECT_EQ(state(rig.session, Tier::kGpu), ReservedBlock::State::kPending);
   EXPECT_EQ(state(other, Tier::kHost), ReservedBlock::State::kPending) << "by itself";
-  rig.Pass(kReservationDuration + 2 * kSweepInterval);  // It gives up.
+  rig.Pass(kReservationDuration + 2 * kSweepInterval);  // The put gives up.
   EXPECT_EQ(rig.Put(rig.session, 1, 1), 1u);
   EXPECT_EQ(state(other, Tier::kHost), ReservedBlock::State::kPresent);
 }
@@ -269,7 +269,7 @@ TEST(DiskLoadTest, AFloodOfOneTenantsLoadsMakesAnothersWaitForThoseThatRun) {
   EXPECT_EQ((*flood)->value().blocks.size(), blocks);
 }
 
-// One of two tenants: a quarter of the queue is what the other is guaranteed.
+// There are two tenants, and the other one is guaranteed a quarter of the queue.
 TEST(DiskLoadTest, TheQueueHoldsAsManyAsAllowedAndOneMoreIsAMissAtOnce) {
   const size_t queued = kMaxLoadsQueued - kMaxLoadsQueued / TenantShares::kGuaranteedPart / 2;
   const size_t blocks = kMaxLoadsRunning + queued + 1;
@@ -301,7 +301,8 @@ TEST(DiskLoadTest, AFlippedBitIsAMissACounterAndAQuarantine) {
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
   rig.agent->evictor().EvictAll();
   for (uint32_t segment = 0; segment < rig.media.segment_count(); ++segment) {
-    // In the payload of the first record, wherever it lies.
+    // The bit is in the payload of the segment's first record. The test flips one in every segment,
+    // because it does not know which has the record.
     rig.media.FlipBit({.segment = SegmentId{segment}}, 4096 * 8 + 77);
   }
   EXPECT_EQ(rig.Hits(rig.session, 1, 1), 0u);

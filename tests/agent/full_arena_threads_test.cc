@@ -39,13 +39,13 @@ constexpr absl::Duration kStopTimeout = absl::Seconds(30);
 
 uint64_t Onboards() { return testing::FromEnvironment("KVTIER_ONBOARDS", 20'000); }
 
-// One worker of the agent: a session, and the memory that it was handed.
+// Worker is one worker of the agent: a session, and the memory that it was handed.
 struct Worker {
   SessionId session{};
   std::span<std::byte> write;
 };
 
-// With and without staging regions.
+// The tests run with and without staging regions.
 class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -146,7 +146,7 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
         if (executor_.Now() < hit.lease_deadline) {
           EXPECT_EQ(sum, block.sum);
           EXPECT_TRUE(testing::HoldsBlock(kContent, keys[block.index], copy));
-          // In place, too: each byte is looked at by instrumented code.
+          // The block is also checked in place, where instrumented code reads each byte.
           EXPECT_TRUE(testing::HoldsBlock(kContent, keys[block.index],
                                           arena.subspan(block.offset, kBlockBytes)));
         }
@@ -164,7 +164,7 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
   ThreadExecutor executor_{"decisions"};
   BytePool bytes_{&executor_, "bytes", 2};
   std::unique_ptr<Agent> agent_;
-  uint64_t opened_ = 0;  // On the executor.
+  uint64_t opened_ = 0;  // Counted on the executor.
   std::atomic<uint64_t> written_ = 0;
   std::atomic<uint64_t> read_ = 0;
   std::atomic<uint64_t> missed_ = 0;

@@ -1,5 +1,5 @@
-// GPUs whose memory several tenants divide: how large the parts are, whose pool a block is in, and
-// how pools follow their shares while workers hold slots.
+// Tests GPUs whose memory several tenants divide: how large the parts are, whose pool a block is
+// in, and how pools follow their shares while workers hold slots.
 #include "agent/gpu/gpu_divider.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ TEST(GpuPartsTest, EachHasOneSlotWhateverIsGuaranteedToOthers) {
   EXPECT_THAT(GpuParts(12, 2, std::vector<TierShare>{{.maximum = 0}, {}}), ElementsAre(2, 10));
 }
 
-// Any shares, against what must hold of every division.
+// Divides by random shares, and checks what must hold of every division.
 TEST(GpuPartsModelTest, PartsKeepGuaranteesMaximumsAndTheMemory) {
   testing::SimRandom random(testing::TestSeed());
   for (int round = 0; round < 100'000; ++round) {

@@ -223,8 +223,8 @@ TEST_F(GpuResizeTest, NothingThatIsHeldChangesWhileThePoolDoes) {
   std::mt19937_64 random(testing::TestSeed());
   std::byte* const memory = pool().region()->address();
   const DomainId domain = rig_.NameRun(rig_.session, 1, 1).domain;
-  std::map<uint32_t, std::byte> granted;                    // By slot: what its worker wrote.
-  std::map<uint64_t, std::pair<uint64_t, LeaseId>> leased;  // By block: offset and lease.
+  std::map<uint32_t, std::byte> granted;  // Byte that the worker wrote in each slot.
+  std::map<uint64_t, std::pair<uint64_t, LeaseId>> leased;  // Offset and lease of each block.
   absl::Time forget = rig_.executor.Now() + kLeaseDuration / 2;
   size_t changes = 0;
   uint64_t version = pool().version();

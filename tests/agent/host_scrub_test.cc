@@ -47,7 +47,7 @@ TEST_F(HostScrubTest, FindsEachByteThatChangedInAnyDomainWithinTwoPasses) {
   EXPECT_FALSE(InHost(rig_.session, 16));
   EXPECT_FALSE(InHost(other, 3));
   EXPECT_TRUE(InHost(other, 2));
-  // Every block is a hit with its own bytes: those that are gone come from the disk.
+  // Every block is a hit with its own bytes: blocks that are gone from memory come from the disk.
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 16), 16);
   EXPECT_EQ(rig_.Hits(other, 1, 4), 4);
 }

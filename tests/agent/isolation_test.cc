@@ -26,7 +26,7 @@
 namespace kvtier::testing {
 namespace {
 
-// Look-ups by each call, of another's blocks, and as many of nobody's.
+// Number of look-ups by each call of another tenant's blocks, and of blocks that no tenant has.
 constexpr uint64_t kLookUps = kSanitized ? 1'000 : 10'000;
 constexpr uint64_t kTheirs = 1'000'000;  // First key of the other tenant's blocks.
 constexpr uint64_t kNobodys = 9'000'000;
@@ -64,7 +64,7 @@ class IsolationTest : public ::testing::TestWithParam<Disk> {
     them_ = *calls_.Open(0);
     us_ = *calls_.Open(1);
     PutTheirs();
-    rig_.Pass(absl::Milliseconds(300));  // Until all that was begun has ended.
+    rig_.Pass(absl::Milliseconds(300));  // Everything that was begun has ended by then.
   }
 
   // Puts the other tenant's blocks, a group of them in each state that a block may be in.
@@ -74,7 +74,7 @@ class IsolationTest : public ::testing::TestWithParam<Disk> {
                                                      : rig_.PutOnDisk(them_.id, first, kGroup);
       KVT_CHECK(count == kGroup);
     };
-    // These are on the disk alone, or were evicted lately.
+    // These blocks are on the disk alone, or were evicted lately.
     put(kTheirs);
     rig_.agent->evictor().EvictAll();
     KVT_CHECK(rig_.Put(us_.id, kOwn, kOwnBlocks) == kOwnBlocks);
@@ -94,7 +94,7 @@ class IsolationTest : public ::testing::TestWithParam<Disk> {
     const v1::LeasedBlocks& leased = onboard->response().sequences(0).blocks();
     leases_ = {leased.lease_ids().begin(), leased.lease_ids().end()};
     KVT_CHECK(leases_.size() == kGroup);
-    // These are reserved and not committed yet.
+    // These blocks are reserved and not committed yet.
     reservations_ = rig_.Reserve(them_.id, kTheirs + (kGroups - 1) * kGroup, kGroup);
     KVT_CHECK(reservations_.size() == kGroup);
   }
@@ -318,7 +318,8 @@ std::map<std::string, IsolationTest::IdQuestion> IsolationTest::QuestionsAboutId
     request.set_kept_id(real ? kept_ : (uint64_t{1} << 40) + number);
     return TextOf(calls_.Begin(&WorkerService::EndKept, std::move(request)));
   };
-  // All of one's own: what another keeps is not among them.
+  // EndKept of all and ListKept see only the caller's own prefixes, not those that another tenant
+  // keeps.
   questions["EndKept of all, and ListKept"] = [this](uint64_t /*number*/, bool /*real*/) {
     v1::EndKeptRequest end;
     end.set_session_token(us_.token);
@@ -373,7 +374,8 @@ TEST_P(IsolationTest, AnothersTicketsAndIdsAreUnknownLikeAnyOther) {
 // Or the two tests above would say nothing.
 TEST_P(IsolationTest, TheSameQuestionsFromTheirOwnerAreAnsweredOtherwise) {
   const std::map<std::string, Question> questions = QuestionsAboutBlocks();
-  // In host memory, held by nobody. Backwards: a drop takes what follows along.
+  // The blocks are in host memory, and nothing holds them. They are dropped from the last to the
+  // first, because a drop takes the following blocks along.
   uint64_t key = kTheirs + 4 * kGroup + questions.size();
   for (const auto& [name, ask] : questions) {
     if (absl::StartsWith(name, "Delete")) continue;

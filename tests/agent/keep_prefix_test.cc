@@ -64,7 +64,7 @@ TEST_F(KeepPrefixTest, WhatIsKeptIsNotEvictedUntilItsTimeIsOver) {
   EXPECT_EQ(kept.deadline, rig_.executor.Now() + kTtl);
   EXPECT_EQ(rig_.agent->index().pinned_bytes(), 0u) << "it may be moved";
   EXPECT_FALSE(rig_.agent->index().IsPinned(rig_.NameRun(rig_.session, 1, 1).keys[0]));
-  rig_.agent->CloseSession(rig_.session);  // It is the tenant's, not the session's.
+  rig_.agent->CloseSession(rig_.session);  // A kept prefix is the tenant's, not the session's.
   rig_.session = rig_.Open(0);
   EXPECT_EQ(FillMemory(rig_.session), 13) << "the three slots are not to be had";
   rig_.Pass(kTtl - absl::Seconds(1));
@@ -190,7 +190,7 @@ TEST_F(KeepPrefixTest, WhatIsDroppedIsKeptNoLonger) {
   EXPECT_EQ(List(rig_.session)[0].blocks, 2u);
   EXPECT_EQ(Keep(rig_.session, 1, 3).id, kept.id);
   EXPECT_EQ(List(rig_.session)[0].blocks, 3u);
-  // One that is leased stays for its reader alone.
+  // A block that is leased stays for its reader alone.
   const Onboarded held = *rig_.Run(rig_.Onboard(rig_.session, 1, 1, kShort));
   EXPECT_EQ(drop(1, 3).held, 1u);
   EXPECT_TRUE(List(rig_.session).empty()) << "nothing is left of it";

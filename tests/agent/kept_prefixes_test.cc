@@ -61,7 +61,7 @@ class KeptPrefixesTest : public ::testing::Test {
   }
 
   std::unique_ptr<HostTier> host_ = MakeHost();
-  HostShares shares_{kDomains, kDomains};  // One slab for each.
+  HostShares shares_{kDomains, kDomains};  // Shares with one slab for each domain.
   BlockChanges changes_;
   testing::StillClock clock_;
   BlockIndex index_{{.domains = kDomains, .clock = &clock_, .changes = &changes_}};

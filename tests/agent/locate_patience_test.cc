@@ -68,8 +68,8 @@ TEST(LocatePatienceTest, AfterAFailureNothingIsAwaitedUntilSomethingIsHeardAndTh
   EXPECT_EQ(patience.Allowed(kStart), kLocateGrace);
 }
 
-// Without the limit of one request a heartbeat, each report that the coordinator answers would let
-// the next request wait for a Locate that it does not answer.
+// Without the limit of one request in each heartbeat, each report that the coordinator answers
+// would let the next request wait for a Locate that the coordinator does not answer.
 TEST(LocatePatienceTest, OneThatAnswersReportsAndNoLocatesIsAskedOnceAHeartbeat) {
   LocatePatience patience;
   patience.Failed(kStart, kStart + kLocateTimeout);
@@ -136,8 +136,8 @@ class FrozenCoordinatorTest : public ::testing::Test {
   AgentRig rig_;
 };
 
-// Each request with a cold tail waited 200 ms for a coordinator that status had long called
-// not connected.
+// Once, each request with a cold tail waited 200 ms for a coordinator that the status had long
+// shown as not connected.
 TEST_F(FrozenCoordinatorTest, OneThatIsKnownToBeSilentCostsNoRequestAnything) {
   Freeze();
   rig_.Pass(kHeartbeatInterval + kReportTimeout + absl::Milliseconds(20));

@@ -128,7 +128,7 @@ TEST_F(MemoryMoverTest, NothingOfAGuaranteeLeavesForAnother) {
 
 TEST_F(MemoryMoverTest, ASlabThatIsLeasedIsWaitedForAndItsBlocksGetNoNewLeases) {
   Fill(hog_, 1000, 28);
-  // One lease in each of the hog's slabs.
+  // The test takes one lease in each of the hog's slabs.
   size_t leased = 0;
   for (uint64_t i = 0; i < 28; i += kSlotsPerSlab) leased += Lease(hog_, 1000 + i, 1);
   ASSERT_EQ(leased, 7u);

@@ -16,8 +16,8 @@ using testing::AgentRig;
 using testing::kRigBlockBytes;
 
 const uint64_t kRecord = RecordBytes(kRigBlockBytes);
-// One write of the whole disk a day. The rig's disk has 63 segments of 64 KiB, so one hour's part
-// is 21 records.
+// Budget of one write of the whole disk a day. The rig's disk has 63 segments of 64 KiB, so one
+// hour's part is 21 records.
 constexpr double kOneADay = 1;
 constexpr uint64_t kHour = 21;
 constexpr DiskWriteOptions kLazy = {.policy = WritePolicy::kAll,
@@ -137,7 +137,7 @@ TEST(OffloadAtCommitTest, WhatReclaimWritesAgainIsChargedAndCounted) {
   EXPECT_EQ(disk.written_bytes, StatsOf(rig).written * kRecord + disk.reappended_bytes);
   const auto left = rig.agent->disks().admission()->BudgetLeft(0, rig.executor.Now());
   const uint64_t bucket = left->bytes_per_day / 24;
-  // In these milliseconds a few hundred bytes were filled in again.
+  // The budget regained a few hundred bytes in these milliseconds.
   EXPECT_NEAR(static_cast<double>(bucket - left->bytes), static_cast<double>(disk.written_bytes),
               static_cast<double>(kRecord) / 2);
 }

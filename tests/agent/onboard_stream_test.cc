@@ -40,8 +40,8 @@ using ::testing::HasSubstr;
 using testing::TestEngineKey;
 
 constexpr uint64_t kBlockBytes = 4096;
-constexpr uint64_t kHere = 1;      // In host memory.
-constexpr uint64_t kAtPeer = 500;  // At a peer that does not send it.
+constexpr uint64_t kHere = 1;      // Block in host memory.
+constexpr uint64_t kAtPeer = 500;  // Block at a peer that does not send it.
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
 // KnowingCoordinator says that a peer holds every block that is asked for.
@@ -120,7 +120,7 @@ class OnboardStreamTest : public ::testing::Test {
     const auto reserved = CallOn(&executor_, [this] {
       return *agent_->flows().putter.Reserve(NameSet({kHere}), Tier::kHost);
     });
-    // Until then no peer is asked.
+    // The agent asks no peer before it is connected.
     while (!CallOn(&executor_, [this] { return agent_->reporter()->connected(); })) {
       std::this_thread::yield();
     }

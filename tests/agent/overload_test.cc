@@ -22,7 +22,8 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr size_t kKeys = 8192;
-constexpr size_t kClients = 10;  // Each one alone may take the whole budget.
+// Number of clients, each of which alone may take the whole budget.
+constexpr size_t kClients = 10;
 
 class OverloadTest : public ::testing::Test {
  protected:

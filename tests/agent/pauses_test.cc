@@ -135,7 +135,8 @@ TEST_F(PausesTest, APutIsWholeAndOthersCallMeanwhile) {
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), kBlocks);
 }
 
-// Each of them asked the evictor, though a prefix is of no use behind its first hole.
+// Once, each block behind the hole asked the evictor, though a prefix is of no use behind its first
+// hole.
 TEST_F(PausesTest, BehindABlockWithoutRoomNoBlockOfARunAsks) {
   const auto reserved_of = [this](bool is_set) {
     constexpr size_t kAll = 1200;

@@ -80,7 +80,7 @@ TEST(StreamSharesDeathTest, NobodyTakesOrGivesBackWhatIsNotThere) {
 // PlainStreams gives the same answers by taking streams one after another.
 struct PlainStreams {
   size_t limit = 0;
-  std::vector<size_t> taken;  // By tenant.
+  std::vector<size_t> taken;  // Streams taken by each tenant.
 
   size_t Guarantee() const { return std::max(size_t{1}, limit / 2 / taken.size()); }
   bool MayTake(size_t tenant) const {

@@ -52,7 +52,7 @@ TEST_F(RegisteredSpacesTest, ASpaceIsRememberedWhenItsSessionsAreOver) {
   Add(1);
   Remove(1);
   EXPECT_EQ(SessionsOf(1), 0);
-  Remove(1);  // Never below none.
+  Remove(1);  // The count never falls below 0.
   EXPECT_EQ(SessionsOf(1), 0);
 }
 
@@ -86,7 +86,7 @@ TEST(SessionTableSpacesTest, ASessionsSpacesAreItsOwnUntilItCloses) {
   const SessionId second =
       *sessions.Open(SessionTenants::Own(tenants.OfDomain(DomainId{0})), SessionToken{2});
   ASSERT_TRUE(sessions.AddSpace(first, SpaceNumber(1)).ok());
-  ASSERT_TRUE(sessions.AddSpace(first, SpaceNumber(1)).ok());  // The same again.
+  ASSERT_TRUE(sessions.AddSpace(first, SpaceNumber(1)).ok());  // The same space is added again.
   ASSERT_TRUE(sessions.AddSpace(second, SpaceNumber(1)).ok());
   ASSERT_EQ(sessions.spaces().All().size(), 1U);
   EXPECT_EQ(sessions.spaces().All()[0]->sessions, 2U);

@@ -101,7 +101,7 @@ TEST_F(ResidencyTableTest, AKeyOfZerosIsABlockAsAnyOther) {
   EXPECT_EQ(view_->Look(BlockKey{}), Residence::kAbsent);
 }
 
-// In a bucket with blocks that found no room, no key is ever said to be absent.
+// In a bucket with blocks that found no room, no key is ever reported as absent.
 TEST_F(ResidencyTableTest, ABlockWithoutRoomIsPerhapsAndSoIsTheRestOfItsBucket) {
   const std::vector<BlockKey> keys = KeysOfOneBucket(wire::kBucketEntries + 3);
   for (size_t i = 0; i <= wire::kBucketEntries; ++i) table_->Add(keys[i], Tier::kHost);

@@ -79,7 +79,7 @@ class ReuseHintsTest : public ::testing::Test {
     return known;
   }
 
-  // They have blocks 1 to 8.
+  // Other nodes have blocks 1 to 8.
   testing::KnowingCoordinator coordinator_;
   testing::ScriptedPeers peers_;
   std::optional<AgentRig> rig_;
@@ -97,7 +97,7 @@ TEST_F(ReuseHintsTest, AReservationRemembersItsHintUntilTheCommit) {
   }
 }
 
-// By the id, a learnt order sees that the conversation goes on from its first block.
+// The id tells a learnt order that the conversation goes on from its first block.
 TEST_F(ReuseHintsTest, TheIdOfAConversationReachesTheOrder) {
   Start({.disk = false}, EvictionPolicy::kLearnt);
   for (const uint64_t conversation : {0, 77}) {

@@ -1,5 +1,5 @@
-// Puts of workers that are not trusted with the arena: they write to regions of their own, and the
-// agent copies at commit.
+// Tests puts of workers that are not trusted with the arena: they write to regions of their own,
+// and the agent copies at commit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ TEST_F(StagedPutTest, APutIsAsLargeAsTheRegion) {
   EXPECT_EQ(rig_.agent->stats().host.declined, 1u);
   EXPECT_EQ(ReservedBytes(), kStagingSlots * kRigBlockBytes);
   EXPECT_EQ(rig_.agent->sessions().staging().SlotsOf(kRigBlockBytes), kStagingSlots);
-  // Given back, it is there for others.
+  // A region that is given back is free for others.
   rig_.agent->sessions().reservations().Release(session_, rig_.Fill(session_, 1, reserved));
   EXPECT_EQ(CountReserved(Reserve(session_, 10, kStagingSlots)), kStagingSlots);
   rig_.agent->Audit();
@@ -92,7 +92,7 @@ TEST_F(StagedPutTest, ASumThatIsNotOfTheBytesIsRefused) {
   EXPECT_EQ(rig_.Commit(session_, ids), 1u);
   EXPECT_EQ(rig_.agent->stats().refused_sums, 1u);
   EXPECT_EQ(rig_.Hits(session_, 1, 2), 1u);
-  // Its key and its slots are free again.
+  // The block's key and its slots are free again.
   EXPECT_EQ(rig_.Put(session_, 2, 1, TestEngineKey(1)), 1u);
   rig_.agent->Audit();
 }
@@ -115,7 +115,7 @@ TEST_F(StagedPutTest, ALateReservationHoldsItsRegionAlone) {
   EXPECT_EQ(rig_.agent->host().used_bytes(), used - kStagingSlots * kRigBlockBytes);
   EXPECT_EQ(rig_.agent->sessions().reservations().late_bytes(Tier::kHost), 0u);
   rig_.agent->Audit();
-  // It may be writing there still.
+  // The worker may still be writing there.
   EXPECT_EQ(CountReserved(Reserve(session_, 11, 1)), 0u);
   const std::vector<ReservationId> ids = rig_.Fill(session_, 1, reserved);
   EXPECT_EQ(rig_.Commit(session_, ids), 0u) << "late";
@@ -170,7 +170,7 @@ TEST(StagedPutAloneTest, ATenantHasOneRegionHoweverSmallItsArena) {
 
 TEST(StagedPutAloneTest, NothingOfAnOlderBlockIsBehindAShorterOne) {
   AgentRig rig({.slots = 4, .disk = false, .staging_slots = 4});
-  // All of the arena has been written to.
+  // The whole arena has been written to.
   ASSERT_EQ(rig.Put(rig.session, 1, 4), 4u);
   constexpr uint64_t kShort = kRigBlockBytes - 100;
   const uint32_t space =

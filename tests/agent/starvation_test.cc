@@ -183,7 +183,7 @@ TEST_F(StarvationTest, AQuietTenantsCallWaitsForAFewTurnsAndItsBytesStay) {
     uint64_t worst = 0;
     for (int call = 0; call < (kSanitized ? 20 : 100); ++call) {
       const size_t begun = hostile.KeepUnderWay(under_way);
-      // Those that were begun arrive, and some have their turn.
+      // Calls that were begun arrive, and some have their turn.
       for (size_t i = begun + random() % 4; i > 0; --i) rig_.time.Step();
       worst = std::max(worst, TurnsOfOneCall(kQuiets + random() % kShare));
       hostile.TakeAnswers();

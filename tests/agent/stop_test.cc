@@ -1,5 +1,5 @@
-// Stops agents: every call that waits is answered at once, as at its deadline, and work in flight
-// goes on after the answers.
+// Tests stops of agents: every call that waits is answered at once, as at its deadline, and work in
+// flight goes on after the answers.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -15,7 +15,7 @@ using testing::AgentRig;
 using testing::kRigBlockBytes;
 
 constexpr absl::Duration kLong = absl::Seconds(5);
-// Nothing here waits for longer than it takes.
+// No call in this test waits longer than this.
 constexpr absl::Duration kMoment = absl::Milliseconds(1);
 static_assert(kMoment < kSweepInterval);
 

@@ -161,7 +161,7 @@ TEST_F(SwapStepsTest, SlotsGivenBackAreUsedAgainOnlyBehindTheStepsThatMayReadThe
   SwapOutRequest request = Leaving(rig_.session, slots);
   request.step = Begin();
   End(request.step);
-  const uint64_t later = Begin();  // It was submitted while the slots were held.
+  const uint64_t later = Begin();  // This step was submitted while the slots were held.
   ASSERT_EQ(SwapOut(request).status(), absl::OkStatus());
   EXPECT_EQ(used_slots(), 8u);
   EXPECT_EQ(gpu().grants().Take(rig_.Open(0), 12)->size(), 4u);

@@ -170,7 +170,7 @@ TEST_F(SwapTest, TheEndOfTheSessionIsWaitedForByWhatIsOnItsWay) {
 TEST_F(SwapTest, WhatASessionDropsIsGone) {
   const SwapId first = FillAndSwapOut(rig_.session, 100, 2);
   const SwapId second = FillAndSwapOut(rig_.session, 200, 2);
-  swapped().Drop(rig_.Open(0), std::vector<SwapId>{first});  // It is not that session's.
+  swapped().Drop(rig_.Open(0), std::vector<SwapId>{first});  // The sequence is not that session's.
   swapped().Drop(rig_.session, std::vector<SwapId>{second, second, SwapId{77}});
   EXPECT_EQ(used_host(), 2u);
   EXPECT_EQ(SwapIn(rig_.session, second).status().code(), absl::StatusCode::kNotFound);

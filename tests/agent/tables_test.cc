@@ -175,7 +175,8 @@ TEST_F(SessionTableTest, ASpaceThatIsRemovedMakesRoomAndItsIdIsNeverAnothers) {
   EXPECT_EQ(again, kMaxSpacesPerSession + 1);
   EXPECT_EQ(*sessions_.AddSpace(id, TestSpace(uint64_t{3} * 4096), 17), again) << "asked for twice";
   EXPECT_TRUE(absl::IsResourceExhausted(sessions_.AddSpace(id, TestSpace(1), 18).status()));
-  // This is a worker that registered the space again before its first registration ended.
+  // This call is that of a worker that registered the space again before its first registration
+  // ended.
   sessions_.RemoveSpace(id, 1);
   const uint32_t anew = *sessions_.AddSpace(id, TestSpace(uint64_t{3} * 4096), 19);
   sessions_.RemoveSpace(id, again);

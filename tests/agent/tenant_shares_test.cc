@@ -66,7 +66,7 @@ struct PlainShares {
 
   bool MayTake(size_t domain) const {
     size_t used = 0;
-    size_t kept = 0;  // For others.
+    size_t kept = 0;  // Units kept for others.
     for (size_t each = 0; each < taken.size(); ++each) {
       used += taken[each];
       if (each != domain && taken[each] < guarantee) kept += guarantee - taken[each];

@@ -50,8 +50,8 @@ TEST_F(TenantsDirTest, WithoutTheFlagOneTenantIsOpen) {
   EXPECT_EQ(tenants->OfDomain(DomainId{0}).name, "default");
 }
 
-// Without the refusal, a volume that is not mounted yet would open the node to every worker,
-// without a secret.
+// If such a directory were not refused, a volume that is not mounted yet would open the node to
+// every worker, without a secret.
 TEST_F(TenantsDirTest, ADirectoryWithoutTenantsOpensNoDoor) {
   ExpectRefused("no tenant's secret file is there");
   std::filesystem::create_directory(directory_ + "/lost+found");

@@ -1,5 +1,6 @@
-// At three in the morning one conversation of 50,000 tokens takes the memory, and everybody else's
-// hits are gone. Here it may take what others do not use, and no more: they keep their hits.
+// Tests shares of host memory by a night of traffic. At three in the morning one conversation of
+// 50,000 tokens takes the memory, and without shares the hits of all others are gone. With shares
+// it may take only memory that others do not use, and they keep their hits.
 //
 // Scaled to a test: a block of 16 tokens has 4 KiB instead of 8 MB (the 25 GB of 50,000 tokens of a
 // model of 32 layers of 4,096 in fp16), so the thread has 3,125 blocks of a node's 4,608.
@@ -27,13 +28,13 @@ constexpr uint64_t kTurns = 190;         // Up to 76,000 tokens.
 constexpr uint64_t kAskedPerTurn = 8;    // Conversations of each of the other tenants.
 constexpr uint64_t kConversationBlocks = 20;
 constexpr uint64_t kAsleep = 12;   // Conversations that the others have in the evening.
-constexpr uint64_t kAwake = 72;    // And from kMorning on: most of their share.
+constexpr uint64_t kAwake = 72;    // Blocks used from kMorning on: most of their share.
 constexpr uint64_t kMorning = 90;  // Turns until they wake: the thread has 36,000 tokens.
 
 enum class Night {
   kControl,   // The thread stays inside its share.
-  kShares,    // It grows, and each tenant has a share.
-  kNoShares,  // It grows, and all are one tenant, as if there were none.
+  kShares,    // The conversation grows, and each tenant has a share.
+  kNoShares,  // The conversation grows, and all are one tenant, as if there were no shares.
 };
 
 struct Hits {

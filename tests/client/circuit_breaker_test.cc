@@ -171,7 +171,8 @@ TEST(CircuitBreakerTest, ARowOfShortCallsLastsAsLongAsACallThatIsJudged) {
 TEST(CircuitBreakerTest, AnAgentThatAnswersProbesAndNoShortCallsIsDoubtedForLonger) {
   CircuitBreaker breaker(Options());
   absl::Time now = kStart;
-  for (const int ms : {0, 5, 10, 20, 40, 80}) {  // At once, then half of 10, 20, ...
+  // The first probe is due at once, then after half of 10, 20, ...
+  for (const int ms : {0, 5, 10, 20, 40, 80}) {
     now += kMinJudgedTimeout;
     Doubt(&breaker, now);
     EXPECT_EQ(breaker.probe_time() - now, absl::Milliseconds(ms));

@@ -230,8 +230,8 @@ TEST_F(ClientFailureTest, AnAgentWhoseEveryConnectionIsGarbledIsNotMetAtFullRate
     ++calls;
     ASSERT_LT(clock.Now() - start, absl::Seconds(20));
   }
-  // At least half of 40, 80, 160, 200 and 200 ms, less the backoffs that a call answered between
-  // two failures made short again.
+  // The backoffs add up to at least half of 40, 80, 160, 200 and 200 ms, less those that a call
+  // answered between two failures made short again.
   EXPECT_GE(clock.Now() - start, absl::Milliseconds(150));
   EXPECT_GT(calls, 6U);
 }

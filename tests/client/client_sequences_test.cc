@@ -119,7 +119,7 @@ TEST_F(ClientSequencesTest, ASequenceThatIsNotToBeKeptGetsNoSlot) {
   EXPECT_EQ(client_->Match(other_space_, others)->blocks, 2U);
   EXPECT_EQ(client_->Match(space_, keys)->blocks, 0U);
 
-  // It is loaded like any other; a put of it alone needs no call.
+  // The block is loaded like any other; a put of it alone needs no call.
   const KeySequence kept{.space = other_space_, .keys = others, .no_store = true};
   EXPECT_EQ((*client_->Onboard({&kept, 1}))[0].size(), 2U);
   const uint64_t calls = client_->Stats().latencies.at("reserve").calls;

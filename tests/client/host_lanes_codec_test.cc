@@ -159,7 +159,7 @@ TEST_F(HostLanesCodecTest, ADamagedEncodingNeverReachesTheEngineAndTheOthersArri
       Eventually([this] { return rig_.agent().Counts().damage_reports == std::size(kCodecs); }));
 }
 
-// Its sum is right, because another worker wrote it into the slot itself.
+// The sum of the wrong bytes is right, because another worker wrote them into the slot itself.
 TEST_F(HostLanesCodecTest, WhatIsNoEncodingOfTheSpaceNeverReachesTheEngine) {
   CodecTensors tensors(KvOrder::kTokenHead);
   const SpaceSpec spec = tensors.Space("fp8_e4m3", false);

@@ -53,14 +53,14 @@ TEST(ReleaseQueueTest, LeasesThatCallsTakeAlongWakeNobodyEachTime) {
     return queue.Add(Kind::kLease, std::vector<uint64_t>{1}, now).sooner;
   };
   EXPECT_TRUE(add(kNow));
-  EXPECT_EQ(queue.TakeLeases().size(), 1U);  // Taken before the woken thread runs.
+  EXPECT_EQ(queue.TakeLeases().size(), 1U);  // The leases are taken before the woken thread runs.
   absl::Time look = queue.NextLook(kNow);
   EXPECT_EQ(look, kNow + ReleaseQueue::kMaxLeaseDelay);
   EXPECT_FALSE(add(kNow + absl::Microseconds(500)));
   EXPECT_EQ(queue.TakeLeases().size(), 1U);
   look = queue.NextLook(look);
   EXPECT_EQ(look, kNow + 2 * ReleaseQueue::kMaxLeaseDelay);
-  EXPECT_EQ(queue.NextLook(look), absl::InfiniteFuture());  // None came for a while.
+  EXPECT_EQ(queue.NextLook(look), absl::InfiniteFuture());  // No release came for a while.
   EXPECT_TRUE(add(look));
 }
 

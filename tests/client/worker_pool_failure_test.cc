@@ -123,8 +123,8 @@ TEST_F(WorkerPoolFailureTest, ALostDeviceEndsWhatRunsAndWhatComes) {
             absl::StatusCode::kUnavailable);
 }
 
-// If they were given back, another worker would get them, and the device would write into its
-// block.
+// If the slots were given back, another worker would get them, and the device would write into that
+// worker's block.
 TEST_F(WorkerPoolFailureTest, SlotsThatALostDeviceMayStillWriteAreNotGivenBack) {
   rig_.OnDevice([](FaultyDevice& device) { device.LoseInCopy(kOut, 1); });
   EXPECT_EQ(EndOf(Offload()).code(), absl::StatusCode::kUnavailable);

@@ -54,7 +54,7 @@ class Engine {
  public:
   struct Content {
     std::function<void(uint32_t slot, uint64_t content)> compute;
-    // False: the slot's layer is not that of the content.
+    // Returns whether the slot's layer is that of the content.
     std::function<bool(uint32_t slot, uint64_t content, uint32_t layer)> holds;
     bool encoded = false;
   };

@@ -53,7 +53,7 @@ TEST(WorkerPoolTest, BlocksOfOneLayoutComeBackInEveryOtherAndNothingElseIsTouche
       EXPECT_EQ(BlocksOf(there->Offload({keys, out})), 3U) << source.layout().name;
       EXPECT_EQ(BlocksOf(back->Onboard({keys, in})), 3U) << target.layout().name;
       EXPECT_TRUE(std::ranges::equal(source.bytes(), before));
-      // Same tensors, unchanged except for the three blocks.
+      // The expected tensors are the same, except for the three blocks.
       TensorMemory expected(to, kSmall);
       for (size_t i = 0; i < 3; ++i) expected.Compute(in[i], i);
       EXPECT_TRUE(std::ranges::equal(target.bytes(), expected.bytes()))
@@ -234,7 +234,7 @@ TEST(WorkerPoolTest, ComputeOnTheDeviceWaitsForALayerAndNothingRaces) {
   });
 }
 
-// Does the same without the wait of OffloadOptions::after.
+// The offload is the same, but without the wait of OffloadOptions::after.
 TEST(WorkerPoolTest, AnOffloadThatDoesNotWaitForItsComputeIsARace) {
   AccessChecker checker(4096);
   EmulatedDevice::Options options;

@@ -1,5 +1,5 @@
-// Agents report to a coordinator over a link that loses, repeats and delays, while both sides
-// restart. The reference remembers what each incarnation held at each position of its stream;
+// Tests agents that report to a coordinator over a link that loses, repeats and delays, while both
+// sides restart. The reference remembers what each incarnation held at each position of its stream;
 // whatever the coordinator trusts must be exactly that.
 #include <cstdlib>
 #include <deque>

@@ -175,8 +175,8 @@ Report OfNamesake(Report report) {
   return report;
 }
 
-// Each report of one agent once made the coordinator forget the other and request a snapshot, for
-// ever, and no line in a log said so.
+// Once, each report of one agent made the coordinator forget the other and request a snapshot, for
+// ever, and no log line said so.
 TEST_F(CoordinatorTest, TwoAgentsOfOneNameDoNotUndoEachOthersReports) {
   Tell(SnapshotOf(1, {AddOf(1)}));
   Tell(OfNamesake(SnapshotOf(1, {AddOf(2)})));

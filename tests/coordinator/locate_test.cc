@@ -92,7 +92,7 @@ TEST(RankHolders, EqualHoldersAreSpreadOverAskers) {
   for (uint64_t asker = 0; asker < 64; ++asker) {
     const std::vector<NodeIndex> leaders = Leaders(RankHolders(run, asker));
     EXPECT_EQ(std::set(leaders.begin(), leaders.end()).size(), 1);
-    EXPECT_EQ(leaders, Leaders(RankHolders(run, asker)));  // Same each time.
+    EXPECT_EQ(leaders, Leaders(RankHolders(run, asker)));  // The leaders are the same each time.
     first.insert(leaders.front());
   }
   EXPECT_EQ(first.size(), 4);

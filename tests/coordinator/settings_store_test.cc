@@ -192,7 +192,7 @@ TEST_F(SettingsStoreTest, WhatWasAcknowledgedSurvivesKill) {
     EXPECT_TRUE(WIFSIGNALED(status)) << status;
     const int64_t stored = absl::ToInt64Milliseconds(Open()->current().node_timeout);
     EXPECT_GE(stored, last);
-    EXPECT_LE(stored, last + 1);  // One more may have been written and not acknowledged.
+    EXPECT_LE(stored, last + 1);  // One more change may have been written and not acknowledged.
   }
 }
 

@@ -52,7 +52,8 @@ TEST(EngineKey, RefusesOtherLengthsAndNamesThem) {
 TEST(EngineKey, DiffersFromItsOwnPrefix) {
   EXPECT_EQ(CountingKey(16), CountingKey(16));
   EXPECT_FALSE(CountingKey(16) == CountingKey(17));
-  // Same bytes up to trailing zeros: the length counts.
+  // The keys differ although their bytes are the same up to trailing zeros, because the length
+  // counts.
   EXPECT_FALSE(*EngineKey::FromBytes(std::string(8, '\0')) ==
                *EngineKey::FromBytes(std::string(9, '\0')));
 }
@@ -105,7 +106,7 @@ TEST(SpaceDigest, PrintsAsLowerCaseHex) {
 struct NameCase {
   size_t engine_key_bytes;
   const char* named_by_secret;   // Tenant secret "correct horse".
-  const char* named_by_default;  // Empty secret.
+  const char* named_by_default;  // Key with an empty secret.
 };
 
 TEST(BlockNamer, NamesAsHmacSha256Does) {

@@ -83,7 +83,7 @@ TEST_F(BytePoolTest, RunsAllThatIsQueuedBehindFewThreads) {
   constexpr int kWorks = 500;
   BytePool pool(&executor_, "bytes", 2);
   absl::BlockingCounter done(kWorks);
-  std::vector<int> results(kWorks, 0);  // Each written by its own work.
+  std::vector<int> results(kWorks, 0);  // Results, each written by its own work.
   for (int i = 0; i < kWorks; ++i) Spawn(&pool, [&results, i] { results[i] = i + 1; }, &done);
   done.Wait();
   for (int i = 0; i < kWorks; ++i) EXPECT_EQ(results[i], i + 1);

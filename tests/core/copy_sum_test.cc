@@ -73,7 +73,7 @@ class ShiftedMemory {
   std::span<std::byte> bytes_;
 };
 
-// One block and its pieces, both ways, by one form. Pieces lie one behind the other, with a gap
+// Copies one block to its pieces and back, by one form. Pieces lie one behind the other, with a gap
 // of `gap` bytes between them.
 void ExpectRightCopies(const StripeForm& form, const std::vector<std::byte>& content,
                        const std::vector<size_t>& sizes, size_t shift, size_t gap) {
@@ -99,7 +99,7 @@ void ExpectRightCopies(const StripeForm& form, const std::vector<std::byte>& con
     EXPECT_TRUE(std::ranges::equal(destinations[i], sources[i])) << "piece " << i;
   }
   EXPECT_TRUE(scattered.GuardsAreWhole());
-  size_t gap_bytes = 0;  // Written by none, if they still have the guard's value.
+  size_t gap_bytes = 0;  // Bytes of gaps, which no copy wrote if they still have the guard's value.
   place = 0;
   for (const size_t size : sizes) {
     const auto between = scattered.bytes().subspan(place + size, gap);

@@ -55,10 +55,10 @@ TEST(DepartedBlocksTest, TimeIsRememberedForEighteenHours) {
 TEST(DepartedBlocksTest, WhatCameBackIsForgottenAndTheOthersStay) {
   DepartedBlocks departed;
   departed.FitTo(1);
-  const uint64_t stride = departed.capacity() / kWays;  // These share a set.
+  const uint64_t stride = departed.capacity() / kWays;  // Keys at this distance share a set.
   for (uint64_t i = 0; i < 5; ++i) departed.Add(NumberedKey(i * stride), {}, i * kSecond);
   departed.Remove(NumberedKey(2 * stride));
-  departed.Remove(NumberedKey(9 * stride));  // It was never here.
+  departed.Remove(NumberedKey(9 * stride));  // This key was never here.
   for (uint64_t i = 0; i < 5; ++i) {
     EXPECT_EQ(departed.Find(NumberedKey(i * stride), 9 * kSecond).has_value(), i != 2) << i;
   }

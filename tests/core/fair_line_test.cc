@@ -84,7 +84,8 @@ TEST(FairLineModel, NoPartyThatWaitsFallsBehindAnotherByMoreThanOneThing) {
   for (int round = 0; round < 50; ++round) {
     FairLine<std::pair<size_t, uint64_t>> line;
     std::vector<std::deque<uint64_t>> plain(4);
-    // For two parties [a][b]: costs of a that have left since both began to wait, less those of b.
+    // Lead of party a over party b, [a][b]: costs of a that have left since both began to wait,
+    // less those of b.
     std::vector<std::vector<int64_t>> behind(4, std::vector<int64_t>(4));
     for (int step = 0; step < 1000; ++step) {
       if (line.empty() || random() % 2 == 0) {

@@ -171,7 +171,7 @@ TEST(ReuseHazardsTest, TheChanceOfAUseIsWhatWasSeen) {
   LearnTimes(&hazards, 10'000, kUsed, 5000, false);
   hazards.Conclude({});
   EXPECT_NEAR(hazards.ChanceWithin(kUsed, 0, 50), 0, 0.05);
-  // It was 3 in 4, and is drawn toward the prior.
+  // The measured chance was 3 in 4, and the estimate is drawn toward the prior.
   EXPECT_NEAR(hazards.ChanceWithin(kUsed, 0, 1000), 0.7, 0.1);
   EXPECT_NEAR(hazards.ChanceWithin(kUsed, 1000, 1000), 0, 0.05);
   EXPECT_EQ(hazards.ChanceWithin(kUsed, 100, 0), 0);

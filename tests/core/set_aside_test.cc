@@ -125,8 +125,8 @@ TEST_F(SetAsideTest, ChoicesByConditionLeaveItOut) {
   EXPECT_EQ(order_->VictimsWhere(9, 9, any).size(), 3u);
 }
 
-// Its engine says something else of it, so it takes the place that it has by that; what was done
-// for it is done.
+// The engine gives another hint for the block, so the block takes the place that the hint gives it.
+// Work that was done for it is not done again.
 TEST_F(SetAsideTest, AdviceBringsItBackAndItIsSetAsideAgain) {
   NumberedOrder order(EvictionPolicy::kPriority);
   for (uint64_t i = 1; i <= 2; ++i) order.Insert(i);

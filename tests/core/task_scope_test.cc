@@ -117,7 +117,7 @@ TEST_F(TaskScopeTest, DestroyingItDestroysSuspendedFramesInnermostFirst) {
   EXPECT_EQ(log, "");
   scope.reset();
   EXPECT_EQ(log, "inner outer ");
-  EXPECT_FALSE(time_.Step());  // Its timer went with it.
+  EXPECT_FALSE(time_.Step());  // The task's timer went with it.
 }
 
 TEST_F(TaskScopeTest, ATaskThatEndedLeavesNothingBehind) {

@@ -107,7 +107,7 @@ TEST(Task, AssignmentDestroysWhatItReplaces) {
   EXPECT_EQ(alive.use_count(), 1);
 }
 
-// How far down the stack the flow has been seen, relative to the first look.
+// StackDepth measures how far down the stack the flow has been, relative to the first look.
 class StackDepth {
  public:
   void Look() {

@@ -137,7 +137,7 @@ TEST(ThreadExecutor, LendersRunAtOnceAndNeverTwoAtATime) {
 
   constexpr int kThreads = 4;
   constexpr int kCalls = 5000;
-  uint64_t counted = 0;  // On the executor only, without a lock.
+  uint64_t counted = 0;  // Counter that only the executor writes, without a lock.
   std::atomic<int> inside = 0;
   std::vector<std::thread> callers;
   for (int t = 0; t < kThreads; ++t) {

@@ -78,7 +78,7 @@ class AgentKillTest : public ::testing::Test {
   TestWorker large_{{.socket_dir = agent_.socket_dir(), .block_bytes = uint64_t{64} << 10}};
   TestWorker small_{{.socket_dir = agent_.socket_dir(), .block_bytes = uint64_t{16} << 10}};
 
-  // Held for reading by every call of the load, and for writing while the test checks.
+  // Mutex that every call of the load holds for reading, and the test for writing while it checks.
   absl::Mutex calls_;
   std::atomic<bool> stopping_ = false;
   std::atomic<uint64_t> puts_ = 0;
@@ -158,12 +158,12 @@ void AgentKillTest::SeeProbes(absl::Time until) {
       absl::SleepFor(absl::Milliseconds(1));  // The load has put none since.
       continue;
     }
-    const uint64_t bytes_put = BytesPut();  // Read first: later puts only increase it.
+    const uint64_t bytes_put = BytesPut();  // The value is read first; later puts only increase it.
     if (agent_.Holds(Tier::kDisk, large_.KeyOf(*number))) {
       durable_.push_back({.number = *number, .bytes_put = bytes_put});
     } else if (agent_.Holds(Tier::kHost, large_.KeyOf(*number))) {
       absl::MutexLock lock(&mu_);
-      unseen_.push_back(*number);  // It is still being written.
+      unseen_.push_back(*number);  // The block is still being written.
     }
   }
 }

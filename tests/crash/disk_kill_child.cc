@@ -22,7 +22,7 @@ namespace {
 constexpr int kStreams = 8;  // Number of concurrent flows.
 // Number of blocks that are put again and again, so that two puts meet.
 constexpr uint64_t kHotBlocks = 4;
-constexpr uint64_t kRotEvery = 24;  // One in so many reads is damaged.
+constexpr uint64_t kRotEvery = 24;  // One in this many reads is damaged.
 
 std::optional<uint64_t> ParentOf(uint64_t number) {
   if (number % 8 == 0) return std::nullopt;
@@ -131,7 +131,7 @@ Task<void> Life::Put(uint64_t number) {
   const absl::Status put = co_await tier_->Put(block, slot.bytes());
   // Puts are declined under pressure; any other error is a failure.
   if (!put.ok() && !absl::IsResourceExhausted(put)) Fail(put);
-  // It may have been dropped again after the put ended.
+  // The block may have been dropped again after the put ended.
   if (put.ok() && tier_->Contains(block.key)) {
     TellParent({.what = DiskReport::What::kDurable, .number = number});
   }

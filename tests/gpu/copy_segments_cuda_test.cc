@@ -85,7 +85,7 @@ class MixedSegments {
     for (uint32_t i = 0; i < count; ++i) {
       const bool wide = random() % 2 == 0;
       const uint64_t step = wide ? 16 : 1;
-      // Most are short, because the exponent is drawn.
+      // Most runs are short, because the exponent is drawn.
       const uint64_t bytes = (random() % most_bytes) >> random() % 12;
       Piece piece = {.runs = 1 + static_cast<uint32_t>(random() % 5)};
       piece.run_bytes = bytes / piece.runs / step * step;

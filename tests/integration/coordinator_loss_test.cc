@@ -1,5 +1,5 @@
-// The coordinator hangs, dies and comes back: nothing but cross-node hits is lost, no
-// call outlives its deadline, and the hits return by themselves (law 7).
+// Tests a coordinator that hangs, dies and comes back: nothing but cross-node hits is lost, no call
+// outlives its deadline, and the hits return by themselves (law 7).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,7 +93,7 @@ TEST_F(CoordinatorLossTest, HungThenKilledThenBackCostsOnlyCrossNodeHits) {
   ExpectLocalServiceOnly();
 
   ASSERT_EQ(coordinator_.Start(), absl::OkStatus());
-  // This happens by resync alone, because no block is put again.
+  // The coordinator learns the blocks by resync alone, because no block is put again.
   EXPECT_TRUE(Await(absl::Seconds(5), [&] {
     return on_b_.Get(kRemote) == std::vector<BlockSource>(kRemote.count, BlockSource::kPeer);
   }));
@@ -111,8 +111,8 @@ TEST_F(CoordinatorLossTest, ACoordinatorThatHungForAMomentIsUsedAgain) {
   EXPECT_TRUE(Await(absl::Seconds(5), [&] { return on_b_.Get(kRemote).size() == kRemote.count; }));
 }
 
-// Each request for what another node has waited 200 ms for it, also while status said that
-// it was not connected.
+// Once, each request for blocks of another node waited 200 ms for the coordinator, even while the
+// status showed it as not connected.
 TEST_F(CoordinatorLossTest, AHungCoordinatorCostsOneRequestItsWaitAndTheOthersNothing) {
   const auto ten_gets_take = [&] {
     const absl::Time start = absl::Now();

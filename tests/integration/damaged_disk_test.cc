@@ -192,7 +192,7 @@ TEST_F(DamagedDiskTest, AManifestValueOfAnotherBlockIsAMissAndCounted) {
 }
 
 TEST_F(DamagedDiskTest, AManifestThatPointsToAnotherBlocksRecordIsAMissAndCounted) {
-  // This entry is valid and wrong: block 5's, with its own checksum, at an empty place.
+  // This entry is valid and wrong: it is that of block 5, with its own checksum, at an empty place.
   ChangeManifest(5, [&](std::string* value) {
     ManifestImage image;
     ASSERT_TRUE(DecodeRow(BlockRowKey(worker_.KeyOf(kPrefix.first + 5)), *value, &image).ok());

@@ -43,7 +43,7 @@ constexpr char kNamesTheSocket[] = "names the socket";
 constexpr char kAbsent[] = "-";
 constexpr size_t kDoors = 5;
 
-using Row = std::vector<std::string>;  // Each door's answer, in the order of the columns.
+using Row = std::vector<std::string>;  // Answers of the doors, in the order of the columns.
 
 std::string FileText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -108,7 +108,7 @@ grpc::Status CallWithNothing(const std::string& address, const std::string& path
     await();
     grpc::ByteBuffer answer;
     call->Read(&answer, nullptr);
-    if (await()) context.TryCancel();  // Some do not end by themselves; they have answered.
+    if (await()) context.TryCancel();  // Some calls do not end by themselves; they have answered.
   }
   call->Finish(&status, nullptr);
   await();

@@ -29,7 +29,7 @@ extern "C" int __lsan_is_turned_off() { return 1; }  // NOLINT: its name is give
 namespace kvtier::testing {
 namespace {
 
-constexpr unsigned kChildSeconds = 20;  // It needs milliseconds.
+constexpr unsigned kChildSeconds = 20;  // Timeout of a child, which needs milliseconds.
 constexpr Blocks kPut = {.first = 100, .count = 4};
 constexpr Blocks kNew = {.first = 200, .count = 8};
 

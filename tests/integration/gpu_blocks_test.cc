@@ -82,8 +82,8 @@ TEST_F(GpuBlocksTest, ADiskBlockComesToTheGpuByWayOfHostMemoryEvenAfterKill9) {
   EXPECT_THAT(worker_.Get(kPrefix, to_gpu_), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kGpu)));
 }
 
-// Its new agent has made another pool: what it held in the old one it may read to the end, and
-// nothing of that is used again.
+// The new agent has made another pool. The worker may finish reading the slots that it held in the
+// old pool, and no slot of the old pool is used again.
 TEST_F(GpuBlocksTest, AWorkerThatOutlivesItsAgentWorksInTheNextOnesPool) {
   ASSERT_EQ(worker_.Put(kPrefix, through_gpu_), kPrefix.count);
   OnboardedBlocks held = worker_.Hold(kPrefix, to_gpu_);

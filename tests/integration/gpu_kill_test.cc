@@ -1,5 +1,5 @@
-// Two processes share a GPU pool by descriptor, and either is killed ahead of every
-// station of the other's life: nothing leaks, no byte is wrong.
+// Tests two processes that share a GPU pool by descriptor. Either is killed ahead of every station
+// of the other's life: nothing leaks, no byte is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -33,7 +33,8 @@ constexpr uint64_t kSlotBytes = uint64_t{64} << 10;
 
 // Returns whether a worker that is ahead of station number `next` has passed this one.
 bool Passed(size_t next, Station station) { return next > static_cast<size_t>(station); }
-constexpr size_t kFirstKills = 3;  // After these, the agent has all that it keeps until it ends.
+// After these kills, the agent has all memory that it keeps until it ends.
+constexpr size_t kFirstKills = 3;
 
 // Counts what is no file of a folder: memory, sockets, events, rings, processes.
 void CountUnlessFile(const std::string& how, std::string name,
@@ -90,7 +91,7 @@ class GpuKillTest : public ::testing::Test {
       return UsedSlots() == agent_.TierStatus(Tier::kGpu).blocks();
     })) << station;
   }
-  // How many are served of what the worker put, its every byte proved.
+  // Returns how many of the blocks that the worker put are served, with every byte proved.
   size_t Served(Blocks blocks) { return worker_.Get(blocks, to_gpu_).size(); }
   // Expects that all slots can be used again.
   void ExpectWhole(size_t station) {
@@ -146,7 +147,8 @@ TEST_F(GpuKillTest, AnAgentKilledAnywhereLeavesAWorkerThatBelievesNothingWrong) 
     ASSERT_TRUE(worker_.AwaitConnected());
     AwaitQuiet(station);
     const size_t served = Served(kPrefix);
-    if (!Passed(station, Station::kReserve)) {  // It may reserve and commit with the new agent.
+    // The worker may reserve and commit with the new agent.
+    if (!Passed(station, Station::kReserve)) {
       EXPECT_TRUE(served == 0 || served == kPrefix.count) << station << ": " << served;
     } else if (!Passed(station, Station::kCommit)) {
       EXPECT_EQ(served, 0) << station;

@@ -23,7 +23,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Every number that the agent could have given to the bystander so far, and many more.
+// The test tries every number that the agent could have given to the bystander so far, and many
+// more.
 TEST_F(HostileWorkerTest, LeasesReservationsAndTicketsOfOthersAreNotItsOwn) {
   TestWorker& victim = bystander_.worker();
   const OnboardedBlocks held = victim.Hold(kHot);
@@ -161,8 +162,8 @@ TEST_F(HostileWorkerTest, HugeBatchesMeetTheirLimitsAndEndWithTheSession) {
   bystander_.AwaitServed();
   EXPECT_GT(agent_.Status().tickets(), 0);
   session_.reset();
-  // Its leases end at once. The slots that it reserved stay taken while its process lives, which is
-  // ours: it may still write there.
+  // The worker's leases end at once. The slots that it reserved stay taken while its process lives,
+  // which is this process and may still write there.
   EXPECT_TRUE(Await(kPatience, [&] { return agent_.Status().leases() <= 2 * kHot.count; }));
   EXPECT_EQ(agent_.TierStatus(Tier::kHost).late_bytes(), reserved_bytes);
 }
@@ -192,7 +193,7 @@ TEST_F(HostileWorkerTest, WildLengthsAreRefusedByNameAndReserveNothing) {
     EXPECT_EQ(said.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
     EXPECT_THAT(said.error_message(), HasSubstr("lengths"));
   }
-  // Nothing of it is pending: whoever asks well gets a slot for each key.
+  // None of the malformed requests is pending: a valid request gets a slot for each key.
   EXPECT_EQ(Reserve(1, 8 * Tries()).size(), 8 * Tries());
 }
 

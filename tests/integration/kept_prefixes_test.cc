@@ -92,7 +92,7 @@ TEST_F(KeptPrefixesTest, AQuotaIsItsTenantsAndSoAreIds) {
   const KeptPrefix kept = Keep(alpha_, kMany);
   EXPECT_THAT(kept.sequences[0].key_indices, SizeIs(32));
   EXPECT_EQ(kept.limit, KeepLimit::kTenantBytes);
-  // It keeps prefixes without end.
+  // One tenant keeps prefixes without end.
   for (uint64_t i = 0; i < 100; ++i) Keep(alpha_, {.first = 132, .count = 1 + i % 32});
   EXPECT_EQ(List(alpha_).used.bytes, uint64_t{2} << 20);
   ASSERT_EQ(beta_.Put(kPrefix), kPrefix.count);

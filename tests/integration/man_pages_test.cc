@@ -1,4 +1,5 @@
-// The manual pages that the daemons print, beside the lists of flags that Abseil prints for --help.
+// Tests the manual pages that the daemons print against the lists of flags that Abseil prints for
+// --help.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +30,7 @@ constexpr size_t kWholePage = size_t{1} << 20;
 struct ListedFlag {
   std::string name;
   std::string help;
-  std::string value;  // Its default.
+  std::string value;  // Default of the flag.
 };
 
 // Returns the text as troff prints it.

@@ -109,7 +109,7 @@ class MemoryTest : public ::testing::Test {
     const absl::Time end = absl::Now() + kAttack;
     while (absl::Now() < end) {
       for (std::unique_ptr<HalfSender>& sender : senders) {
-        // One that is hung up on comes back.
+        // A sender that is hung up on comes back.
         if (sender == nullptr || !sender->Step()) sender = std::make_unique<HalfSender>(options);
       }
     }

@@ -38,7 +38,8 @@ class NamesakeAgentsTest : public ::testing::Test {
   AgentProcess& earlier_ = cluster_.StartAgent("node-a");
 };
 
-// They made the coordinator ask both for snapshots, for ever, and no line in a log said so.
+// Once, two agents of one name made the coordinator ask both for snapshots, for ever, and no log
+// line said so.
 TEST_F(NamesakeAgentsTest, TheLaterOneIsServedAndTheOtherSaysWhyItIsNot) {
   ASSERT_TRUE(Await(absl::Seconds(10), [&] { return Coordinator().nodes_size() == 1; }));
   AgentProcess& later = cluster_.StartAgent("node-b", {{"node_id", "node-a"}});

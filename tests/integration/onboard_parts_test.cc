@@ -17,7 +17,7 @@ namespace kvtier::testing {
 namespace {
 
 constexpr Blocks kPrefix = {.first = 100, .count = 16};
-constexpr size_t kWarm = 5;  // Leading blocks of it in host memory.
+constexpr size_t kWarm = 5;  // Leading blocks of the run in host memory.
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
 // Results of one call; all of them are held.
@@ -90,7 +90,7 @@ TEST_F(OnboardPartsNodeTest, ASetComesAroundItsHolesAndEachSequenceEnds) {
   const CallResults results = Onboard(sequences);
   ASSERT_GE(results.parts.size(), 2);
   EXPECT_EQ(results.parts[0].blocks.size(), kWarm);
-  std::vector<size_t> times(keys.size());  // How often each key came.
+  std::vector<size_t> times(keys.size());  // Number of times that each key came.
   for (const OnboardedPart& part : results.parts) {
     EXPECT_EQ(part.sequence, 0);
     for (size_t i = 0; i < part.blocks.size(); ++i) ++times[part.blocks.key_index(i)];

@@ -285,8 +285,8 @@ TEST(NodeWithoutDiskTest, APutRightBehindARelease) {
   uint64_t found_room = 0;
   for (uint64_t round = 0; round < kRounds; ++round) {
     const Blocks blocks = {.first = round * kRoom, .count = kRoom};
-    // On a machine that does much else the worker may pause here until a call of its own has taken
-    // the leases, and come while that is under way.
+    // On a busy machine the worker may pause here until a call of its own has taken the leases, and
+    // come back while that call is under way.
     if (worker.Put(blocks) == kRoom) {
       ++found_room;
     } else {
@@ -298,7 +298,7 @@ TEST(NodeWithoutDiskTest, APutRightBehindARelease) {
     ASSERT_EQ(worker.Put({.first = kRounds * kRoom, .count = 1}), 0) << "all of it is leased";
   }
   EXPECT_GT(found_room, kRounds / 2);
-  // Without another call they are given back as well.
+  // The leases are given back without another call as well.
   EXPECT_TRUE(agent.AwaitLeases(0));
 }
 

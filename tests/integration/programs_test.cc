@@ -202,7 +202,7 @@ TEST_F(ProgramsTest, SigtermStopsAnAgentWithItsWorkersConnected) {
   EXPECT_FALSE(std::filesystem::exists(agent.socket_dir() + "/kvtier-fd.sock"));
   stop = true;
   calls.join();
-  // Its lock and its disk are free for the next one.
+  // The agent's lock and its disk are free for the next one.
   ASSERT_EQ(agent.Start().status(), absl::OkStatus());
   ASSERT_TRUE(holding.AwaitConnected());
   EXPECT_THAT(holding.Get({.first = 0, .count = 8}), SizeIs(8));
@@ -223,7 +223,7 @@ TEST_F(ProgramsTest, SigtermStopsAnAgentWhileAFetchHangs) {
   waits.join();
 }
 
-// It took the 10 s that a commit may take.
+// Once, the stop took the 10 s that a commit may take.
 TEST_F(ProgramsTest, SigtermStopsAnAgentWhileACommitWaitsForItsStep) {
   AgentProcess& agent = cluster_.StartAgent(
       "node-a", {{"gpu_bytes", "1MiB"}, {"gpu_block_bytes", "64KiB"}, {"device", "emulated"}});

@@ -125,7 +125,7 @@ class Life {
   uint64_t step_ = 0;
   std::optional<ReservedBlocks> reserved_;
   OnboardedBlocks hit_;
-  std::unique_ptr<PagedKv> kv_;  // Null: no slots were to be had.
+  std::unique_ptr<PagedKv> kv_;  // Sequences of the worker; null: it got no slots.
   SequenceId first_{};
   SequenceId second_{};
 };

@@ -53,7 +53,7 @@ class StrayWritesTest : public ::testing::Test {
   // Returns the block's bytes in host memory, for a writer that must not write them; empty: the
   // block is not there.
   std::span<std::byte> SlotOf(uint64_t number) {
-    // It looks at no byte: an earlier write may have changed them.
+    // The test looks at no byte, because an earlier write may have changed it.
     const auto hit = writer_.client().Onboard(writer_.space(), writer_.KeysOf({number, 1}));
     if (!hit.ok() || hit->empty()) return {};
     return *writer_.client().host_memory().write->Write(hit->offset(0), kBlockBytes);
@@ -97,7 +97,7 @@ TEST_F(StrayWritesTest, NoneIsEverCopiedOut) {
     if (!slot.empty()) Scribble(slot);
     ++said[Read(number)];
   }
-  // Most were in host memory alone, or read before the disk had them.
+  // Most blocks were in host memory alone, or were read before the disk had them.
   EXPECT_GT(said[absl::StatusCode::kDataLoss], Writes() / 4);
   EXPECT_EQ(said[absl::StatusCode::kOk] + said[absl::StatusCode::kDataLoss] +
                 said[absl::StatusCode::kNotFound],
@@ -122,7 +122,7 @@ TEST_F(ScrubbedWritesTest, WhatNobodyReadsIsFoundWithinTwoPasses) {
   ASSERT_TRUE(agent_.AwaitOffloaded());
   std::vector<std::span<std::byte>> slots;
   for (uint64_t number = 1; number <= kBlocks; ++number) slots.push_back(SlotOf(number));
-  // One bit each of some, as memory loses them.
+  // One bit of each of some blocks is flipped, as in faulty memory.
   constexpr uint64_t kChanged = 10;
   for (uint64_t i = 0; i < kChanged; ++i) {
     ASSERT_FALSE(slots[i].empty());

@@ -83,7 +83,7 @@ TEST_F(TenantsTest, AGpuPoolIsOneTenantsAndNoOthers) {
   EXPECT_THAT(beta.Get(kPrefix, to_gpu), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kGpu)));
 }
 
-// Each has a pool of its own on the one GPU, as large as its share says.
+// Each tenant has a pool of its own on the one GPU, as large as its share says.
 TEST_F(TenantsTest, AGpuIsDividedByTheSharesOfItsTenants) {
   constexpr uint64_t kHandle = uint64_t{2} << 20;
   constexpr uint64_t kSlots = kHandle / (64 << 10);

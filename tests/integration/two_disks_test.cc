@@ -83,7 +83,7 @@ TEST_F(TwoDisksTest, BothAreWarmAfterKill9) {
 }
 
 TEST_F(TwoDisksTest, OneThatFailsIsQuarantinedAloneAndTheOthersBlocksHit) {
-  // Every read of it ends early from now on, under the running agent.
+  // Every read of the second disk ends early from now on, under the running agent.
   for (const auto& file : std::filesystem::directory_iterator(second_ + "/segments")) {
     std::filesystem::resize_file(file.path(), 0);
   }
@@ -147,7 +147,7 @@ TEST_F(TwoDisksTest, ADirectoryWithoutASuperblockIsDroppedAndTheOtherIsNot) {
   EXPECT_THAT(agent_->LogText(), HasSubstr(absl::StrCat("disk ", second_, " starts empty")));
 }
 
-// Where O_DIRECT is refused; here it would work as well.
+// The buffered layout is for file systems that refuse O_DIRECT; this one would accept it as well.
 TEST(BufferedDiskTest, BlocksAreHitAfterKill9AndTheLogSaysThatItIsBuffered) {
   ProcessCluster cluster;
   AgentProcess& agent = cluster.StartAgent(kAgent, {{"disk_buffered", "true"}});

@@ -98,7 +98,7 @@ TEST_F(VersionsTest, ASessionOfAnotherLayoutIsRefusedAndBothAreNamed) {
                                       HasSubstr(wire::LayoutText(welcome->layout))));
 }
 
-// It has no lifeline, and so cannot say when its writes are over.
+// The worker has no lifeline, and so cannot say when its writes are over.
 TEST_F(VersionsTest, WhatAWorkerWithoutALifelineReservedStaysTakenAsLongAsItLives) {
   {
     RawSession session(agent_.socket_dir());

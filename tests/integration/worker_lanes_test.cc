@@ -238,7 +238,7 @@ TEST_F(CutSessionTest, ACopyThatGoesOnWritesIntoNobodyElsesBlocks) {
   ASSERT_TRUE(Ended(offload));
   EXPECT_EQ(offload->blocks(), 0U) << "its reservations went with their session";
   EXPECT_EQ(reserved->Commit(), had);
-  EXPECT_EQ(other.Get({.first = 300, .count = had}).size(), had);  // Each byte of them.
+  EXPECT_EQ(other.Get({.first = 300, .count = had}).size(), had);  // Get() proves each byte.
 
   EXPECT_EQ(had, kHostSlots - kRun);
   EXPECT_EQ(late, kRun);

@@ -57,7 +57,7 @@ TEST(ReportOnTheWire, GoesThereAndBack) {
 }
 
 TEST(ReportOnTheWire, RefusesAnotherProtocolFirst) {
-  v1::ReportRequest wire;  // Nothing else is right either.
+  v1::ReportRequest wire;  // The rest of the message is invalid, too.
   wire.mutable_version()->set_min_version(2);
   wire.mutable_version()->set_version(2);
   ExpectRefused(ReportFrom(wire).status(), {"2 to 2", "1 to 1"},

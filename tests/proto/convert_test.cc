@@ -66,7 +66,7 @@ TEST(Version, AnotherLayoutOfTheSameVersionIsRefusedAndBothAreNamed) {
 TEST(Version, AMismatchNamesBothRangesAndTheBuild) {
   ExpectRefused(CheckVersion(Version(2, 3)), {"kvtier-agent 9.9", "2 to 3", "1 to 1"},
                 absl::StatusCode::kFailedPrecondition);
-  // These are an older version, no version at all, and a range upside down.
+  // The cases are an older version, no version at all, and a range upside down.
   for (const v1::ProtocolVersion& theirs : {Version(0, 0), v1::ProtocolVersion(), Version(1, 0)}) {
     ExpectRefused(CheckVersion(theirs), {"version"}, absl::StatusCode::kFailedPrecondition);
   }
@@ -113,7 +113,8 @@ TEST(Space, CodecGoesThereAndBack) {
   EXPECT_EQ(parsed->Digest(), space.Digest());
 }
 
-// So that a raw space looks alike to programs of before codecs, and theirs to us.
+// A raw space must look the same to programs that know no codecs, and their spaces must look the
+// same to us.
 TEST(Space, WithoutACodecOnTheWireIsRaw) {
   const SpaceSpec space = kvtier::testing::TestSpace(1 << 20);
   const v1::SpaceSpec wire = ToWire(space);

@@ -91,7 +91,8 @@ TEST(RpcDoorTest, OneConnectionTooManyIsHungUpOnAndTheOthersStay) {
     EXPECT_TRUE(callers.back()->IsLetIn()) << i;
   }
   EXPECT_FALSE(SilentCaller(door->port()).IsLetIn());
-  for (const auto& caller : callers) EXPECT_TRUE(caller->IsLetIn());  // Its settings go on.
+  // The next byte of gRPC's settings arrives at each caller that was let in.
+  for (const auto& caller : callers) EXPECT_TRUE(caller->IsLetIn());
 }
 
 TEST(RpcDoorTest, OneCallerDoesNotTakeAllPlaces) {
@@ -193,7 +194,8 @@ TEST(RpcDoorTest, AUserThatIsNotOnTheListIsHungUpOn) {
   EXPECT_NE(access(path.c_str(), F_OK), 0) << "it goes with its door";
 }
 
-// One tenant's processes, each with as many connections as one may have, took all of them.
+// Once, the processes of one tenant, each with the maximum number of connections, took all
+// connections.
 TEST(RpcDoorTest, AUserLeavesTheOthersTheirPartOfTheConnections) {
   const std::string path = absl::StrCat("/tmp/kvtier-door-", getpid(), ".sock");
   const auto door = RpcDoor::Open(

@@ -26,7 +26,7 @@ constexpr absl::Duration kPoll = absl::Milliseconds(10);
 struct BurstProof::Putter {
   std::unique_ptr<SimWorker> worker;
   std::vector<EngineKey> keys;
-  size_t acknowledged = 0;  // Leading ones.
+  size_t acknowledged = 0;  // Number of leading puts that were acknowledged.
 };
 
 Task<void> BurstProof::PutInPieces(Putter* putter) {

@@ -147,7 +147,7 @@ void Faults::StallDevice(SimNode* node) {
 
 void Faults::LoseDevice(SimNode* node) {
   if (!node->running() || node->device() == nullptr) return;
-  // In a copy that is half done, or wherever it is.
+  // The device is lost in the middle of a copy, or at once.
   if (random_.Draw(0.5)) {
     const CopyDirection direction = DrawDirection();
     node->device()->LoseInCopy(direction, 1 + random_.Below(3));

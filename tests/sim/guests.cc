@@ -60,7 +60,7 @@ Task<bool> GuestVisit::Come() {
   session_ = *session;
   space_id_ = agent_.sessions().table().AddSpace(session_, Space(kGuestSpace)).value();
   if (agent_.sessions().staging().enabled()) {
-    // Without one, it puts nothing.
+    // A guest without a region puts nothing.
     agent_.sessions().staging().RegionOf(session_, domain_).status().IgnoreError();
   }
   co_return true;

@@ -22,7 +22,7 @@ constexpr absl::Duration kOffloadBound = absl::Seconds(2);
 const absl::Duration kLostBound = kHeartbeatInterval + kReportTimeout + absl::Milliseconds(100);
 constexpr absl::Duration kRestartBound = absl::Seconds(1);
 constexpr absl::Duration kProofPoll = absl::Milliseconds(10);
-// Until a tenant has the memory back that it lent, or has given back what was lent to it.
+// Time until a tenant has the memory back that it lent, or has given back what was lent to it.
 constexpr absl::Duration kMemoryBound = absl::Seconds(2);
 
 }  // namespace

@@ -17,7 +17,7 @@ void SimCoordinator::Boot() {
   KVT_CHECK(!running());
   trace_->Add("coordinator starts", {});
   executor_ = std::make_unique<testing::SimExecutor>(time_);
-  // Never 0, which says "none known".
+  // The epoch is never 0, which means "none known".
   const Epoch epoch{random_.Next() | 1};
   coordinator_ = std::make_unique<Coordinator>(executor_.get(), epoch, CoordinatorOptions());
   scope_ = std::make_unique<TaskScope>(executor_.get());

@@ -17,9 +17,9 @@ constexpr uint64_t kSlabBytes = 64 << 10;
 // Granule of the access checker; slots of every size are whole granules.
 constexpr uint64_t kGranule = 4096;
 constexpr uint64_t kSegmentBytes = 256 << 10;
-// How long a supervisor takes to start an agent that ended by itself.
+// Time that a supervisor takes to start an agent that ended by itself.
 constexpr absl::Duration kRestartDelay = absl::Milliseconds(200);
-// How long copies may still run on a device that was lost.
+// Time for which copies may still run on a device that was lost.
 constexpr absl::Duration kAbandonedRun = absl::Milliseconds(100);
 // Rate of the verify that each start begins: in a world's minute, no scrub begins by itself.
 constexpr uint64_t kVerifyRate = 1 << 20;

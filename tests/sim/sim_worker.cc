@@ -65,13 +65,13 @@ Task<bool> SimWorker::Connect() {
   }
   incarnation_ = node_->incarnation();
   space_id_ = agent.sessions().table().AddSpace(*session_, space_).value();
-  // Without one, it puts nothing.
+  // A worker without a region puts nothing.
   if (agent.sessions().staging().enabled())
     agent.sessions().staging().RegionOf(*session_, domain_).status().IgnoreError();
   page_ = nullptr;
   begun_ = 0;
-  // Some are workers of the first release; of those that work in host memory some have their
-  // device write there, in steps.
+  // Some are workers of the first release. Some workers that work in host memory have their device
+  // write there, in steps.
   if (random_.Draw(identity_.target == Tier::kGpu ? 0.8 : 0.4)) {
     const absl::StatusOr<const SignalPage*> page = agent.sessions().AttachToGpu(*session_);
     if (page.ok()) page_ = *page;
@@ -107,7 +107,7 @@ void SimWorker::Die(absl::Duration hangup) {
     order->Gone();
     node->agent().sessions().ProcessGone(session);
   };
-  // Its device goes on with the worker's writes after the hangup.
+  // The worker's device goes on with its writes after the hangup.
   const auto write = [node = node_, session = *session_, incarnation = incarnation_,
                       target = identity_.target, domain = domain_, space = identity_.space,
                       order = order_, put = std::exchange(writing_, nullptr)] {
@@ -299,7 +299,7 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
   const absl::Time until = world_.executor->Now() + hold;
   if (until > onboarded->lease_deadline) LetRunOut(onboarded->lease_deadline);
   co_await SleepUntil(world_.executor, until);
-  // At the very end of the lease the bytes are still theirs.
+  // The bytes are still those of the blocks at the very end of the lease.
   if (Connected() && (step > 0 || world_.executor->Now() <= onboarded->lease_deadline)) {
     Check(keys, *onboarded, by);
   }
@@ -392,8 +392,8 @@ Task<void> SimWorker::WriteInStep(std::shared_ptr<const Reserving> put, uint64_t
   written->Set();
 }
 
-// Computing takes time, now and then far more than it should: than a commit waits for it, or
-// than a reservation lasts.
+// Writes the blocks after some time of computing, which now and then is far too long: longer than a
+// commit waits, or longer than a reservation lasts.
 Task<void> SimWorker::Write(const Reserving& put, WorkerOrder::By by) {
   for (size_t i = 0; i < put.blocks.size(); ++i) {
     if (!Connected()) co_return;

@@ -45,7 +45,7 @@ uint64_t LengthOf(size_t space, const EngineKey& key) {
   const std::string_view bytes(reinterpret_cast<const char*>(key.bytes().data()),
                                key.bytes().size());
   const uint64_t drawn = XXH3_64bits(bytes.data(), bytes.size());
-  // One in four is the longest, as of a prompt that was cut in chunks.
+  // One block in four has the maximum length, as in a prompt that was cut in chunks.
   return drawn % 4 == 0 ? longest : 1 + drawn / 4 % longest;
 }
 

@@ -14,7 +14,7 @@
 namespace kvtier::sim {
 namespace {
 
-// In so many whole worlds a block may have two holders that are not its asker.
+// Part of the whole worlds in which a block may have two holders besides the node that asks.
 constexpr double kThreeNodes = 0.25;
 // Share of the nodes without a disk, where host memory may refuse newcomers.
 constexpr double kNoDisk = 0.15;
@@ -99,7 +99,8 @@ void World::BootNodes() {
 
 Identity World::DrawIdentity(const SimNode& node) {
   if (kind_ == WorldKind::kGpuPools) {
-    // Those of host memory put what others bring into the pool, and take what left it.
+    // Workers of host memory put the blocks that others bring into the pool, and take those that
+    // left it.
     return {.tenant = node.gpu_tenant(),
             .space = kGpuSpace,
             .target = random_.Draw(0.8) ? Tier::kGpu : Tier::kHost};

@@ -33,7 +33,7 @@ class AgentProcess {
     std::string socket_dir;
     std::string disk_dir;
     std::string address;      // Address of --listen.
-    std::string coordinator;  // Empty: it runs alone.
+    std::string coordinator;  // Address of the coordinator; empty: the agent runs alone.
     std::string log;          // File that its output is appended to.
     Flags flags;
   };
@@ -62,7 +62,8 @@ class AgentProcess {
   std::string admin_address() const;
   std::string LogText() const;  // Log of all its lives.
 
-  // These make admin calls. A failed call fails the test and returns an empty message.
+  // Status() and the functions after it make admin calls. A failed call fails the test and returns
+  // an empty message.
   v1::AgentStatusResponse Status();
   // Returns the tier's report; an empty one if the node has no such tier.
   v1::TierReport TierStatus(Tier tier);

@@ -46,7 +46,7 @@ inline std::vector<BlockPool> BlockPools() {
       PoolOf("tokens first", kernels::TokenMajorLayout(kBlockShape, 64)),
       PoolOf("heads first", kernels::HeadMajorLayout(kBlockShape, 64)),
       PoolOf("K and V fused", kernels::FusedLayout(kBlockShape, 64))};
-  // One tensor each for K and V of every layer: at equal distances, or at any.
+  // These pools have one tensor each for K and V of every layer, at equal or at unequal distances.
   const uint64_t plane_bytes = RawPlaneBytes(kBlockShape);
   for (const size_t first : {0, 1}) {
     BlockPool even = pools[first];
@@ -63,7 +63,7 @@ inline std::vector<BlockPool> BlockPools() {
     pools.push_back(even);
     pools.push_back(uneven);
   }
-  // Each head of all slots together: [plane][head][slot][token].
+  // This pool has each head of all slots together: [plane][head][slot][token].
   BlockPool heads = pools[0];
   heads.name = "heads outside of slots";
   heads.slot_stride = plane_bytes / kBlockShape.kv_heads;

@@ -29,8 +29,9 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
   bool Running() { return !Wait(absl::ZeroDuration()).has_value(); }
-  void Signal(int signal);  // With SIGSTOP, returns when all its threads have stopped.
-  void Kill();              // Sends SIGKILL and waits until it is gone, with its locks and sockets.
+  // Sends the signal; with SIGSTOP, returns when all its threads have stopped.
+  void Signal(int signal);
+  void Kill();  // Sends SIGKILL and waits until it is gone, with its locks and sockets.
   // Returns its exit status, or minus the signal that ended it; nullopt: it still ran after
   // `limit`.
   std::optional<int> Wait(absl::Duration limit);

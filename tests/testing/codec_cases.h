@@ -40,13 +40,13 @@ inline KvShape RandomShape(std::mt19937_64& random) {
 inline std::vector<BlockBytes> EncodeCases(const KvShape& shape, std::mt19937_64& random) {
   const uint64_t count = RawBytes(shape) / 2;
   std::vector<KvValues> cases = {GaussianValues(shape, random(), 30)};
-  // These have one value that is not finite, in the first, the last and any place.
+  // These blocks have one value that is not finite, in the first, the last and any place.
   for (const uint16_t odd : {0x7f80, 0xffc1, 0xff80}) {
     cases.push_back(cases[0]);
     const uint64_t places[] = {0, count - 1, random() % count};
     cases.back()[places[random() % 3]] = odd;
   }
-  // These have quantisation steps that are subnormal, zero or the largest, and signed zeros.
+  // These blocks have quantisation steps that are subnormal, zero or the largest, and signed zeros.
   KvValues tiny(count);
   for (uint16_t& value : tiny) value = static_cast<uint16_t>(random() & 0x80ff);
   cases.push_back(std::move(tiny));
@@ -56,7 +56,7 @@ inline std::vector<BlockBytes> EncodeCases(const KvShape& shape, std::mt19937_64
   KvValues huge(count);
   for (uint16_t& value : huge) value = static_cast<uint16_t>(0x7e00 + random() % 0x180);
   cases.push_back(std::move(huge));
-  // This has every finite number, so its exponents do not pack.
+  // This block has every finite number, so its exponents do not pack.
   KvValues any(count);
   for (uint16_t& value : any) {
     do {
@@ -64,7 +64,7 @@ inline std::vector<BlockBytes> EncodeCases(const KvShape& shape, std::mt19937_64
     } while ((value & 0x7f80) == 0x7f80);
   }
   cases.push_back(std::move(any));
-  // These have about as many escapes as there is room for.
+  // These blocks have about as many escapes as there is room for.
   KvValues escaped(count, 0x3f80);
   const uint64_t most = PackedPlaneOf(shape).most_escapes();
   for (uint64_t i = 0; i < most + random() % 3; ++i) {

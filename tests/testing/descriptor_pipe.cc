@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxDescriptors = 8;
 
-// One message, with the shape and the descriptors beside it.
+// Message is one message, with the shape and the descriptors beside it.
 struct Message {
   explicit Message(RegionShape* shape) : text{.iov_base = shape, .iov_len = sizeof(*shape)} {
     header.msg_iov = &text;

@@ -52,8 +52,8 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   v1::SetTenantRequest set_asked;           // The last request.
   v1::DropTenantRequest tenant_drop_asked;  // The last request.
   v1::DropTenantResponse tenant_dropped;
-  // True: Status() is not answered before `released`, which is here and not in the test so that it
-  // outlives the call that waits for it.
+  // Whether Status() is not answered before `released`, which is a member here and not in the test
+  // so that it outlives the call that waits for it.
   bool hangs = false;
   absl::Notification released;
 
@@ -94,11 +94,11 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
                           v1::DropTenantResponse* response) override;
 };
 
-// It returns settings that were set before, and refuses the setting `frozen`.
+// FakeCoordinatorAdmin returns settings that were set before, and refuses the setting `frozen`.
 class FakeCoordinatorAdmin final : public v1::CoordinatorAdmin::Service {
  public:
   v1::CoordinatorStatusResponse status_response;
-  std::map<std::string, v1::LookupResponse> blocks;  // By block key.
+  std::map<std::string, v1::LookupResponse> blocks;  // Answers to Lookup() by block key.
   v1::ListTenantsResponse tenants;
   v1::SetTenantRequest set_asked;  // The last request.
 

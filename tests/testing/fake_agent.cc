@@ -37,7 +37,7 @@ struct FakeAgent::Knobs {
   std::atomic<uint64_t> pool_version{1};
 };
 
-// One life of the agent, with its sockets, its memory and its thread.
+// Incarnation is one life of the agent, with its sockets, its memory and its thread.
 class FakeAgent::Incarnation {
  public:
   Incarnation(const FakeAgentOptions& options, const Knobs& knobs)
@@ -71,7 +71,7 @@ class FakeAgent::Incarnation {
   struct Peer {
     std::array<uint8_t, 32> nonce{};
     bool challenged = false;
-    std::string token;  // Empty: the handshake is not over.
+    std::string token;  // Token of the session; empty: the handshake is not over.
   };
 
   std::string SocketPath() const { return options_.socket_dir + "/" + wire::kDescriptorSocketName; }
@@ -216,7 +216,7 @@ class FakeAgent::Incarnation {
   int listen_fd_ = -1;
   int stop_fd_ = -1;
   std::random_device random_;
-  std::map<int, Peer> peers_;  // Only the thread uses it.
+  std::map<int, Peer> peers_;  // Peers by descriptor; only the thread uses them.
   std::thread thread_;
 };
 

@@ -27,16 +27,17 @@ struct FakeAgentOptions {
   size_t slots = 64;
   uint64_t slot_bytes = 8192;  // Blocks may be as long; a multiple of 4096.
   absl::Duration lease = absl::Seconds(10);
-  // False: it does not know the fields codec and any_length of SpaceSpec.
+  // Whether it knows the fields codec and any_length of SpaceSpec.
   bool knows_codecs = true;
   uint64_t leased_length = 0;  // Length stated of each block that it leases; 0: the real one.
   bool has_residency = true;
   bool has_gpu_pool = false;  // Whether it has a GPU pool of as many slots, in memory of its own.
   // State of every block in answers of Reserve, as ReservedBlock.State has it; 0: the real one.
   int reserve_state = 0;
-  // Most leases that a session has; blocks beyond them get no room.
+  // Maximum number of leases of a session; further blocks get no room.
   size_t most_leases = std::numeric_limits<size_t>::max();
-  size_t most_spaces = std::numeric_limits<size_t>::max();  // Most spaces that a session has.
+  // Maximum number of spaces of a session.
+  size_t most_spaces = std::numeric_limits<size_t>::max();
   // OnboardParts: blocks of a sequence in one message, and the fault of the stream.
   size_t part_blocks = 2;
   enum class PartsFault { kNone, kNoEnd, kBackwards, kTwice } parts_fault = PartsFault::kNone;

@@ -1,4 +1,4 @@
-// These functions the parts of the fake GPU call in each other.
+// The parts of the fake GPU call each other through these functions.
 #ifndef KVTIER_TESTS_TESTING_FAKE_CUDA_GPU_H_
 #define KVTIER_TESTS_TESTING_FAKE_CUDA_GPU_H_
 

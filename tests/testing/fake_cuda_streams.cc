@@ -34,7 +34,7 @@ struct Recording {
 };
 
 struct Event {
-  std::shared_ptr<Recording> last;  // Null: never recorded.
+  std::shared_ptr<Recording> last;  // Last recording; null: never recorded.
 };
 
 // An entry of a stream, which returns whether it has ended; otherwise it is called again later.
@@ -351,7 +351,7 @@ cudaError_t cudaMemset2DAsync(void* device, size_t pitch, int value, size_t widt
   }
   return fake::EnqueueMoves(stream, {[=] {
                               std::byte* row = fake::InOneRange(device, bytes);
-                              KVT_CHECK(row != nullptr);  // Not freed meanwhile.
+                              KVT_CHECK(row != nullptr);  // The row was not freed meanwhile.
                               for (size_t i = 0; i < height; ++i, row += pitch)
                                 std::memset(row, value, width);
                             }});

@@ -24,7 +24,7 @@ class FakeMemoryBinder final : public MemoryBinder {
   }
 
   absl::Status answer;       // Answer to every call.
-  std::vector<Bound> bound;  // In the order of the calls.
+  std::vector<Bound> bound;  // Calls, in their order.
 };
 
 }  // namespace kvtier::testing

@@ -25,7 +25,7 @@ namespace kvtier::testing {
 // Damage is the fault of every block that the peer sends. Blocks go in two chunks.
 enum class Damage {
   kNone,
-  kFlippedBit,        // In the payload's second half.
+  kFlippedBit,        // One bit in the payload's second half is flipped.
   kWrongSum,          // The proof is sealed, but over other bytes.
   kWrongSeal,         // The proof contradicts itself.
   kOtherBlock,        // Bytes and proof of another key that was asked for.
@@ -38,7 +38,7 @@ enum class Damage {
   kRepeatedChunk,     // The second half comes twice.
   kIndexOutOfRange,   // An index beyond the keys that were asked for.
   kStall,             // The second half never comes, nor does an end.
-  kSilence,           // Nothing comes.
+  kSilence,           // The peer sends nothing.
   kNothing,           // It does not hold the block after all.
   kError,             // UNAVAILABLE.
   kOversizedMessage,  // A chunk above gRPC's limit.

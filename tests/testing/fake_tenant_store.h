@@ -42,7 +42,7 @@ class FakeTenantStore final : public TenantStore {
   }
 
   KeptTenantSettings kept;
-  std::map<std::string, std::string> secrets;  // By tenant.
+  std::map<std::string, std::string> secrets;  // Secrets by tenant.
   int saves = 0;
   // Results of the calls, if they are errors.
   absl::Status unread;

@@ -152,13 +152,13 @@ class FakeWorkerService final : public v1::Worker::Service {
   const std::unique_ptr<FakeMemory> gpu_pool_;
   const std::unique_ptr<FakeMemory> signal_page_;
   mutable absl::Mutex mu_;
-  // All tables so far; the last one is kept up to date.
+  // Tables so far, of which only the last one is kept up to date.
   std::vector<std::unique_ptr<ResidencyTable>> tables_ ABSL_GUARDED_BY(mu_);
   std::optional<FakeAgent::Hang> hang_ ABSL_GUARDED_BY(mu_);
   bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Duration delay_ ABSL_GUARDED_BY(mu_);
   Sessions sessions_ ABSL_GUARDED_BY(mu_);
-  std::map<std::string, absl::StatusCode> broken_ ABSL_GUARDED_BY(mu_);  // By token.
+  std::map<std::string, absl::StatusCode> broken_ ABSL_GUARDED_BY(mu_);  // Status codes by token.
   std::map<std::string, Block> blocks_ ABSL_GUARDED_BY(mu_);
   uint64_t next_id_ ABSL_GUARDED_BY(mu_) = 1;
   size_t hanging_ ABSL_GUARDED_BY(mu_) = 0;

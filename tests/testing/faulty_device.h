@@ -25,7 +25,7 @@ struct EmulatedKernel {
   absl::Duration run;
   std::vector<std::span<const std::byte>> reads;  // Ranges of mapped or pinned memory.
   std::vector<std::span<const std::byte>> writes;
-  std::function<void()> body;  // Called at some moment of its run; may be null.
+  std::function<void()> body;  // Function that is called at some moment of its run; may be null.
 };
 
 class FaultyDevice final : public EmulatedDevice {

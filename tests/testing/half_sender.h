@@ -14,12 +14,14 @@ namespace kvtier::testing {
 class HalfSender {
  public:
   struct Options {
-    std::string socket_path;        // Path of a Unix socket.
-    std::string rpc;                // "/kvtier.v1.Worker/Match".
-    std::string message;            // Serialised.
-    size_t held_back = 1;           // Bytes at the end of each message that never come.
-    bool reads_answers = true;      // False: its windows for answers stay at 0.
-    uint32_t most_calls = 1 << 20;  // Most calls at a time, besides the server's limit.
+    std::string socket_path;  // Path of a Unix socket.
+    std::string rpc;          // "/kvtier.v1.Worker/Match".
+    std::string message;      // Serialised.
+    size_t held_back = 1;     // Bytes at the end of each message that never come.
+    // Whether it reads answers; if not, its windows for answers stay at 0.
+    bool reads_answers = true;
+    // Maximum number of calls at a time, besides the server's limit.
+    uint32_t most_calls = 1 << 20;
   };
   explicit HalfSender(Options options);
   ~HalfSender();

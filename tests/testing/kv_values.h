@@ -73,7 +73,7 @@ inline double RelativeError(std::span<const uint16_t> values, std::span<const ui
   return std::sqrt(error / norm);
 }
 
-// One block, encoded and decoded on the host, in buffers that were poisoned first.
+// Encoded is one block, encoded and decoded on the host, in buffers that were poisoned first.
 struct Encoded {
   std::vector<std::byte> bytes;  // outcome.bytes of them.
   kernels::CodecOutcome outcome;

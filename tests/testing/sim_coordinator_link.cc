@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kCallBytes = 256;
 
-// One call, which both ends and the messages between them share. An answer that comes when nobody
-// waits any more changes nothing.
+// Both ends of one call, and the messages between them, share this state. An answer that comes when
+// no caller waits any more changes nothing.
 template <typename T>
 struct Call {
   explicit Call(Executor* executor) : done(executor) {}

@@ -97,7 +97,7 @@ class SimDisk final : public Disk {
 
   Executor* const executor_;
   SimDiskMedia* const media_;
-  std::shared_ptr<Event> stalled_;  // Null: not stalled.
+  std::shared_ptr<Event> stalled_;  // Event that ends the stall; null: not stalled.
 };
 
 }  // namespace kvtier::testing

@@ -26,11 +26,12 @@ inline constexpr char kCoordinatorAddress[] = "coordinator:7300";
 
 // Faults of a network. Chances are 0 to 1 for each message. The default is slow and never wrong.
 struct SimNetworkFaults {
-  double lost = 0;         // Never arrives; in a stream of blocks the rest does not, either.
-  double repeated = 0;     // Arrives twice: a retry whose first try was heard.
-  double spike = 0;        // Arrives up to `spike_latency` later; unary messages overtake it.
-  double broken = 0;       // A peer's stream of blocks breaks in the middle of a block.
-  double flipped = 0;      // One bit of a peer's block, or of its proof, is wrong.
+  // Part of the messages that never arrive; in a stream of blocks the rest is lost, too.
+  double lost = 0;
+  double repeated = 0;  // Arrives twice: a retry whose first try was heard.
+  double spike = 0;     // Arrives up to `spike_latency` later; unary messages overtake it.
+  double broken = 0;    // A peer's stream of blocks breaks in the middle of a block.
+  double flipped = 0;   // Part of the blocks of peers, or of their proofs, that have one wrong bit.
   double misnumbered = 0;  // A peer's block comes under another's number.
   absl::Duration latency = absl::Microseconds(60);
   absl::Duration spike_latency = absl::Seconds(2);
@@ -93,7 +94,8 @@ class SimNetwork {
   SimRandom random_;
   std::set<std::pair<std::string, std::string>> cuts_;
   std::map<std::string, Agent*> agents_;
-  std::map<std::string, PeerService> peer_services_;  // Absent: kServes.
+  // State of each peer's service; absent: kServes.
+  std::map<std::string, PeerService> peer_services_;
   Coordinator* coordinator_ = nullptr;
   bool coordinator_frozen_ = false;
 };

@@ -23,7 +23,7 @@ struct SentBlock {
   bool cut_short = false;  // Whether the stream breaks in the middle of it.
 };
 
-// One fetch, which both ends and the messages between them share.
+// Stream is one fetch, whose state both ends and the messages between them share.
 struct Stream {
   Stream(SimNetwork* network, std::string asker, std::string server, Executor* executor)
       : network(network),

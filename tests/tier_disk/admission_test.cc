@@ -149,7 +149,7 @@ Spent SpendOnMixedTraffic(WritePolicy policy, uint64_t seed) {
       candidate.host_hits = i == hit_at ? 1 : 0;
       const bool written = admission.Decide(candidate, now) == kWrite;
       if (i == hit_at) admission.Entered(candidate.key);
-      if (second < 10000) continue;  // Learning phase.
+      if (second < 10000) continue;  // The first part is the learning phase.
       (i == hit_at ? spent.on_hit : spent.on_new) += written ? 1 : 0;
     }
   }
@@ -160,7 +160,7 @@ TEST(AdmissionTest, PredictedReuseSpendsAScarceBudgetOnWhatReturns) {
   const uint64_t seed = testing::TestSeed();
   const Spent all = SpendOnMixedTraffic(WritePolicy::kAll, seed);
   const Spent predicted = SpendOnMixedTraffic(WritePolicy::kPredictedReuse, seed);
-  EXPECT_LT(all.on_hit, 3500);                           // One in five.
+  EXPECT_LT(all.on_hit, 3500);                           // One block in five is a hit.
   EXPECT_GT(predicted.on_hit, 8000);                     // The budget pays for 10000.
   EXPECT_GT(predicted.on_hit + predicted.on_new, 9900);  // The budget is spent to the last byte.
 }

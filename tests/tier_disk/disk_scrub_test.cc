@@ -160,7 +160,7 @@ TEST_F(DiskScrubTest, AStalledScrubReadHoldsUpNoGetPutOrErase) {
   PutMany(5);
   rig_.disk_media.faults.latency = absl::Seconds(5);
   ASSERT_EQ(rig_.tier->VerifyAll(kFast), absl::OkStatus());
-  for (int i = 0; i < 3; ++i) rig_.sim_time.Step();  // Its read is in flight.
+  for (int i = 0; i < 3; ++i) rig_.sim_time.Step();  // The read of the scrub is in flight.
   rig_.disk_media.faults.latency = absl::Microseconds(80);
   const absl::Time before = rig_.sim_time.Now();
   EXPECT_EQ(rig_.Get(0, kLength), absl::OkStatus());

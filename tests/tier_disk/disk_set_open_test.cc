@@ -61,7 +61,7 @@ TEST_F(DiskSetOpenTest, DisksOpenAtTheSameTime) {
   for (const auto& disk : rig_.disks) disk->rows.faults.latency = absl::Seconds(1);
   const absl::Time started = rig_.time.Now();
   ASSERT_EQ(rig_.Open(), absl::OkStatus());
-  EXPECT_LT(rig_.time.Now() - started, absl::Seconds(3));  // Each takes a load and a commit.
+  EXPECT_LT(rig_.time.Now() - started, absl::Seconds(3));  // Each disk takes a load and a commit.
 }
 
 TEST_F(DiskSetOpenTest, AfterADiskIsAddedAllBlocksAreStillHit) {
@@ -70,7 +70,7 @@ TEST_F(DiskSetOpenTest, AfterADiskIsAddedAllBlocksAreStillHit) {
   ASSERT_EQ(rig_.Open(), absl::OkStatus());
   EXPECT_EQ(Served(), kBlocks);
   for (uint64_t number = 0; number < kBlocks; ++number) {
-    // Each block is here already, if not where it belongs.
+    // Each block is here already, though perhaps on another disk than its own.
     ASSERT_EQ(rig_.Put(number), absl::OkStatus());
     EXPECT_EQ(Copies(number), 1);
   }

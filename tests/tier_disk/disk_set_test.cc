@@ -261,7 +261,7 @@ TEST_F(DiskSetTest, ABlockErasedMeanwhileDoesNotComeBack) {
   EXPECT_EQ(Known(0), 9);
   ASSERT_EQ(rig_.Open(), absl::OkStatus());
   EXPECT_TRUE(absl::IsNotFound(rig_.Get(number)));
-  // It may be put again, to the disk that had it.
+  // The block may be put again, to the disk that had it.
   ASSERT_EQ(rig_.Put(number), absl::OkStatus());
   EXPECT_TRUE(tier(0).Find(DiskKey(number)).has_value());
 }

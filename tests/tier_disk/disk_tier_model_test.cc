@@ -33,7 +33,7 @@ std::optional<uint64_t> ParentOf(uint64_t number) {
   return number - 1;
 }
 
-// Whether payloads are in the clear.
+// Payloads says whether payloads are in the clear.
 enum class Payloads { kClear, kSealed };
 
 std::shared_ptr<const MasterSecret> SecretFor(Payloads payloads) {

@@ -172,7 +172,7 @@ TEST_F(FsckTest, RepairErasesTheRowsOfWhatIsDamagedAndNothingElse) {
   ChangeRow(BlockRowKey(DiskKey(5)));
   const absl::StatusOr<FsckReport> repaired = Fsck({.directory = directory_, .repair = true});
   ASSERT_EQ(repaired.status(), absl::OkStatus());
-  EXPECT_FALSE(repaired->clean());  // It reports what it found.
+  EXPECT_FALSE(repaired->clean());  // The report tells what was found.
   EXPECT_EQ(repaired->rows_erased, 2);
   const FsckReport report = Look();
   EXPECT_TRUE(report.clean());

@@ -160,7 +160,7 @@ TEST_F(RecordIndexTest, ATouchTellsWhereThePrefixGoesOnElsewhere) {
   index_.Insert(Block(2, 1), Place(0, 1));
   index_.Insert(Block(8), Place(1, 0));
   EXPECT_EQ(index_.Touch(Key(2)), Key(7));
-  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);  // This is known by now.
+  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);  // The block is known by now.
   EXPECT_EQ(index_.Touch(Key(99)), Key(99));
 }
 

@@ -11,7 +11,7 @@
 namespace kvtier {
 namespace {
 
-constexpr uint64_t kDisk = kMaxReuseGhosts;  // In bytes.
+constexpr uint64_t kDisk = kMaxReuseGhosts;  // Size of the disk in bytes.
 constexpr ReuseEvidence kNew{};
 constexpr ReuseEvidence kHit{.host_hits = 1};
 

@@ -43,7 +43,7 @@ TEST(SeenKeysTest, OldKeysAreForgotten) {
   for (uint64_t i = 0; i < 3 * seen.remembered_keys(); ++i) seen.Add(RandomKey(&random));
   int known = 0;
   for (const BlockKey& key : old) known += seen.Contains(key) ? 1 : 0;
-  EXPECT_LT(known, 50);  // By chance 2 in 100, with a margin.
+  EXPECT_LT(known, 50);  // The filters are wrong for 2 in 100 by chance; the bound has a margin.
 }
 
 TEST(SeenKeysTest, FewKeysAreTakenForOthers) {

@@ -145,7 +145,8 @@ TEST_F(WatchedDiskTest, ProbesAreRareWhileTheyFail) {
   const uint64_t before = media_.counts.errors;
   Pass(absl::Hours(1));
   const uint64_t probes = media_.counts.errors - before;
-  EXPECT_GE(probes, 10U);  // One every five minutes, and nine before that rate is reached.
+  // There is one probe every five minutes, and nine before that rate is reached.
+  EXPECT_GE(probes, 10U);
   EXPECT_LE(probes, 25U);
 }
 

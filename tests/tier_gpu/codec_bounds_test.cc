@@ -52,7 +52,7 @@ struct Squares {
 Errors ErrorsOf(const KvShape& shape, const KvValues& values, const KvValues& back) {
   EXPECT_EQ(back.size(), values.size());
   const uint64_t channels = Channels(shape);
-  // By axis, and by whether the channel is an outlier.
+  // Squares by axis, and by whether the channel is an outlier.
   std::array<std::array<Squares, 2>, 2> parts;
   for (uint64_t token = 0; token < back.size(); token += channels) {
     auto& axis = parts[token / PlaneElements(shape) % shape.axes];

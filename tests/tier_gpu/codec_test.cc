@@ -128,7 +128,7 @@ TEST(CodecTest, ABlockWithNaNOrInfinityStaysRaw) {
         KvValues values = GaussianValues(kSmallShape, place);
         values[place] = odd;
         ExpectBitwise(codec, Codec::kRaw, kSmallShape, values);
-        values.assign(values.size(), kBf16Largest);  // Its exponent is next to NaN's.
+        values.assign(values.size(), kBf16Largest);  // The exponent of this value is next to NaN's.
         values[place] = odd;
         ExpectBitwise(codec, Codec::kRaw, kSmallShape, values);
       }

@@ -184,8 +184,8 @@ TEST_F(LaneRunnerTest, ALostDeviceEndsEverythingSoon) {
   }
 }
 
-// Its slots may be read and written as long as the process lives. The caller that keeps them must
-// learn it, even if another batch of the copy failed first.
+// The slots of an abandoned copy may be read and written as long as the process lives. The caller
+// that keeps them must learn it, even if another batch of the copy failed first.
 TEST_F(LaneRunnerTest, ACopyIsAbandonedIfTheDeviceHadAnyOfIt) {
   Ending begun;
   Ending waiting;

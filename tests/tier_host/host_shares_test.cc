@@ -27,7 +27,7 @@ constexpr DomainId kA{0};
 constexpr DomainId kB{1};
 constexpr DomainId kC{2};
 
-// Some domains, whose slabs move at once; a slot is a whole slab.
+// Node has some domains, whose slabs move at once; a slot is a whole slab.
 class Node {
  public:
   // The node may grow to `max_slabs`, and no further than it is where they are fewer.

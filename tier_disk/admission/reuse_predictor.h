@@ -2,11 +2,11 @@
 // again while the disk would still have it. It learns from written and refused blocks alike, so a
 // refusal does not confirm itself.
 //
-// Every block judged falls into one of eight classes by how it was touched. If its key is in the
-// sample, it leaves a ghost: its class, and how many bytes the disk had been written. If a block
-// comes into host memory again before the disk has been written once over since then, that is a
-// return. A class predicts returns / trials, drawn toward the mean of all classes, so a class with
-// few trials says little. Old evidence fades: counts are halved.
+// Every block that is judged falls into one of eight classes by its uses. If its key is in the
+// sample, it leaves a ghost: its class, and the number of bytes written to the disk so far. A
+// return is a block that comes into host memory again before as many bytes as the disk holds were
+// written after its ghost. A class predicts returns / trials, drawn toward the mean of all classes,
+// so a class with few trials says little. Old evidence fades: counts are halved.
 //
 // Classes by depth and by age as well were measured, and were not better by a point: blocks of a
 // prefix come in runs with one fate, and many classes see few runs each.
@@ -64,9 +64,9 @@ class ReusePredictor {
     BlockKey key;
     uint64_t written_bytes = 0;
     size_t judged_as = 0;
-    bool watched = false;  // False: it returned, was judged again, or left the sample.
+    bool watched = false;  // False once the block returned, was judged again, or left the sample.
   };
-  static constexpr size_t kHitBuckets = 4;  // By number of hits: 0, 1, 2-3, 4 and more.
+  static constexpr size_t kHitBuckets = 4;  // Buckets of the number of hits: 0, 1, 2-3, 4 and more.
   static size_t ClassOf(const ReuseEvidence& evidence);
   static void Add(const Counts& change, Counts* to);
   bool InSample(const BlockKey& key) const;

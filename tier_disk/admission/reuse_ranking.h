@@ -2,8 +2,8 @@
 // threshold of admission is a rank, not a probability, so it needs no tuning to the traffic and no
 // calibrated prediction.
 //
-// It is a histogram over the logarithm of the prediction, with a quarter of an octave for each
-// bucket, in bytes; old candidates fade. Pure. Executor thread only.
+// ReuseRanking is a histogram over the logarithm of the prediction, in bytes, with a quarter of an
+// octave for each bucket; old candidates fade. Pure. Executor thread only.
 #ifndef KVTIER_TIER_DISK_ADMISSION_REUSE_RANKING_H_
 #define KVTIER_TIER_DISK_ADMISSION_REUSE_RANKING_H_
 

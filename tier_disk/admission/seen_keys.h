@@ -1,9 +1,9 @@
 // SeenKeys remembers, in a fixed number of bytes, which block keys it was given lately. It may
 // wrongly say yes (for at most 2 keys in 100), and forgets by age.
 //
-// It uses two Bloom filters (Bloom 1970) of equal size: keys are added to the young one; when that
-// is full the old one is emptied and becomes the young one. So the last remembered_keys() keys are
-// remembered for certain, and at most twice as many in all.
+// SeenKeys has two Bloom filters (Bloom 1970) of equal size. Keys are added to the young one. When
+// it is full, the old one is emptied and becomes the young one. So the last remembered_keys() keys
+// are remembered for certain, and at most twice as many in all.
 //
 // Pure and deterministic. Executor thread only.
 #ifndef KVTIER_TIER_DISK_ADMISSION_SEEN_KEYS_H_

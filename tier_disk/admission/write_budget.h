@@ -59,7 +59,7 @@ class WriteBudget {
 
   const double bytes_per_second_;
   const double bucket_bytes_;
-  double level_;  // At most bucket_bytes_; negative: a debt.
+  double level_;  // Level of the bucket, at most bucket_bytes_; negative: a debt.
   absl::Time filled_ = absl::InfinitePast();
   uint64_t written_bytes_ = 0;
 };

@@ -23,7 +23,7 @@ class SecretKey {
  public:
   static constexpr size_t kBytes = 32;
 
-  SecretKey() = default;  // All zeroes, to be filled through bytes().
+  SecretKey() = default;  // Makes a key of zeroes, to be filled through bytes().
   explicit SecretKey(std::span<const uint8_t, kBytes> bytes);
   ~SecretKey();
   SecretKey(const SecretKey&) = default;

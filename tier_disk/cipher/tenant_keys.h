@@ -81,7 +81,7 @@ class TenantKeys {
  private:
   struct Tenant {
     RecordCipher current;
-    std::optional<RecordCipher> previous;  // Set if a previous secret is mounted.
+    std::optional<RecordCipher> previous;  // Cipher of the previous secret, if one is mounted.
   };
   RecordCipher MakeCipher(const KeyMaterial& material, const TenantSalt& salt) const;
 

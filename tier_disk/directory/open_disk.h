@@ -13,8 +13,9 @@
 
 namespace kvtier {
 
-// How bytes reach the device. kAuto: io_uring, or the pread pool if the kernel refuses io_uring,
-// with a warning in the log. A buffered layout always gets the pread pool, which syncs each write.
+// DiskIoKind says how bytes reach the device. kAuto: io_uring, or the pread pool if the kernel
+// refuses io_uring, with a warning in the log. A buffered layout always gets the pread pool, which
+// syncs each write.
 enum class DiskIoKind { kAuto, kUring, kPread };
 
 // Open disk. Members are destroyed in reverse order; `files` and its lock last.
@@ -22,7 +23,8 @@ struct OpenedDisk {
   std::unique_ptr<SegmentFiles> files;
   std::unique_ptr<Disk> disk;
   std::unique_ptr<RocksManifest> manifest;
-  std::unique_ptr<TenantKeys> keys;    // For the one DiskTier over it. Null: not encrypted.
+  // Keys for the one DiskTier over the disk; null: it is not encrypted.
+  std::unique_ptr<TenantKeys> keys;
   DiskId id;                           // Id of the directory, wherever it is mounted.
   DiskIoKind io = DiskIoKind::kUring;  // Form that was opened.
 };

@@ -5,7 +5,7 @@
 //   <directory>/segments/00000000.seg   one file a segment, segment_bytes long
 //   <directory>/manifest/               RocksDB's (rocks_manifest.h)
 //
-// It knows no records and does no I/O on the files.
+// The class knows no records and does no I/O on the files.
 #ifndef KVTIER_TIER_DISK_DIRECTORY_SEGMENT_FILES_H_
 #define KVTIER_TIER_DISK_DIRECTORY_SEGMENT_FILES_H_
 
@@ -29,7 +29,7 @@ inline constexpr uint32_t kMaxSegments = 65536;  // 16 TiB at the default size.
 struct DiskLayout {
   std::string directory;                         // Created if absent; its parent exists.
   uint64_t segment_bytes = uint64_t{256} << 20;  // A multiple of 4096, at least 1 MiB.
-  uint32_t segment_count = 0;                    // In 2..kMaxSegments.
+  uint32_t segment_count = 0;                    // Number of segments, 2..kMaxSegments.
   // Secret that seals payloads; null: they are in the clear.
   std::shared_ptr<const MasterSecret> secret;
   // Whether to use the page cache instead of O_DIRECT, for file systems that refuse O_DIRECT.
@@ -65,7 +65,8 @@ class SegmentFiles {
   // Returns the superblock; nullopt: the content of the manifest does not belong to these segments.
   const std::optional<Superblock>& superblock() const { return superblock_; }
   const DiskLayout& layout() const { return layout_; }
-  std::span<const int> descriptors() const { return descriptors_; }  // By segment.
+  // Returns the descriptors by segment.
+  std::span<const int> descriptors() const { return descriptors_; }
 
  private:
   explicit SegmentFiles(const DiskLayout& layout) : layout_(layout) {}

@@ -31,7 +31,8 @@
 
 namespace kvtier {
 
-inline constexpr size_t kSuperblockBytes = 4096;  // One page: written whole or torn, never shared.
+// One page, which nothing else shares; a write of it may be torn.
+inline constexpr size_t kSuperblockBytes = 4096;
 inline constexpr size_t kSuperblockFileBytes = 2 * kSuperblockBytes;
 inline constexpr uint32_t kDiskLayoutVersion = 1;
 
@@ -41,7 +42,7 @@ inline constexpr uint64_t kKnownIncompatibleFeatures = kFeatureEncrypted;
 
 struct DiskGeometry {
   uint64_t segment_bytes = 0;  // A multiple of 4096.
-  uint32_t segment_count = 0;  // In 2..kMaxSegments.
+  uint32_t segment_count = 0;  // Number of segments, 2..kMaxSegments.
   friend bool operator==(const DiskGeometry&, const DiskGeometry&) = default;
 };
 
@@ -66,7 +67,7 @@ constexpr uint64_t OffsetOf(SuperblockCopy copy) {
 struct DecodedSuperblock {
   std::optional<Superblock> superblock;             // nullopt: there is no file.
   SuperblockCopy write_first = SuperblockCopy::kA;  // Copy that is damaged, or not the newest.
-  // Whether one copy is damaged or older: the other is to be written there.
+  // Whether one copy is damaged or older, so that the other must be written over it.
   bool copies_differ = false;
 };
 

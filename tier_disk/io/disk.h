@@ -43,7 +43,7 @@ class Disk {
   // Takes some 2 ms for 64 MiB. Errors: kUnavailable, the kernel refuses (RLIMIT_MEMLOCK): the disk
   // works as before.
   virtual Task<absl::Status> AddMemory(std::vector<std::span<std::byte>> /*regions*/) {
-    co_return absl::OkStatus();  // This disk has no use for it.
+    co_return absl::OkStatus();  // This disk does not use the regions.
   }
   // Removes a region that AddMemory() was given, whatever AddMemory() returned. REQUIRES: no I/O
   // uses it.

@@ -42,7 +42,7 @@ class DiskIo {
   // the first failure.
   static std::vector<std::unique_ptr<DiskIo>> Split(std::unique_ptr<DiskIo> io);
 
-  Done done;  // Called once, on any thread.
+  Done done;  // Function that is called once, on any thread.
 
  private:
   DiskIo(Kind kind, IoClass io_class, DiskAddress address)

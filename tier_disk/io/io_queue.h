@@ -22,7 +22,7 @@ namespace kvtier {
 // here meanwhile forms long batches, which start one after another. If all of it were inside the
 // device, all puts would end together, and the device would idle while they are committed.
 inline constexpr uint64_t kBackgroundBytes = 1 << 20;
-// Same bound for reads, foreground and prefetch together: while some are verified, the next ones
+// Bound of reads, foreground and prefetch together: while some blocks are verified, the next ones
 // are read. More small reads than small writes must be inside the device at a time.
 inline constexpr uint64_t kReadBytes = 2 << 20;
 // Maximum number of foreground reads that pass waiting background work before a piece of it goes

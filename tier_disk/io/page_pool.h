@@ -1,7 +1,7 @@
 // PagePool lends single pages for records' headers. Every put and get needs one for as long as its
 // I/O takes, so the same few are reused, warm in the cache.
 //
-// It keeps as many pages as were ever lent at a time. Executor thread only.
+// The pool keeps as many pages as were ever lent at a time. Executor thread only.
 #ifndef KVTIER_TIER_DISK_IO_PAGE_POOL_H_
 #define KVTIER_TIER_DISK_IO_PAGE_POOL_H_
 

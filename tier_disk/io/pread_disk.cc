@@ -54,7 +54,8 @@ void PreadDisk::Loop() {
     }
     Transfer(batch.get());
     {
-      // Called before the members are told: they may push again at once, or stop this disk.
+      // Ended() comes before the members are told, because they may push again at once, or stop
+      // this disk.
       absl::MutexLock lock(&mu_);
       queue_.Ended(*batch);
     }

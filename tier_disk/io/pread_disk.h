@@ -20,8 +20,8 @@ inline constexpr int kPreadThreads = 16;  // Queue depth that the device sees.
 
 class PreadDisk final : public QueuedDisk {
  public:
-  // How a write gets to the device before it returns: kDirect, by O_DIRECT; kSyncEachWrite, by
-  // fdatasync of a buffered file.
+  // Durability says how a write gets to the device before it returns: kDirect, by O_DIRECT;
+  // kSyncEachWrite, by fdatasync of a buffered file.
   enum class Durability : uint8_t { kDirect, kSyncEachWrite };
   // Does not own the files (by segment), which must outlive the disk.
   PreadDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes,

@@ -294,7 +294,8 @@ void UringDisk::Reap() {
 
 void UringDisk::End(std::unique_ptr<IoBatch> batch) {
   {
-    // Called before the members are told: they may push again at once, or stop this disk.
+    // Ended() comes before the members are told, because they may push again at once, or stop this
+    // disk.
     absl::MutexLock lock(&mu_);
     queue_.Ended(*batch);
   }

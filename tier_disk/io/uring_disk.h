@@ -95,7 +95,7 @@ class UringDisk final : public QueuedDisk {
   absl::Mutex mu_;
   IoQueue queue_ ABSL_GUARDED_BY(mu_){kUringDepth - 1};  // One entry of the ring is for the wake.
   bool woken_ ABSL_GUARDED_BY(mu_) = false;  // Whether `wake_` was written and not yet read.
-  std::map<const char*, Region> regions_ ABSL_GUARDED_BY(mu_);  // By first byte.
+  std::map<const char*, Region> regions_ ABSL_GUARDED_BY(mu_);  // Regions by their first byte.
   std::deque<MemoryChange> changes_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;

@@ -63,7 +63,7 @@ class WatchedDisk final : public Disk {
                            std::span<const std::span<const std::byte>> from) override;
 
  private:
-  // One I/O in flight; the destructor ends it in every case.
+  // PendingIo is one I/O in flight; the destructor ends it in every case.
   class PendingIo {
    public:
     PendingIo(WatchedDisk* disk, uint64_t bytes);

@@ -142,7 +142,7 @@ bool HeldBlocks::Take(const BlockKey& root) {
     if (bytes >= most || held_.contains(key)) return false;
     for (const BlockKey& child : index_.ChildrenOf(key)) next.push_back(child);
   }
-  if (found.empty()) return true;  // Taken already.
+  if (found.empty()) return true;  // The block was taken already.
   left_.Take(owner, bytes + BytesOf(index_, root));
   taken_.merge(found);
   return true;

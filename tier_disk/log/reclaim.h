@@ -37,11 +37,11 @@ struct ReclaimChoice {
 // else the oldest; else, when the reserve is gone and nothing can be re-appended, the one that
 // loses the fewest bytes.
 //
-// With several tenants, it is the first of these that exists: an empty segment; the oldest segment
-// of which at most `budget_bytes` must stay if only the tenants furthest over their fair shares
-// lose blocks; the oldest one if all tenants over their shares lose blocks; a segment whose leaf
-// blocks of those tenants are dropped until no more than that must stay. When the reserve is used
-// up, by a crash in the middle of a reclaim or by copies that failed, the segment of which the
+// With several tenants, the victim is the first of these that exists: an empty segment; the oldest
+// segment of which at most `budget_bytes` must stay if only the tenants furthest over their fair
+// shares lose blocks; the oldest one if all tenants over their shares lose blocks; a segment whose
+// leaf blocks of those tenants are dropped until no more than that must stay. When the reserve is
+// used up, by a crash in the middle of a reclaim or by copies that failed, the segment of which the
 // least must stay is forced.
 //
 // nullopt: every segment is free, open or has writes in flight, or too much of the others must
@@ -52,7 +52,8 @@ struct ReclaimTerms {
   SegmentId victim{};
   // Maximum bytes of records that are re-appended because they are worth it.
   uint64_t budget_bytes = 0;
-  const Allowances* allowances = nullptr;  // Null: anything may be taken.
+  // Allowances of the tenants; null: any block may be dropped.
+  const Allowances* allowances = nullptr;
 };
 
 struct ReclaimPlan {

@@ -93,8 +93,9 @@ class ReclaimOrder {
   const EvictionPolicy policy_;
   RecordIndex* const index_;  // Borrowed.
   MomentClock clock_;
-  std::vector<Moment> reclaimed_;             // By segment: time of its last reclaim.
-  const std::unique_ptr<Learning> learning_;  // Null: the policy is not kLearnt.
+  std::vector<Moment> reclaimed_;  // Time of the last reclaim of each segment.
+  // Parts of the learnt order; null: the policy is not kLearnt.
+  const std::unique_ptr<Learning> learning_;
 };
 
 }  // namespace kvtier

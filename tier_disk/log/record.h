@@ -64,9 +64,9 @@ absl::StatusOr<PayloadSum> VerifyRecord(const DiskEntry& expected,
                                         std::span<const std::byte, kRecordHeaderBytes> page,
                                         std::span<const std::byte> payload);
 
-// Does the same for a sealed block: proves the payload, opens it in place, and returns the sum of
-// the opened payload. Wipes it on any error. Errors: as VerifyRecord(). REQUIRES: `cipher` is for
-// the block's key.
+// Verifies a sealed block: proves the payload, opens it in place, and returns the sum of the opened
+// payload. Wipes the payload on any error. Errors: as VerifyRecord(). REQUIRES: `cipher` is for the
+// block's key.
 absl::StatusOr<PayloadSum> OpenRecord(const DiskEntry& expected, const RecordCipher& cipher,
                                       std::span<const std::byte, kRecordHeaderBytes> page,
                                       std::span<std::byte> payload);

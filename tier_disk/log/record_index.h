@@ -157,7 +157,8 @@ class RecordIndex {
     uint64_t generation = 0;
     uint64_t live_bytes = 0;
     uint8_t epoch = 0;  // Epoch of its first record.
-    // By offset. Nodes that left since, and numbers that were reused, are still listed here.
+    // Nodes of the segment by offset. Nodes that have left, and numbers that were reused, are still
+    // listed here.
     std::vector<NodeId> nodes;
     std::vector<OwnedBytes> owners;  // Tenants with live bytes here.
   };

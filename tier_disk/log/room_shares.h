@@ -84,7 +84,8 @@ class Allowances {
 
 class RoomShares {
  public:
-  static constexpr uint64_t kDividedPart = 2;  // One in so many usable bytes is divided.
+  // Part of the usable bytes that is divided: one in this many.
+  static constexpr uint64_t kDividedPart = 2;
   // Tenants from which reclaim may take: those within a segment of the one furthest over its fair
   // share, or all that are over theirs.
   enum class TakeFrom : uint8_t { kFurthestOver, kAllOver };
@@ -126,7 +127,7 @@ class RoomShares {
 
  private:
   struct Tenant {
-    TierShare share;      // Without Set(): no guarantee.
+    TierShare share;      // Share of the tenant; without a call of Set() it has no guarantee.
     uint64_t unpaid = 0;  // Bytes written lately for which nothing was dropped yet.
     uint64_t evictions = 0;
     uint64_t suffered = 0;

@@ -54,7 +54,7 @@ class ShapeTable {
     uint64_t holders = 0;
   };
   const size_t capacity_;
-  std::vector<Counted> shapes_;  // By id.
+  std::vector<Counted> shapes_;  // Shapes by id.
   std::vector<ShapeId> free_;
   absl::flat_hash_map<BlockShape, ShapeId> ids_;
 };

@@ -13,7 +13,7 @@
 namespace kvtier {
 
 struct RecoveredDisk {
-  std::vector<DiskEntry> live;              // By segment and offset; no two overlap.
+  std::vector<DiskEntry> live;              // Live entries by segment and offset; no two overlap.
   std::vector<SegmentLog::Found> segments;  // New generations where nothing is live.
   ManifestBatch repair;                     // Erases all other entries, stores those generations.
   uint64_t dropped_stale = 0;

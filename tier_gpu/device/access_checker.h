@@ -5,8 +5,8 @@
 // one is a race unless a chain of edges leads from the older to the newer. So it finds a race even
 // in a run in which the two accesses happened at different times.
 //
-// It tracks memory in granules of one block. Not thread-safe. It serves the emulated devices of one
-// test process, which may play several processes.
+// AccessChecker tracks memory in granules of one block. It is not thread-safe. It serves the
+// emulated devices of one test process, which may play several processes.
 #ifndef KVTIER_TIER_GPU_DEVICE_ACCESS_CHECKER_H_
 #define KVTIER_TIER_GPU_DEVICE_ACCESS_CHECKER_H_
 
@@ -81,8 +81,8 @@ class AccessChecker {
               Timeline timeline);
 
   const uint64_t granule_;
-  std::vector<std::string> names_;   // By timeline.
-  std::vector<VectorClock> clocks_;  // By timeline; all have the same length.
+  std::vector<std::string> names_;   // Names by timeline.
+  std::vector<VectorClock> clocks_;  // Clocks by timeline; all have the same length.
   absl::Mutex mu_;
   std::map<const std::byte*, Mapping> mappings_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<const void*, VectorClock> words_;

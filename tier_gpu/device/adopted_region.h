@@ -2,7 +2,7 @@
 // tensors, one range each. It reaches from the first byte of the lowest range to the last byte of
 // the highest. It never touches bytes between two ranges: every segment must lie inside one range.
 //
-// It allocates, exports and frees nothing.
+// AdoptedRegion allocates, exports and frees nothing.
 #ifndef KVTIER_TIER_GPU_DEVICE_ADOPTED_REGION_H_
 #define KVTIER_TIER_GPU_DEVICE_ADOPTED_REGION_H_
 

@@ -38,7 +38,7 @@ struct BlockGeometry {
 // of raw_bytes().
 struct RowMoves {
   struct Piece {
-    uint64_t device_offset = 0;  // In bytes from the start of the block.
+    uint64_t device_offset = 0;  // Offset in bytes from the start of the block.
     uint64_t raw_offset = 0;
   };
   kernels::BlockMove gather{};  // Same for every piece.

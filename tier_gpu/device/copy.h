@@ -11,7 +11,7 @@ namespace kvtier {
 enum class CopyDirection : uint8_t { kHostToDevice, kDeviceToHost };
 inline constexpr size_t kCopyDirections = 2;
 
-// One contiguous run. `device_offset` counts in bytes from the start of the region.
+// CopySegment is one contiguous run. `device_offset` counts bytes from the start of the region.
 struct CopySegment {
   uint64_t device_offset = 0;
   std::byte* host = nullptr;

@@ -37,7 +37,7 @@ inline constexpr size_t kBlockBuffers = 2;
 inline constexpr uint32_t kRawThreadBlocks = 8;
 inline constexpr uint32_t kCodecThreadBlocks = 16;
 
-// Called by one thread at a time; the caller has entered the context.
+// CudaBlocks is called by one thread at a time, which has entered the context.
 class CudaBlocks {
  public:
   struct Options {
@@ -128,7 +128,7 @@ class CudaBlocks {
   std::array<Buffer, kBlockBuffers> buffers_;
   std::byte* raw_ = nullptr;
   kernels::LaneSums* pieces_ = nullptr;
-  // One counter, as all kernels are in one stream; see SumRequest.
+  // The counter of SumRequest; one is enough, as all kernels are in one stream.
   uint32_t* arrived_ = nullptr;
   BlockOutcomes* outcomes_ = nullptr;  // kMaxLaneDepth of them, on the device.
   size_t next_buffer_ = 0;

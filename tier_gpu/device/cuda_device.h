@@ -1,9 +1,9 @@
 // CudaDevice is the Device of a GPU. It is built only where CUDA is (KVTIER_HAVE_CUDA) and links no
 // driver: a program with it starts on any machine, and opening the device says what is missing.
 //
-// In an engine's process it uses the engine's context, and its kernels run beside the engine's. In
-// a process of its own it should use the copy engines only: without MPS, kernels of two processes
-// take turns of milliseconds.
+// In an engine's process CudaDevice uses the engine's context, and its kernels run beside the
+// engine's. In a process of its own it should use the copy engines only: without MPS, kernels of
+// two processes take turns of milliseconds.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_DEVICE_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_DEVICE_H_
 
@@ -24,8 +24,8 @@ struct CudaOptions {
   // Whether SubmitBlocks() works, at a cost of 12 MiB of host memory. If false, it returns
   // kInvalidArgument.
   bool kernels = false;
-  // With kernels: raw bytes of the largest block that SubmitBlocks() takes (no block has more than
-  // kMaxRawBytes). Costs six times as much GPU memory.
+  // Raw bytes of the largest block that SubmitBlocks() takes, if `kernels` is set (no block has
+  // more than kMaxRawBytes). It costs six times as much GPU memory.
   uint64_t largest_block = kMaxBlockBatchBytes;
   // The engine's cudaStream_t to use as Lane::kCompute; null is CUDA's default stream. It must
   // outlive the device, and must not be cudaStreamPerThread. nullopt: a stream of our own. While it

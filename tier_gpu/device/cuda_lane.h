@@ -45,16 +45,16 @@ inline constexpr size_t kMarkedEntries = 128;
 // has no room for its next command has a mark in its stream, and the end of that mark makes room.
 inline constexpr size_t kMaxEntriesAhead = kMaxStreamEntries - kMarkedEntries - kMaxCommandEntries;
 
-// Called by one thread at a time. The caller enters the context before methods that call CUDA:
-// Open(), Feed(), Observe(), Quiet(), Failure(), Abandon() and the destructor.
+// CudaLane is called by one thread at a time. The caller enters the context before methods that
+// call CUDA: Open(), Feed(), Observe(), Quiet(), Failure(), Abandon() and the destructor.
 class CudaLane {
  public:
   struct Options {
     Lane lane{};
     // Stream of somebody else, who keeps it; nullopt: the lane creates its own.
     std::optional<cudaStream_t> stream;
-    // With somebody else's stream: a stream of ours that is asked for errors in its place, as
-    // asking theirs could disturb the capture of a graph.
+    // Stream of ours that is asked for errors in place of a stream of others, because asking theirs
+    // could disturb the capture of a graph.
     cudaStream_t asked = nullptr;
     int priority = 0;  // CUDA's priority; it affects kernels only, copies have none.
     // Word for marks, at its host and GPU address. No other code writes it, and it is 0 at first.
@@ -80,7 +80,8 @@ class CudaLane {
 
   enum class Kind : uint8_t {
     kWord,  // Timed by the host, as it sees the ends.
-    // Like kWord, but fails after a failure whose end was not yet taken when it was added.
+    // Writes a word like kWord, but fails if an operation before it had failed and its end was not
+    // yet taken when this one was added.
     kSignal,
     kCopy,  // Timed by events. REQUIRES: the lane created the stream.
   };
@@ -151,7 +152,7 @@ class CudaLane {
   cudaStream_t stream_;
   cudaStream_t ahead_ = nullptr;
   cudaEvent_t joined_ = nullptr;
-  std::array<Span, kMaxLaneDepth> spans_{};  // By place; only with a stream of its own.
+  std::array<Span, kMaxLaneDepth> spans_{};  // Spans by place; used only with a stream of its own.
   uint64_t submitted_ = 0;
   uint64_t done_ = 0;
   std::deque<Operation> operations_;  // Operations that have not ended.

@@ -19,13 +19,13 @@
 
 namespace kvtier {
 
-// Called by one thread at a time. The caller enters the context before methods that call CUDA, as
-// with CudaLane.
+// CudaLanes is called by one thread at a time. The caller enters the context before methods that
+// call CUDA, as with CudaLane.
 class CudaLanes {
  public:
   struct Options {
     bool kernels = false;
-    uint64_t largest_block = 0;                  // With kernels, as in CudaBlocks.
+    uint64_t largest_block = 0;                  // Largest block of the kernels, as in CudaBlocks.
     std::optional<cudaStream_t> compute_stream;  // Somebody else's stream, as Lane::kCompute.
   };
   CudaLanes(const CudaDriver& driver, const Options& options)
@@ -42,7 +42,7 @@ class CudaLanes {
   // Returns null without kernels, and for kCompute.
   CudaBlocks* blocks(Lane lane) { return blocks_[static_cast<size_t>(lane)].get(); }
 
-  // These do as CudaLane's, for all lanes.
+  // HasWork() and the functions after it act as CudaLane's of the same name do, on all lanes.
   bool HasWork() const;
   void Observe(absl::Time now);
   absl::Status Feed();

@@ -5,8 +5,8 @@
 // An imported region keeps a duplicate of every descriptor it was given, as a region that made its
 // handles keeps its own.
 //
-// If memory is unmapped under a running copy, the driver may give its addresses to anybody. So a
-// region stays mapped if its device gave up waiting for copies.
+// If memory is unmapped under a running copy, the driver may reuse its addresses. So a region stays
+// mapped if its device gave up waiting for copies.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_REGION_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_REGION_H_
 
@@ -23,7 +23,8 @@
 
 namespace kvtier {
 
-// Set by a device that ended operations of which some may still run; never cleared.
+// CopiesAbandoned is set by a device that ended operations of which some may still run; it is never
+// cleared.
 using CopiesAbandoned = std::atomic<bool>;
 
 class CudaRegion final : public DeviceRegion {

@@ -81,7 +81,7 @@ void EmulatedBlocks::Offload(size_t index) const {
     outcome = {.bytes = raw.size(), .codec = Codec::kRaw};
     return Sum(index);
   }
-  // Zeroed, as bytes after the end of an encoding must be zero.
+  // The buffer is zeroed, as bytes after the end of an encoding must be zero.
   std::vector<std::byte> encoded(MaxEncodedBytes(geometry_.shape));
   const kernels::CodecBlock block = {.source = raw.data(),
                                      .source_bytes = raw.size(),
@@ -98,7 +98,7 @@ void EmulatedBlocks::Offload(size_t index) const {
 
 void EmulatedBlocks::Onboard(size_t index) const {
   kernels::CodecOutcome& outcome = batch_.outcomes->codecs[index];
-  // Copied, because the codecs need it at a multiple of 16.
+  // The block is copied, because the codecs need it at a multiple of 16.
   std::vector<std::byte> stored(host(index).begin(), host(index).end());
   if (batch_.codec == Codec::kRaw) {
     outcome = {.bytes = stored.size(), .codec = Codec::kRaw};

@@ -183,7 +183,7 @@ void EmulatedDevice::AddMoves(const CopyBatch& batch, EmulatedOperation* operati
     };
     operation->steps.push_back({.at = MomentOfRun(), .act = act});
   }
-  // Without a seed all of them move at one moment, in their order.
+  // Without a seed all steps run at one moment, in their order.
   if (options_.seed) std::ranges::sort(operation->steps, {}, &EmulatedStep::at);
 }
 

@@ -28,12 +28,13 @@ struct EmulatedOperation {
   absl::Time submitted;
   absl::Time began;                 // Start of its turn; set when `begin` is called.
   absl::Duration run;               // Length of its turn, unless it waits for a word.
-  std::vector<EmulatedStep> steps;  // By rising `at`.
-  // For an operation that waits: it ends when this returns true, whatever `run` is.
+  std::vector<EmulatedStep> steps;  // Steps by rising `at`.
+  // Condition of an operation that waits: the operation ends when it returns true, whatever `run`
+  // is.
   std::function<bool()> ready;
-  // Called when its turn comes, and may still change the operation; may be null.
+  // Function that is called when its turn comes, and may still change the operation; may be null.
   std::function<void(EmulatedOperation*)> begin;
-  std::function<void()> end;  // Called at its end; may be null.
+  std::function<void()> end;  // Function that is called at its end; may be null.
   absl::Status status;        // Status with which it will end.
 };
 

@@ -77,7 +77,7 @@ class LinkModel {
   double short_to_device_ = 0;   // Link to the device, for segments shorter than 28 KiB.
   double gather_ = 0;            // Kernel that reads and writes device memory.
   absl::Duration call_{};        // Call of the copy engine, with its first descriptor.
-  absl::Duration descriptor_{};  // Each further descriptor.
+  absl::Duration descriptor_{};  // Time of each further descriptor.
   absl::Duration launch_{};      // Launch of a kernel with its table of segments.
 };
 

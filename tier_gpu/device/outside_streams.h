@@ -25,7 +25,7 @@ struct EngineWork {
 
 // Mark of engine work: the work has ended when the word is `value` or more.
 struct WorkMark {
-  const SignalWord* word = nullptr;  // Null: there is nothing to wait for.
+  const SignalWord* word = nullptr;  // Word to wait for; null: there is nothing to wait for.
   uint64_t value = 0;
   std::shared_ptr<const void> keep{};  // Keeps the word from other use.
 };

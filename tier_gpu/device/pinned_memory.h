@@ -39,7 +39,7 @@ class PinnedMemory {
  private:
   const uint64_t chunk_bytes_;
   mutable absl::Mutex mu_;
-  // By start.
+  // Pinned ranges by their start.
   std::map<const std::byte*, std::span<std::byte>> ranges_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -43,7 +43,7 @@ struct DeviceRange {
   bool operator==(const DeviceRange&) const = default;
 };
 
-// One piece of a block, contiguous on both sides.
+// KvRun is one piece of a block, contiguous on both sides.
 struct KvRun {
   uint64_t device_offset = 0;
   uint64_t bytes = 0;

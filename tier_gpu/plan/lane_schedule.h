@@ -60,7 +60,7 @@ class LaneSchedule {
 
  private:
   struct Lane {
-    std::array<std::deque<uint64_t>, kCopyUrgencies> waiting;  // By CopyUrgency.
+    std::array<std::deque<uint64_t>, kCopyUrgencies> waiting;  // Waiting batches by CopyUrgency.
     std::array<size_t, kCopyUrgencies> running{};
     // Number of foreground batches that passed the first background batch.
     uint32_t passed_over = 0;
@@ -70,7 +70,7 @@ class LaneSchedule {
   Lane& lane(CopyDirection direction) { return lanes_[static_cast<size_t>(direction)]; }
   bool BackgroundGoes(CopyDirection direction) const;
 
-  std::array<Lane, kCopyDirections> lanes_;  // By CopyDirection.
+  std::array<Lane, kCopyDirections> lanes_;  // Lanes by CopyDirection.
 };
 
 }  // namespace kvtier

@@ -19,7 +19,7 @@ struct SlotCopy {
 
 // Borders that a copy engine may not cross: host memory is pinned in chunks from `base` on.
 struct PinnedChunks {
-  std::byte* base = nullptr;  // At or below every host address.
+  std::byte* base = nullptr;  // Address at or below every host address.
   uint64_t chunk_bytes = 0;   // Size of a chunk; 0: the memory is pinned in one piece.
 };
 

@@ -254,8 +254,9 @@ absl::StatusOr<std::vector<SwapCopy>> BlockTable::SwapOut(std::span<const Sequen
 
 absl::StatusOr<std::vector<SwapCopy>> BlockTable::PlanSwapOut(
     std::span<const SequenceId> ids) const {
-  std::vector<SequenceId> leaving;                          // Each once, in their order.
-  std::vector<uint32_t> leaving_holds(slots_->slots(), 0);  // By slot: of those here still.
+  std::vector<SequenceId> leaving;  // Sequences that leave, each once, in their order.
+  // Holds by slot, of sequences that are not out yet.
+  std::vector<uint32_t> leaving_holds(slots_->slots(), 0);
   for (const SequenceId id : ids) {
     const Sequence* const sequence = Find(id);
     if (sequence == nullptr) return Unknown(id);

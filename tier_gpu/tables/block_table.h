@@ -2,11 +2,11 @@
 // shared by forks and with the cache, and copied before a shared block is written. A sequence is
 // swapped out of the pool and back in whole.
 //
-// It moves no bytes. It returns the copies that its caller must make: the copy of Append() before
-// the tokens are written, the copies of SwapIn() before the next read. The worker submits them in
-// its current step (SlotTable::Begin), which keeps a slot that is given up here from being reused
-// under them. So a step must be in flight, that is, begun and not retired. A caller that copies on
-// another timeline holds the slot itself (SlotTable::Hold).
+// BlockTable moves no bytes. It returns the copies that its caller must make: the copy of Append()
+// before the tokens are written, the copies of SwapIn() before the next read. The worker submits
+// them in its current step (SlotTable::Begin), which keeps a slot that is given up here from being
+// reused under them. So a step must be in flight, that is, begun and not retired. A caller that
+// copies on another timeline holds the slot itself (SlotTable::Hold).
 //
 // Pure bookkeeping: no I/O, no clock, no threads, deterministic. Executor thread only. Does not own
 // the slot table, which must outlive it and keep its size. An error changes nothing.
@@ -129,7 +129,7 @@ class BlockTable {
   // Valid until the next call that changes the sequence. Errors: kNotFound.
   absl::StatusOr<std::span<const uint32_t>> slots(SequenceId sequence) const;
   absl::StatusOr<SequenceFacts> Facts(SequenceId sequence) const;
-  std::vector<SequenceId> Sequences() const;  // In no particular order.
+  std::vector<SequenceId> Sequences() const;  // Returns the sequences in no particular order.
   size_t sequences() const { return sequences_.size() - free_.size(); }
   const SlotTable& slot_table() const { return *slots_; }
   uint32_t block_tokens() const { return block_tokens_; }
@@ -162,7 +162,7 @@ class BlockTable {
   uint64_t started_ = 0;
   std::vector<Sequence> sequences_;
   std::vector<uint32_t> free_;  // Free places in `sequences_`.
-  // By slot: number of holds of sequences that are swapped out.
+  // Number of holds, by slot, of sequences that are swapped out.
   std::vector<uint32_t> swapped_out_holds_;
 };
 

@@ -180,7 +180,7 @@ class SlotTable {
   void GiveBack(uint32_t index);
 
   std::vector<Slot> slots_;
-  std::vector<Use> uses_;  // By slot, then worker.
+  std::vector<Use> uses_;  // Uses by slot, then by worker.
   std::vector<Worker> workers_;
   std::vector<uint32_t> free_;  // LIFO: warmest first.
   size_t draining_ = 0;

@@ -9,7 +9,7 @@
 
 #include <cstddef>
 
-// These have CUDA's numbers.
+// The error codes have CUDA's numbers.
 enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,

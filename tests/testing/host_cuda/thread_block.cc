@@ -126,7 +126,7 @@ struct Thread {
   uint32_t calls = 0;  // Calls of MeetWarp().
 };
 
-// Meeting is a barrier: the threads that wait there, and what the first of them waits for.
+// Meeting is a barrier: the threads that wait there, and the call that the first of them makes.
 struct Meeting {
   std::vector<uint32_t> waiting;
   const char* what = nullptr;

@@ -33,8 +33,8 @@ void SetOrder(uint64_t seed);
 // REQUIRES: `threads` is a multiple of kLanes, at most kMostThreads; not called by a body.
 void RunGrid(uint32_t thread_blocks, uint32_t threads, const std::function<void()>& body);
 
-// These two are for bodies. Each ends the program if not all threads call it, or if they come to
-// different calls.
+// Bodies call these two functions. Each ends the program if not all threads call it, or if they
+// come to different calls.
 
 // Returns how many threads of the thread block came with true.
 uint32_t MeetThreadBlock(bool vote);
