@@ -139,7 +139,7 @@ TEST_F(KeptPrefixesTest, ADroppedPrefixGoesWithAllThatDescendsFromIt) {
   DeletedBlocks dropped;
   // For a moment, copies to the disk hold the blocks that were put.
   size_t gone = 0;
-  bool all_answered = true;  // What a call dropped that was not answered in time is not known.
+  bool all_answered = true;  // A call without an answer in time may have dropped blocks, too.
   EXPECT_TRUE(Await(absl::Seconds(10), [&] {
     dropped = *alpha_.client().DropPrefix(std::span(&run, 1));
     gone += dropped.deleted;
