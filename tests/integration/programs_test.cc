@@ -123,6 +123,26 @@ TEST_F(ProgramsTest, TheMostOfAGpuPoolIsHeldAgainstItsSize) {
   }
 }
 
+TEST_F(ProgramsTest, PoolsOfSeveralTenantsFitIntoTheGpuAndNoneGrowsBeyondIt) {
+  const std::string tenants =
+      cluster_.WriteTenants({{"alpha", "the secret of alpha"}, {"bravo", "the secret of bravo"}});
+  const Flags refusals[] = {
+      {{"gpu_bytes", "2MiB"}, {"says", "--gpu_bytes=2097152: 2 tenants of --gpu_tenants need"}},
+      {{"gpu_max_bytes", "8388608"}, {"says", "of no use with several --gpu_tenants"}},
+      {{"gpu_tenants", "alpha,nobody"}, {"says", "--gpu_tenants=nobody: no tenant has this name"}},
+      {{"gpu_tenants", "alpha,alpha"}, {"says", "--gpu_tenants=alpha: the tenant is named twice"}}};
+  for (Flags flags : refusals) {
+    const std::string says = flags.extract("says").mapped();
+    flags.insert({{"tenants_dir", tenants},
+                  {"gpu_tenants", "alpha,bravo"},
+                  {"gpu_bytes", "4MiB"},
+                  {"gpu_block_bytes", "64KiB"},
+                  {"device", "emulated"}});
+    AgentProcess& agent = cluster_.AddAgent(absl::StrCat("shared-", runs_++), flags);
+    EXPECT_THAT(AgentLastWords(&agent), HasSubstr(says));
+  }
+}
+
 TEST_F(ProgramsTest, AStagingRegionHoldsTheLargestBlockAndNoGpuPoolIsBesideIt) {
   const Flags refusals[] = {
       {{"staging_bytes", "2097152"}, {"slab_bytes", "4MiB"}, {"says", "--slab_bytes=4194304"}},
