@@ -46,6 +46,9 @@ kvtier_patched(swap_outlives_session PROGRAM agent_test ARGS --gtest_filter=Swap
 kvtier_patched(swap_beyond_quota PROGRAM agent_test ARGS --gtest_filter=SwapTest.BeyondTheQuota*)
 # A name that comes again finds blocks of its dropped self in an arena that is not its own.
 kvtier_patched(dropped_name_comes_at_once PROGRAM agent_test ARGS --gtest_filter=NodeTenants*)
+# Tenants' GPU pools together have more than the GPU's memory.
+kvtier_patched(pools_grow_beyond_the_gpu PROGRAM agent_test
+  ARGS --gtest_filter=GpuDividerTest.PoolsFollow*)
 # Members of a share group take of the group's share.
 kvtier_patched(the_group_pays PROGRAM agent_test ARGS --gtest_filter=ShareGroupsTest.WhatASession*)
 # A look at a queue forgets what the looks before it relied on.
