@@ -44,7 +44,7 @@ class TenantHits {
     return counts_[index];
   }
 
-  std::vector<Counts> counts_;  // By domain.
+  std::vector<Counts> counts_;  // Counts by domain.
 };
 
 }  // namespace kvtier

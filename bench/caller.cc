@@ -17,7 +17,14 @@ constexpr size_t kLargeBlocks = 64;
 constexpr absl::Duration kPatience = absl::Seconds(5);
 constexpr absl::Duration kMemoryWait = absl::Seconds(60);
 
-std::vector<EngineKey> KeysOf(uint64_t set, size_t count) {
+absl::Status Expect(const char* what, size_t got, size_t wanted) {
+  if (got == wanted) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(what, " ", got, " of ", wanted, " blocks"));
+}
+
+}  // namespace
+
+std::vector<EngineKey> KeysOfSet(uint64_t set, size_t count) {
   std::vector<EngineKey> keys;
   keys.reserve(count);
   for (uint64_t i = 0; i < count; ++i) {
@@ -27,16 +34,9 @@ std::vector<EngineKey> KeysOf(uint64_t set, size_t count) {
   return keys;
 }
 
-absl::Status Expect(const char* what, size_t got, size_t wanted) {
-  if (got == wanted) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(what, " ", got, " of ", wanted, " blocks"));
-}
-
-}  // namespace
-
 Caller::Caller()
-    : small_keys_(KeysOf(0, kCallerKeys)),
-      large_keys_(KeysOf(0, kLargeBlocks)),
+    : small_keys_(KeysOfSet(0, kCallerKeys)),
+      large_keys_(KeysOfSet(0, kLargeBlocks)),
       bytes_(kLargeBytes, std::byte{7}) {}
 
 absl::StatusOr<std::unique_ptr<Caller>> Caller::Open(ClientOptions options) {
@@ -76,7 +76,7 @@ absl::Status Caller::OnboardSmall(size_t keys) {
 absl::Status Caller::OnboardLarge() { return Onboard(large_, large_keys_); }
 
 absl::StatusOr<ReservedBlocks> Caller::Fill(uint64_t set) {
-  return Filled(small_, KeysOf(set, kCommittedBlocks), kSmallBytes);
+  return Filled(small_, KeysOfSet(set, kCommittedBlocks), kSmallBytes);
 }
 
 absl::Status Caller::ExpectCommitted(size_t blocks) {

@@ -20,6 +20,9 @@ namespace kvtier::bench {
 inline constexpr size_t kCallerKeys = 8192;
 inline constexpr size_t kCommittedBlocks = 64;
 
+// Returns `count` keys, which no other set has.
+std::vector<EngineKey> KeysOfSet(uint64_t set, size_t count);
+
 class Caller {
  public:
   // Connects, and puts the blocks; waits up to a minute for host memory that the tenant is to have.

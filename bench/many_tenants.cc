@@ -67,11 +67,7 @@ absl::StatusOr<std::unique_ptr<Client>> OpenWithBlocks(const NodeProcess& node, 
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<Client> client, Client::Open(OptionsFor(node, tenant)));
   KVT_ASSIGN_OR_RETURN(const SpaceHandle space,
                        client->RegisterSpace(PlainSpace("others", kBlockBytes)));
-  std::vector<EngineKey> keys;
-  for (uint64_t i = 0; i < kBlocksOfEach; ++i) {
-    const uint64_t words[4] = {tenant, i, 0, 0};
-    keys.push_back(*EngineKey::FromBytes({reinterpret_cast<const char*>(words), sizeof(words)}));
-  }
+  const std::vector<EngineKey> keys = KeysOfSet(tenant, kBlocksOfEach);
   KVT_ASSIGN_OR_RETURN(ReservedBlocks reserved, client->Reserve(space, keys));
   const std::vector<std::byte> bytes(kBlockBytes, std::byte{3});
   const ConstPiece piece{bytes.data(), bytes.size()};

@@ -2,7 +2,7 @@
 // settings (TenantStore).
 //
 // A tenant exists once it has a secret, which is set here or appears in the directory of secrets.
-// That directory is looked at every kTenantsInterval. A tenant whose secret is removed is not let
+// The agent reads that directory every kTenantsInterval. A tenant whose secret is removed is not let
 // in any more, but its blocks stay. A tenant whose secret has changed is not let in either, because
 // its blocks are named with the old secret. Lost or unknown settings delete nothing. Only Drop()
 // deletes: it ends the tenant's sessions and erases its blocks in all tiers. Blocks that are still
@@ -159,7 +159,7 @@ class NodeTenants {
   Parts parts_;
   TierDivision division_;
   TenantBook book_;
-  // Not OK if the stored settings cannot be read, and so must not be replaced.
+  // Whether settings may be stored; not OK: the stored ones cannot be read and must stay.
   absl::Status may_keep_;
   std::string settings_failure_;
   std::string secrets_failure_;  // Failure of the latest look.

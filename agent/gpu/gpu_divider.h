@@ -55,9 +55,9 @@ class GpuDivider {
  private:
   // Changes sizes until each pool has its part.
   Task<void> Run();
-  // Begins what can begin; false: each pool has its part.
+  // Begins the changes that can begin; returns false if each pool has its part.
   bool Step();
-  // Does so for the pools of one GPU, which begin at `first`.
+  // Does the same for the pools of one GPU, the first of which is NodeGpus::at(first).
   bool StepOn(size_t first);
   size_t devices() const { return parts_.gpus->size() / parts_.gpus->tenants().size(); }
 
