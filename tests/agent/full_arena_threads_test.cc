@@ -23,6 +23,7 @@
 #include "core/thread_executor.h"
 #include "tests/testing/blocks.h"
 #include "tests/testing/from_environment.h"
+#include "tests/testing/patience.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
@@ -37,7 +38,9 @@ constexpr size_t kReadAtOnce = 16;
 constexpr uint64_t kContent = 1;  // Seed of the blocks' bytes.
 constexpr absl::Duration kStopTimeout = absl::Seconds(30);
 
-uint64_t Onboards() { return testing::FromEnvironment("KVTIER_ONBOARDS", 20'000); }
+uint64_t Onboards() {
+  return testing::FromEnvironment("KVTIER_ONBOARDS", testing::kSanitized ? 5'000 : 20'000);
+}
 
 // Worker is one worker of the agent: a session, and the memory that it was handed.
 struct Worker {

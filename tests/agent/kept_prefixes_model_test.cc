@@ -11,6 +11,7 @@
 
 #include "agent/flows/keep_prefix.h"
 #include "tests/agent/agent_rig.h"
+#include "tests/testing/patience.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
 
@@ -176,7 +177,7 @@ class KeptPrefixesModel : public ::testing::Test {
 };
 
 TEST_F(KeptPrefixesModel, AgreesWithTheReferenceOnRandomOperations) {
-  for (int step = 0; step < 3000; ++step) {
+  for (int step = 0; step < (kSanitized ? 500 : 3000); ++step) {
     PlainTenant* const tenant = &tenants_[random_.Below(2)];
     const uint64_t operation = random_.Below(100);
     if (operation < 40) {

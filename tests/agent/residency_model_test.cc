@@ -14,6 +14,7 @@
 #include "agent/index/residency.h"
 #include "tests/agent/residency_rig.h"
 #include "tests/testing/from_environment.h"
+#include "tests/testing/patience.h"
 #include "tests/testing/sim_executor.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
@@ -147,7 +148,10 @@ void ResidencyModelTest::Read(uint64_t seed) {
   }
 }
 
-uint64_t Changes() { return testing::FromEnvironment("KVTIER_RESIDENCY_CHANGES", 300'000); }
+uint64_t Changes() {
+  return testing::FromEnvironment("KVTIER_RESIDENCY_CHANGES",
+                                  testing::kSanitized ? 100'000 : 300'000);
+}
 
 TEST_F(ResidencyModelTest, ReadersOfAGrowingTableMissNothing) {
   Run(Changes());

@@ -181,7 +181,7 @@ TEST_F(StarvationTest, AQuietTenantsCallWaitsForAFewTurnsAndItsBytesStay) {
   Hostile hostile(&rig_, &calls_, OpenAll(kHostileTenant));
   for (const size_t under_way : {kKinds, 2 * kKinds, 8 * kKinds}) {
     uint64_t worst = 0;
-    for (int call = 0; call < (kSanitized ? 20 : 100); ++call) {
+    for (int call = 0; call < (kSanitized ? 10 : 100); ++call) {
       const size_t begun = hostile.KeepUnderWay(under_way);
       // Calls that were begun arrive, and some have their turn.
       for (size_t i = begun + random() % 4; i > 0; --i) rig_.time.Step();

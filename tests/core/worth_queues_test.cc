@@ -318,8 +318,9 @@ class WorthQueuesModel : public ::testing::TestWithParam<uint64_t> {
 TEST_P(WorthQueuesModel, ChoosesAsALookAtEveryItemWould) {
   Teach();
   // Few items, so that queues run empty and fill again; then more.
+  constexpr int kSteps = testing::kSanitized ? 400 : 1500;
   for (const size_t most : {6, 40, 150}) {
-    for (int step = 0; step < 1500; ++step) {
+    for (int step = 0; step < kSteps; ++step) {
       const uint64_t operation = Below(100);
       if (operation < 45) {
         Advance();

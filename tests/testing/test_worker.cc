@@ -20,6 +20,7 @@ std::unique_ptr<Client> OpenClient(const TestWorkerOptions& options) {
                     .tenant_secret = options.secret,
                     .group = options.group,
                     .default_timeout = Patience(options.timeout),
+                    .connect_timeout = Patience(absl::Seconds(1)),
                     .gpu_device = options.gpu_device});
   KVT_CHECK(client.ok());
   return *std::move(client);

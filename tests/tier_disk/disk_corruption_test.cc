@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/testing/from_environment.h"
+#include "tests/testing/patience.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
 #include "tests/tier_disk/disk_rig.h"
@@ -36,7 +37,7 @@ using testing::SimRandom;
 constexpr uint64_t kSector = 512;  // Bytes that a device writes whole or not at all.
 constexpr uint64_t kBlocks = 64;   // Number of blocks on the disk at any time.
 constexpr uint64_t kDefaultCorruptions = 500;
-constexpr uint64_t kDefaultCleanReads = 20'000;
+constexpr uint64_t kDefaultCleanReads = testing::kSanitized ? 4'000 : 20'000;
 
 // Returns the same length for both blocks of a pair, so that their records can be swapped.
 uint64_t LengthOf(uint64_t number) {

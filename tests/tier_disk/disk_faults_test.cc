@@ -14,6 +14,7 @@
 
 #include "agent/limits.h"
 #include "tests/agent/agent_rig.h"
+#include "tests/testing/patience.h"
 #include "tests/testing/short_disk.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
@@ -100,7 +101,7 @@ TEST(TierFaultsTest, FailedReadsAndWritesLoseNothingThatWasThere) {
     SCOPED_TRACE(rate);
     FaultyTier faulty(testing::TestSeed());
     faulty.rig.disk_media.faults = {.read_error = rate, .write_error = rate};
-    for (int i = 0; i < 12000; ++i) faulty.Step();
+    for (int i = 0; i < (testing::kSanitized ? 4000 : 12000); ++i) faulty.Step();
     EXPECT_GT(faulty.rig.disk_media.counts.errors, 0u);
     EXPECT_EQ(faulty.rig.tier->stats().io_errors, faulty.rig.disk_media.counts.errors);
     EXPECT_EQ(faulty.rig.tier->stats().verify_failures, 0u);

@@ -218,7 +218,7 @@ void RunUnderLoad(uint64_t seed, uint64_t* verified, uint64_t* reclaimed) {
 
 TEST(DiskScrubModelTest, ACleanDiskRaisesNoAlarmUnderPutsReclaimsErasesAndCrashes) {
   // 15 seeds take ThreadSanitizer two minutes.
-  constexpr uint64_t kSeeds = testing::kSanitized ? 5 : 15;
+  constexpr uint64_t kSeeds = testing::kSanitized ? 2 : 15;
   const uint64_t first = testing::TestSeed();
   uint64_t verified = 0;
   uint64_t reclaimed = 0;

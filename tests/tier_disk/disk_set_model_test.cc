@@ -102,7 +102,7 @@ void RunStorm(uint64_t seed, Seen* seen) {
 
 TEST(DiskSetModelTest, DisksComeAndGoAndTheOwnersViewIsRightInTheEnd) {
   const uint64_t first = testing::TestSeed();
-  constexpr uint64_t kSeeds = testing::kSanitized ? 6 : 20;
+  constexpr uint64_t kSeeds = testing::kSanitized ? 3 : 20;
   Seen seen;
   for (uint64_t seed = first; seed < first + kSeeds; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

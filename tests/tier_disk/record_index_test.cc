@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "tests/testing/patience.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
@@ -206,6 +207,7 @@ TEST(RecordIndexModelTest, AgreesWithAModel) {
 
 // Tests the bound that the header states, with chains as agents really have them.
 TEST(RecordIndexMemoryTest, AMillionBlocksTakeAtMost64BytesEach) {
+  if (testing::kSanitized) GTEST_SKIP() << "a million blocks take half a minute under a sanitizer";
   constexpr uint64_t kBlocks = 1'000'000;
   constexpr uint64_t kPerSegment = 20'000;
   constexpr uint64_t kChain = 100;

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "tests/testing/from_environment.h"
+#include "tests/testing/patience.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
@@ -16,7 +17,7 @@ namespace {
 
 using testing::BlockTableModel;
 
-constexpr uint64_t kDefaultOperations = 300'000;
+constexpr uint64_t kDefaultOperations = testing::kSanitized ? 50'000 : 300'000;
 constexpr uint64_t kAuditEvery = 256;
 
 uint64_t Operations() {

@@ -24,7 +24,7 @@ using testing::kSanitized;
 using testing::KvValues;
 
 constexpr Codec kLossy[] = {Codec::kFp8E4m3, Codec::kInt8};
-constexpr uint64_t kSeeds = kSanitized ? 20 : 200;
+constexpr uint64_t kSeeds = kSanitized ? 5 : 200;
 constexpr uint64_t kSeedsOfLargeBlocks = kSanitized ? 1 : 3;
 constexpr float kOutlier = 30;
 constexpr uint64_t kOutlierEvery = 32;  // Same value as in GaussianValues().
