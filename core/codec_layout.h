@@ -36,7 +36,7 @@
 // larger, too, V alone: kFp8E4m3 0.017, kInt8 0.021, and all other channels, which share its steps:
 // 0.027 and 0.08.
 //
-// Kernels include it too, so it includes nothing of ours or of Abseil.
+// Kernels include this header, too, so it includes no header of kvtier or of Abseil.
 #ifndef KVTIER_CORE_CODEC_LAYOUT_H_
 #define KVTIER_CORE_CODEC_LAYOUT_H_
 
@@ -44,7 +44,7 @@
 
 namespace kvtier {
 
-// The numbers are part of the format; 3 is none.
+// The numbers are part of the format; 3 stands for no codec.
 enum class Codec : uint32_t {
   kRaw = 0,
   kFp8E4m3 = 1,
@@ -67,7 +67,7 @@ struct KvShape {
 
 inline constexpr uint64_t kEncodedHeaderBytes = 64;
 inline constexpr uint64_t kMaxRawBytes = uint64_t{64} << 20;  // Maximum size of a block.
-// Elements that are worked on together. A row is a whole number of them.
+// Number of elements that are encoded together; head_dim is a multiple of it.
 inline constexpr uint32_t kCodecTile = 16;
 
 constexpr uint64_t RoundUpTo16(uint64_t bytes) { return (bytes + 15) / 16 * 16; }
@@ -142,7 +142,7 @@ constexpr uint64_t EncodedBytes(Codec codec, const KvShape& shape) {
   return kEncodedHeaderBytes + shape.layers * layer;
 }
 
-// Returns the room for whatever Encode makes of a block, which may have to stay raw.
+// Returns the size of the largest encoding: that of a block which has to stay raw.
 constexpr uint64_t MaxEncodedBytes(const KvShape& shape) {
   return EncodedBytes(Codec::kRaw, shape);
 }

@@ -14,7 +14,8 @@ namespace kvtier {
 namespace {
 
 constexpr uint64_t kReuseMagic = 0x657375657274766b;  // The bytes "kvtreuse".
-// More than any order learns: evidence fades. What is added up over all classes stays finite.
+// Largest value that is read. No order learns as much, because evidence fades, and sums over all
+// classes stay finite.
 constexpr float kMostOfAValue = 1e18F;
 
 using Values = std::array<float, kReuseBuckets>;

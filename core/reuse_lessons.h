@@ -27,13 +27,13 @@ namespace kvtier {
 
 // Buckets of age: the first ends at 1 s, the last begins at 13 hours and is open.
 inline constexpr size_t kReuseBuckets = 64;
-// A change of the form, of what a class means or of where a bucket begins bumps it.
+// Bumped when the form, the meaning of a class or the bounds of a bucket change.
 inline constexpr uint32_t kReuseLessonsVersion = 1;
 
 // Evidence of one class, by bucket of age.
 struct HazardEvidence {
   std::array<float, kReuseBuckets> uses{};
-  std::array<float, kReuseBuckets> seconds{};  // Waited in that bucket, by all.
+  std::array<float, kReuseBuckets> seconds{};  // Time that blocks waited in that bucket, summed.
   friend bool operator==(const HazardEvidence&, const HazardEvidence&) = default;
 };
 
@@ -45,9 +45,9 @@ struct ReuseLessons {
 
 // REQUIRES: each class has its evidence.
 std::string EncodeReuseLessons(const ReuseLessons& lessons);
-// Returns what was encoded. All of it or nothing is believed. Errors: kDataLoss, the bytes do not
-// prove themselves or say what cannot have been learnt; kFailedPrecondition, another version wrote
-// them, or one with other classes or buckets.
+// Decodes what EncodeReuseLessons() returned. Errors: kDataLoss, the sum does not match, or a value
+// cannot have been learnt; kFailedPrecondition, another version wrote the bytes, or one with other
+// classes or buckets.
 absl::StatusOr<ReuseLessons> DecodeReuseLessons(absl::string_view bytes);
 
 }  // namespace kvtier
