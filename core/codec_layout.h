@@ -29,8 +29,8 @@
 // other channels alone:
 //   kFp8E4m3 <= 0.03 (mean 0.026)   kInt8 <= 0.008 (0.006)
 // They hold for up to 256 tokens and a head_dim of 256, or 576 with a single axis (longer groups of
-// kInt8 err slightly more). The smallest block that they hold for has, without outliers, 2 layers of
-// 16 tokens and 2 heads of 64. With outliers it has this many groups in outlier channels, which
+// kInt8 err slightly more). The smallest block that they hold for has, without outliers, 2 layers
+// of 16 tokens and 2 heads of 64. With outliers it has this many groups in outlier channels, which
 // weigh 900 times as much as others, so that with fewer groups the error scatters:
 //   kFp8E4m3 32 rows   kInt8 8, above 64 tokens 32
 // Measured outside of these limits: kInt8 with 8 groups of 256 tokens 0.0082. With every 32nd
