@@ -43,8 +43,8 @@ Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::Erase(std::string tenan
   KVT_CO_RETURN_IF_ERROR(CheckIsKnown(tenant));
   const Tenant* const configured = parts_.tenants->Find(tenant);
   Erased erased;
-  // Before: what waits to be written to disk finds nothing to write. After: what came back
-  // from disk meanwhile goes as well.
+  // Blocks are evicted before, so that writes to disk that wait find nothing to write, and after,
+  // because blocks may have come back from disk meanwhile.
   if (configured != nullptr) erased.memory_blocks = EvictFromMemory(*configured);
   DiskSet::TenantErasure on_disks;
   if (parts_.disks != nullptr) {

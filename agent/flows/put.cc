@@ -107,8 +107,8 @@ absl::Status Putter::ReserveSome(const BlockRun& run, size_t first, size_t count
 }
 
 bool Putter::EndsWithoutRoom(const BlockRun& run, const Reserving& reserving) const {
-  // Above a disk there is room again as soon as something was written. And the learnt order is told
-  // of each block that it refuses.
+  // Above a disk there is room again as soon as a block was written, and the learnt order must be
+  // told of each block that it refuses: there the later blocks are tried, too.
   return parts_.offloader == nullptr && reserving.target == Tier::kHost && !run.is_set &&
          !reserving.refused;
 }
@@ -325,7 +325,7 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
   const absl::Time start = parts_.executor->Now();
   co_await parts_.byte_threads->Run(std::move(pass));
   if (block.staged) ++parts_.stats->staged_blocks;
-  // Ahead of the answer: the worker's next put finds the room.
+  // The staged room is free before the answer, so that the worker's next put finds it.
   block.staged.Release();
   parts_.stats->host.write_latency.Record(parts_.executor->Now() - start);
   if (block.summed && block.meta.sum != sum) {

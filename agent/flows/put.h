@@ -78,8 +78,8 @@ class Putter {
   // Reserves as Reserve() does, after a wait until `deadline` for the room that the disks' promises
   // leave (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.
   Task<absl::StatusOr<Reserved>> ReserveBy(BlockRun run, Tier target, absl::Time deadline);
-  // Returns whether bytes that are complete at the end of `step` can be committed: it has begun, or
-  // is 0. Errors: kInvalidArgument, naming the step.
+  // Returns OK if bytes that are complete at the end of `step` can be committed, because the step
+  // has begun or is 0. Errors: kInvalidArgument, naming the step.
   absl::Status CheckStep(SessionId session, uint64_t step) const;
   // Takes the sums of the blocks that have none yet (ReservationTable::NoteSum()), publishes the
   // blocks, and returns how many of `ids` were committed. The bytes are complete when the session's
@@ -95,7 +95,7 @@ class Putter {
     Tier target = Tier::kHost;
     DiskQueueRoom room;
     Reserved reserved{};
-    bool refused = false;  // A block of it was worth no room.
+    bool refused = false;  // Whether a block of it was declined as worth no room.
     bool is_over = false;  // A block of the run found no room, so that no other gets any.
     Pin prefix{};          // Last block of the prefix so far that is in host memory.
   };
@@ -135,11 +135,12 @@ class Putter {
   // REQUIRES: the reservations await the step.
   Task<void> CommitAfterStep(SessionId session, uint64_t step, std::vector<ReservationId> ids,
                              std::shared_ptr<Committing> committing);
-  // Blocks of the GPU pool, together: copies them to host memory, in the background.
+  // Copies blocks of the GPU pool to host memory, together and in the background, and commits them.
   Task<void> CommitGathered(std::vector<PendingBlock> blocks,
                             std::shared_ptr<Committing> committing);
-  // Takes the sum, of a staged block as it copies it, and publishes; but not a staged block whose
-  // worker says another sum. REQUIRES: the bytes are in host memory, or staged.
+  // Takes the sum of the block, or copies and sums a staged block in one pass, and publishes the
+  // block unless the worker has said another sum for it. REQUIRES: the bytes are in host memory, or
+  // staged.
   Task<void> CommitOne(PendingBlock block, std::shared_ptr<Committing> committing);
   // Publishes the block, as one that came at `now`. REQUIRES: the bytes are in host memory, and
   // their sum is known.
