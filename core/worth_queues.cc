@@ -107,8 +107,8 @@ void WorthQueues::LookForCheapest(Queue* queue, Moment now) const {
     queue->youngest = 0;
   }
   queue->known = queue->passed = true;
-  // The youngest item of an earlier look may have left since, and `enters` was its time: an item
-  // that is added now and is older may enter a passed bucket sooner.
+  // The youngest of an earlier look may have left since, and was what entered the buckets that were
+  // passed first: one that is older than it may enter them sooner.
   queue->youngest = std::max<Moment>(queue->youngest, queue->items.rbegin()->first);
   queue->conclusion = hazards_->conclusions();
   const auto& ranking = hazards_->Ranking(queue->id.of);
