@@ -1,6 +1,6 @@
-// DepartedBlocks remembers, of blocks that left a tier or were refused room there, how often they
-// were used and when last, in 4 bytes each: when one comes back it goes on where it stood. Some
-// four times as many as the tier has are remembered; then the oldest are forgotten.
+// DepartedBlocks remembers how often and when last a block was used that left a tier or was refused
+// room there, in 4 bytes: a block that comes back goes on from that state. Some four times as many
+// blocks as the tier has are remembered; then the oldest are forgotten.
 //
 // An entry holds 12 bits of its key, so one in 250 blocks that were never here is taken for one
 // that was. That costs a hit at most: nothing but an order of eviction asks.

@@ -78,7 +78,7 @@ std::optional<Layout> TakeLayout(SummedReader* from) {
                 .last_begin = *last_begin};
 }
 
-// Takes what comes behind the layout; nullopt: it cannot have been learnt.
+// Takes the fields after the layout; nullopt: they cannot have been learnt.
 std::optional<ReuseLessons> TakeLessons(SummedReader* from) {
   const auto conclusions = from->Take<uint64_t>();
   const auto classes = from->Take<uint32_t>();

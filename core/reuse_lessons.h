@@ -1,12 +1,12 @@
-// ReuseLessons are what ReuseHazards has learnt so far, and their form outside of the process: an
-// order of eviction goes on from what one before it has learnt. Ages are in seconds and no moment
-// is told, so the time from one to the other does not matter.
+// ReuseLessons are what ReuseHazards has learnt so far, and their form outside of the process: from
+// them an order of eviction goes on where an earlier order ended. They have ages in seconds but no
+// points in time, so it does not matter how much time lies between the two orders.
 //
 //   magic:8 version:4 | families:2 gaps:2 finishes:2 buckets:2 last bucket's beginning, seconds:4
 //   conclusions:8 classes:4, of each: class:2 | uses, seconds: mask of the buckets that are not
 //   zero:8, their values as floats:4 | the sum of all that (SummedBytes)
 //
-// A class that nothing is known of takes no room: of 360 classes some dozens are in use, each with
+// A class without evidence takes no room: of 360 classes some dozens are in use, each with
 // 100 to 500 bytes.
 //
 // Pure.

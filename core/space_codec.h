@@ -19,7 +19,7 @@ absl::string_view CodecName(Codec codec);
 // Immutable.
 class SpaceCodec {
  public:
-  // Does not read block_bytes, so that it can be asked what block_bytes has to be.
+  // Returns the space's codec. Ignores block_bytes, which a caller may set from the result.
   //
   // Errors: kInvalidArgument, naming the field and the value: the codec is "raw" or
   // none; dtype is not "bfloat16"; layout is neither "layer,kv,token,head,dim" nor

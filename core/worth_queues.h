@@ -63,7 +63,7 @@ class WorthQueues {
 
   // Returns the number of the queue, which is made if need be and stays.
   uint32_t QueueOf(const QueueId& id) {
-    // Blocks of one request come one behind the other, and most often into one queue.
+    // Blocks of one request come one after the other, and most often into one queue.
     if (latest_ < queues_.size() && queues_[latest_].id == id) return latest_;
     return latest_ = LookUp(id);
   }

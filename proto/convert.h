@@ -1,6 +1,6 @@
 // convert is the one validator of wire input: everything that arrives in a
 // kvtier.v1 message becomes a core noun here or is refused here, with an error that
-// names the field and the value. Code behind it checks nothing again.
+// names the field and the value. Code that gets its results checks nothing again.
 #ifndef KVTIER_PROTO_CONVERT_H_
 #define KVTIER_PROTO_CONVERT_H_
 

@@ -1,5 +1,5 @@
-// The keys of a sequence on the wire: one string of all of them behind each other, and how long
-// each is. One string for each key would cost both ends two allocations a key.
+// The keys of a sequence on the wire are one string, in which they follow each other, and the
+// length of each. One string for each key would cost both ends two allocations a key.
 //
 // Stateless: thread-safe.
 #ifndef KVTIER_PROTO_SEQUENCE_KEYS_H_

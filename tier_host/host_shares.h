@@ -5,7 +5,7 @@
 // is lent, and is taken back when the domain has filled the rest. The number of slabs of all
 // domains together may be changed: slabs beyond it leave the node.
 //
-// Counts, and moves nothing; it is told of the slabs that are on their way, several at a time.
+// HostShares moves nothing: callers tell it by Begin() and End() which slabs are on their way.
 // Executor thread only.
 #ifndef KVTIER_TIER_HOST_HOST_SHARES_H_
 #define KVTIER_TIER_HOST_HOST_SHARES_H_

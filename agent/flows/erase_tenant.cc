@@ -28,7 +28,7 @@ absl::Status TenantEraser::CheckIsKnown(const std::string& tenant) const {
 uint64_t TenantEraser::EvictFromMemory(const Tenant& tenant) {
   // Keeps what is on its way to memory from arriving.
   parts_.index->CountErasure(tenant.domain);
-  // Ends what the disks were promised: it is not written any more, nor held for them.
+  // Ends the disks' promises: the blocks are neither written nor held for the disks any more.
   if (parts_.offloader != nullptr) parts_.offloader->Forget(tenant.domain);
   parts_.kept->EndAll(tenant.domain);
   const uint64_t from_host = parts_.evictor->EvictDomain(tenant.domain);

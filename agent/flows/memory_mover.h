@@ -56,7 +56,7 @@ class MemoryMover {
 
   // Moves slabs until the waits end.
   Task<void> Run();
-  // Fills so many slabs of a domain that is new, and that no slab moves to. REQUIRES: they are
+  // Fills `slabs` slabs of a new domain, to which no slab moves meanwhile. REQUIRES: they are
   // absent.
   Task<void> FillNew(DomainId domain, uint64_t slabs);
   // Takes all the memory that domains together may have, wanted or not, from now on until Rest().

@@ -45,7 +45,7 @@ class Onboarder::Parts {
   // kInvalidArgument, the target is not host memory.
   static absl::StatusOr<std::shared_ptr<Parts>> Begin(Onboarder* onboarder,
                                                       std::vector<OnboardRequest> requests);
-  // Loads on their way go on, and their blocks are cached.
+  // Loads on their way go on, and their blocks stay on the node.
   ~Parts();
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;

@@ -42,8 +42,8 @@ Task<DiskPromises::Put> Putter::PromisedOf(const BlockRun& run, Tier target) con
     bytes += room.slot_bytes;
     ++put.blocks;
   }
-  // The mean, so that the room is for all; and no less than what the first block takes, so that
-  // whatever is granted is enough for one.
+  // The mean gives room for all blocks. It is no less than the first block's slot, so that any
+  // grant is enough for one block.
   if (put.blocks > 0) put.slot_bytes = std::max(first, (bytes + put.blocks - 1) / put.blocks);
   co_return put;
 }
@@ -299,7 +299,7 @@ Task<void> Putter::CommitGathered(std::vector<PendingBlock> blocks,
 
 Task<void> Putter::CommitAfterStep(SessionId session, uint64_t step, std::vector<ReservationId> ids,
                                    std::shared_ptr<Committing> committing) {
-  // Ahead of the commit's own end, which says what has become of the slots.
+  // The wait ends before Commit() does, so that its answer says what has become of the slots.
   const absl::Time deadline = parts_.executor->Now() + kCommitTimeout - kStepPollInterval;
   if (co_await parts_.gpus->AwaitStep(session, step, deadline)) {
     std::vector<PendingBlock> blocks;

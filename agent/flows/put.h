@@ -70,10 +70,10 @@ class Putter {
   // Reserves a slot for each block that is not here yet and that no other call is putting. A block
   // that only the GPU pool has is here for a GPU target alone: nothing brings it back to host
   // memory. Where no disk is below host memory, a put evicts nothing of the prefix that it
-  // continues, and a run ends at its first block that finds no room there, because blocks behind a
+  // continues, and a run ends at its first block that finds no room there, because blocks after a
   // hole are of no use. Errors: kInvalidArgument, a target that is neither kHost nor a fitting
-  // kGpu, or a block larger than a slab. A block that the disks would be promised takes of `room`,
-  // or what room there is.
+  // kGpu, or a block larger than a slab. A block that would be promised to the disks takes its part
+  // of `room`, or else of the room that their promises leave.
   absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target, DiskQueueRoom room = {});
   // Reserves as Reserve() does, after a wait until `deadline` for the room that the disks' promises
   // leave (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.
@@ -102,7 +102,7 @@ class Putter {
   // Place that one block of a run is to get in host memory.
   struct Wanted {
     BlockRoom room;
-    uint32_t followers = 0;  // Blocks of the run behind it.
+    uint32_t followers = 0;  // Blocks of the run after it.
   };
   absl::Status CheckTarget(const BlockRun& run, Tier target) const;
   absl::Status CheckSession(SessionId session) const;
@@ -120,9 +120,9 @@ class Putter {
   // Takes the slot in host memory. Errors: as ReserveInHost().
   absl::StatusOr<HostSlot> TakeHostSlot(const Wanted& wanted, const PendingBlock& block,
                                         Reserving* reserving);
-  // Returns the room for those blocks of the run that would be reserved and that the disks would be
-  // promised; for 0 blocks: there are none.
-  // REQUIRES: `run` outlives the task, and there is a disk tier.
+  // Returns the room that the disks' promises need for the blocks of the run that Reserve() would
+  // reserve and promise; 0 blocks: there are none. REQUIRES: `run` outlives the task, and there is
+  // a disk tier.
   Task<DiskPromises::Put> PromisedOf(const BlockRun& run, Tier target) const;
   bool IsHere(const BlockKey& key, Tier target) const;
   // Returns whether the block can be published as it is: its bytes are in place and summed.

@@ -32,9 +32,9 @@ struct TenantSecret {
 class TenantStore {
  public:
   virtual ~TenantStore() = default;
-  // Returns what was saved last; empty: nothing was. Errors: kDataLoss and kFailedPrecondition,
-  // what is there is damaged or another version's, and was set aside, as the text says: go on
-  // without it; kUnavailable, it cannot be read, and is not to be replaced.
+  // Returns what was saved last; empty: nothing was. Errors: kDataLoss and kFailedPrecondition, the
+  // stored settings are damaged or another version's, and were set aside, as the text says: go on
+  // without them; kUnavailable, they cannot be read, and must not be replaced.
   virtual Task<absl::StatusOr<KeptTenantSettings>> LoadSettings() = 0;
   // Replaces what was saved, as a whole: a crash leaves the old or the new. Errors:
   // kResourceExhausted, there is no room; kUnavailable: try again later.

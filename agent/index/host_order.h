@@ -86,8 +86,8 @@ class HostOrder {
   const EvictionOrder& order() const { return order_; }
   ReuseHazards* hazards() { return order_.hazards(); }
   // Returns the blocks from `*offset` of the arena on, by offset, `blocks` of them at most, and
-  // only those that begin less than `bytes` behind the first. Moves `*offset` behind the last of
-  // them. Empty: there is none.
+  // only those that begin less than `bytes` after the first. Moves `*offset` past the beginning of
+  // the last of them. Empty: there is none.
   std::vector<BlockKey> From(uint64_t* offset, size_t blocks, uint64_t bytes) const;
   // Returns the block without a child that nobody holds that leaves first, of any size.
   std::optional<BlockKey> Victim() { return order_.Victim(); }
