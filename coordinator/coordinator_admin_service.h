@@ -41,7 +41,7 @@ class CoordinatorAdminService final : public v1::CoordinatorAdmin::Service {
  private:
   // Returns the version for a change of the tenants' settings.
   uint64_t NextTenantsVersion();
-  // Sends the nodes the stored settings.
+  // Hands the stored settings to the coordinator, whose answers to reports carry them to the nodes.
   void TellTenants();
 
   GuardedCoordinator* const coordinator_;

@@ -15,13 +15,14 @@ struct HostPort {
   uint16_t port = 0;  // Port; for an address to listen at, 0 means any free port.
 
   std::string ToString() const;
-  // Returns whether nothing beyond this machine can reach it: 127.0.0.0/8, [::1] and "localhost". A
-  // name is not resolved.
+  // Returns whether only this machine can reach the host: 127.0.0.0/8, [::1] or "localhost". Other
+  // names are not resolved, and count as reachable from elsewhere.
   bool IsLoopback() const;
 };
 
-// Errors: kInvalidArgument, with the text: longer than kMaxAddressBytes (node.h),
-// no host, no number from 0 to 65535 after the last colon, a bare IPv6 address.
+// Parses "host:port". Errors: kInvalidArgument, with the text: it is longer than kMaxAddressBytes
+// (node.h), has no host, has no number from 0 to 65535 after the last colon, or is a bare IPv6
+// address.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 
 }  // namespace kvtier

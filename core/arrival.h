@@ -1,5 +1,5 @@
-// Arrival says why a block comes into a tier, from which the order of eviction tells the uses of
-// a block from its coming.
+// Arrival says why a block comes into a tier. With it the order of eviction decides whether the
+// arrival counts as a use, and counts that use only once.
 #ifndef KVTIER_CORE_ARRIVAL_H_
 #define KVTIER_CORE_ARRIVAL_H_
 

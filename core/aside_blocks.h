@@ -1,5 +1,6 @@
-// AsideBlocks are the blocks of an order of eviction that are set aside: they leave before all that
-// are not, in the order of setting aside, within their group. A block is named by its number.
+// AsideBlocks holds the blocks that an order of eviction has set aside. In each group they leave
+// before all other blocks, in the order in which they were set aside. A block is named by its
+// number.
 //
 // Pure bookkeeping. Executor thread only. O(log blocks). Memory: 40 bytes a block set aside.
 #ifndef KVTIER_CORE_ASIDE_BLOCKS_H_
@@ -25,7 +26,7 @@ class AsideBlocks {
   // REQUIRES: the block is here, and was added with these.
   void Remove(uint32_t number, uint32_t group, uint32_t parent);
 
-  // Returns how many blocks here continue that one.
+  // Returns how many blocks here continue block `number`.
   uint32_t ChildrenOf(uint32_t number) const {
     if (children_.empty()) return 0;
     const auto found = children_.find(number);
@@ -35,8 +36,8 @@ class AsideBlocks {
   size_t size(uint32_t group) const { return group < groups_.size() ? groups_[group].size() : 0; }
   bool Contains(uint32_t number, uint32_t group) const;
 
-  // Returns the first one of the group that `may_leave`; nullopt: there is none. Few blocks may not
-  // leave, namely those that are held while some work uses them.
+  // Returns the first block of the group for which `may_leave` is true; nullopt: there is none. It
+  // is false for few blocks, those that are held while some work uses them.
   template <typename MayLeave>
   std::optional<uint32_t> First(uint32_t group, MayLeave may_leave) const {
     if (group >= groups_.size()) return std::nullopt;
@@ -45,7 +46,7 @@ class AsideBlocks {
     }
     return std::nullopt;
   }
-  // Returns the first of all groups that may leave.
+  // Returns the first block of all groups for which `may_leave` is true.
   template <typename MayLeave>
   std::optional<uint32_t> First(MayLeave may_leave) const {
     std::optional<uint32_t> first;
@@ -58,7 +59,7 @@ class AsideBlocks {
   }
 
  private:
-  // Numbers, by the order of setting aside.
+  // Numbers of blocks, by the moment at which they were set aside.
   using Group = absl::btree_map<PackedMoment, uint32_t, EarlierMoment>;
 
   std::vector<Group> groups_;

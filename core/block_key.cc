@@ -34,10 +34,10 @@ Sha256Block PaddedKey(const std::array<uint8_t, 32>& key, uint8_t pad) {
 constexpr uint8_t kEndOfMessage = 0x80;
 constexpr size_t kLengthAt = kShaBlockBytes - sizeof(uint64_t);
 
-// Returns whether the key leaves room in its block for the mark and the length behind it.
+// Returns whether one block has room for the key and, after it, the mark and the length.
 bool FitsOneBlock(const EngineKey& key) { return key.bytes().size() < kLengthAt; }
 
-// Returns the last block of the inner message: the engine key behind two whole blocks.
+// Returns the last block of the inner message: the engine key, after two whole blocks.
 Sha256Block LastInnerBlock(absl::string_view engine_key) {
   Sha256Block block{};
   std::copy(engine_key.begin(), engine_key.end(), block.begin());
@@ -46,7 +46,7 @@ Sha256Block LastInnerBlock(absl::string_view engine_key) {
   return block;
 }
 
-// Returns the last block of the outer message: the inner digest behind one whole block.
+// Returns the last block of the outer message: the inner digest, after one whole block.
 Sha256Block LastOuterBlock(const Sha256State& inner) {
   Sha256Block block{};
   uint8_t* out = block.data();

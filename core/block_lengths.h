@@ -4,10 +4,10 @@
 // In a space whose blocks are all of one length, a slot has that length in whole pages. In a space
 // with any_length slots come in few sizes, because each size has slabs of its own: four for each
 // doubling (4 KiB, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80 KiB and so on) and the longest
-// block's own. That is kMaxSlotSizes for all spaces with any_length together, beside one for each
-// of them, and less than a fifth of a slot is unused beyond the block's pages. Where so many sizes
-// are too many for the slabs that there are, it is two for each doubling, with less than a third
-// unused, or one, with less than half; and if need be the shorter ones have a single size.
+// block's own. All spaces with any_length share these kMaxSlotSizes sizes, beside one longest size
+// for each space; less than a fifth of a slot is unused beyond the block's pages. Where there are
+// too few slabs for so many sizes, a doubling has two sizes (less than a third of a slot is unused)
+// or one (less than half), and if need be all shorter blocks share one size.
 #ifndef KVTIER_CORE_BLOCK_LENGTHS_H_
 #define KVTIER_CORE_BLOCK_LENGTHS_H_
 
@@ -21,7 +21,7 @@ namespace kvtier {
 
 // Sizes of slots for each doubling of the length, where blocks have lengths of their own.
 inline constexpr uint64_t kSlotSizesPerDoubling = 4;
-// Number of them up to kMaxBlockBytes.
+// Number of these sizes up to kMaxBlockBytes.
 inline constexpr uint64_t kMaxSlotSizes = 52;
 
 struct BlockLengths {
@@ -57,8 +57,8 @@ constexpr uint64_t SlotSizeOf(uint64_t length, uint64_t per_doubling) {
   return (bytes + step - 1) / step * step;
 }
 
-// Returns the room that a block of a space gets where its blocks are to have `max_sizes` sizes of
-// slots at most. REQUIRES: `length` and `max_sizes` are positive.
+// Returns the room for a block of `length` in a space whose blocks use `max_sizes` sizes of slots
+// at most. REQUIRES: `length` and `max_sizes` are positive.
 constexpr BlockRoom RoomFor(const BlockLengths& lengths, uint64_t length, uint64_t max_sizes) {
   if (!lengths.any) return ExactRoom(length);
   const uint64_t longest = SlotBytes(lengths.longest);

@@ -9,8 +9,8 @@
 
 namespace kvtier {
 
-// Write the sizeof(T) bytes of `value` at `out` and return the byte after them.
-// Loops, not casts: any alignment, any host; compilers make one store of each.
+// Write the sizeof(T) bytes of `value` at `out` and return the byte after them. Loops instead of
+// casts work at any alignment and on any host; compilers make one store of each loop.
 template <std::unsigned_integral T>
 constexpr uint8_t* StoreLittle(T value, uint8_t* out) {
   for (size_t i = 0; i < sizeof(T); ++i) out[i] = static_cast<uint8_t>(value >> (8 * i));

@@ -1,6 +1,6 @@
-// ByteThreads run what touches payload bytes (checksums, copies) or blocks (the
-// manifest), so that the executor never does. Two forms: BytePool, named threads
-// behind a queue, and the simulator's, which runs the work at once.
+// ByteThreads run work that touches payload bytes (checksums, copies) or makes blocking calls (the
+// manifest), so that the executor does neither. There are two forms: BytePool, named threads that
+// take work from a queue, and the simulator's, which runs the work at once.
 #ifndef KVTIER_CORE_BYTE_THREADS_H_
 #define KVTIER_CORE_BYTE_THREADS_H_
 
@@ -22,8 +22,8 @@ class ByteThreads {
  public:
   using Work = absl::AnyInvocable<void()>;
   virtual ~ByteThreads() = default;
-  // Runs `work` off the executor; the task ends after it. The number of callers is bounded, and so
-  // is the queue.
+  // Runs `work` off the executor; the task ends after `work` has run. The queue needs no limit,
+  // because the number of callers is bounded.
   virtual Task<void> Run(Work work) = 0;
 };
 

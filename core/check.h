@@ -1,4 +1,4 @@
-// KVT_CHECK aborts on our own bugs, in every build. What the world does wrong is
+// KVT_CHECK aborts on our own bugs, in every build. An error that comes from outside the program is
 // an absl::Status, never a check.
 #ifndef KVTIER_CORE_CHECK_H_
 #define KVTIER_CORE_CHECK_H_

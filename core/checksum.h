@@ -1,8 +1,8 @@
-// Bytes prove their identity (law 3). A block carries a PayloadSum, taken over its
-// bytes at commit, and wherever it rests or travels a Seal, which binds that sum
-// to the identity it must have there: key, space, length and generation.
-// Two steps, because the payload is hashed once at commit while its generation
-// changes with each place it is written to.
+// Bytes prove their identity (law 3). Each block has a PayloadSum, which is taken over its bytes at
+// commit. Each copy that is stored or sent also has a Seal, which binds that sum to the identity
+// that the copy must have there: key, space, length and generation. There are two steps, because
+// the payload is hashed once at commit while its generation changes with each place that it is
+// written to.
 //
 // XXH3 (xxhash 0.8, 64 and 128 bit); detects damage, does not resist forgery:
 // an adversary with write access is kept out by BlockKey and by file modes.

@@ -24,19 +24,20 @@
 //              the next of the escapes
 //   escapes  = count:u32 exponent:u8 *      in the order of the elements
 //
-// Relative error ||x - y|| / ||x|| of a block of Gaussian values, with or without every 32nd
-// channel of K 30 times larger, of its V alone and of the other channels alone:
+// Relative errors ||x - y|| / ||x|| of a block of Gaussian values, without outliers or with every
+// 32nd channel of K 30 times larger. The bounds hold for the block, for its V alone and for its
+// other channels alone:
 //   kFp8E4m3 <= 0.03 (mean 0.026)   kInt8 <= 0.008 (0.006)
-// Stated for up to 256 tokens and head_dim 256, 576 of a single axis (longer groups of kInt8 err
-// slowly more), from this size on: without outliers 2 layers of 16 tokens and 2 heads of 64; with
-// them so many groups in outlier channels, which weigh 900 times as much as others, so that the
-// error of a block with few of them scatters:
+// They hold for up to 256 tokens and a head_dim of 256, or 576 with a single axis (longer groups of
+// kInt8 err slightly more). The smallest block that they hold for has, without outliers, 2 layers
+// of 16 tokens and 2 heads of 64. With outliers it has this many groups in outlier channels, which
+// weigh 900 times as much as others, so that with fewer groups the error scatters:
 //   kFp8E4m3 32 rows   kInt8 8, above 64 tokens 32
-// Outside, measured: kInt8 of 8 groups of 256 tokens 0.0082. With every 32nd channel of V 30 times
-// larger, too, V alone: kFp8E4m3 0.017, kInt8 0.021, and all other channels, which share its steps:
-// 0.027 and 0.08.
+// Measured outside of these limits: kInt8 with 8 groups of 256 tokens 0.0082. With every 32nd
+// channel of V 30 times larger, too: for V alone kFp8E4m3 0.017, kInt8 0.021; for all other
+// channels, which share steps with these: 0.027 and 0.08.
 //
-// Kernels include it too, so it includes nothing of ours or of Abseil.
+// Kernels include this header, too, so it includes no header of kvtier or of Abseil.
 #ifndef KVTIER_CORE_CODEC_LAYOUT_H_
 #define KVTIER_CORE_CODEC_LAYOUT_H_
 
@@ -44,7 +45,7 @@
 
 namespace kvtier {
 
-// The numbers are part of the format; 3 is none.
+// The numbers are part of the format; 3 stands for no codec.
 enum class Codec : uint32_t {
   kRaw = 0,
   kFp8E4m3 = 1,
@@ -67,7 +68,7 @@ struct KvShape {
 
 inline constexpr uint64_t kEncodedHeaderBytes = 64;
 inline constexpr uint64_t kMaxRawBytes = uint64_t{64} << 20;  // Maximum size of a block.
-// Elements that are worked on together. A row is a whole number of them.
+// Number of elements that are encoded together; head_dim is a multiple of it.
 inline constexpr uint32_t kCodecTile = 16;
 
 constexpr uint64_t RoundUpTo16(uint64_t bytes) { return (bytes + 15) / 16 * 16; }
@@ -142,7 +143,7 @@ constexpr uint64_t EncodedBytes(Codec codec, const KvShape& shape) {
   return kEncodedHeaderBytes + shape.layers * layer;
 }
 
-// Returns the room for whatever Encode makes of a block, which may have to stay raw.
+// Returns the size of the largest encoding: that of a block which has to stay raw.
 constexpr uint64_t MaxEncodedBytes(const KvShape& shape) {
   return EncodedBytes(Codec::kRaw, shape);
 }

@@ -1,5 +1,6 @@
-// Conversations remembers the block that each conversation brought last, so that an order of
-// eviction sees when one goes on from another place: what lies behind that place is left behind.
+// Conversations remembers the last block that each conversation brought. So an order of eviction
+// sees when a conversation goes on from an earlier block: the blocks after that one are left
+// behind.
 //
 // The table has kMaxConversations places, one for each hash; a conversation takes the place of
 // another one with the same hash, which costs a hit at most.

@@ -23,7 +23,7 @@ class PieceCursor {
  public:
   explicit PieceCursor(std::span<const std::span<Byte>> pieces) : pieces_(pieces) { SkipEmpty(); }
 
-  // Returns what is left of the current piece; empty only behind the last one.
+  // Returns what is left of the current piece; empty only after the last piece.
   std::span<Byte> here() const { return here_; }
 
   // REQUIRES: bytes <= here().size().

@@ -1,10 +1,11 @@
-// Bytes are copied and summed in one pass over memory: how blocks enter and leave the host tier.
+// These functions copy bytes and sum them in one pass over memory, as blocks enter and leave the
+// host tier.
 //
 // The sum is of the bytes that were stored, not of the bytes that were read: if another process
 // changes the source meanwhile, the sum still agrees with what was written to the destination.
 //
-// Large blocks are stored past the caches. All stores are ordered before every later store, so a
-// caller that publishes the block afterwards needs no fence of its own.
+// Large blocks are written by stores that bypass the caches. All stores are ordered before every
+// later store, so a caller that publishes the block afterwards needs no fence of its own.
 //
 // Thread-safe: no state.
 #ifndef KVTIER_CORE_COPY_SUM_H_
@@ -38,8 +39,8 @@ PayloadSum GatherAndSum(Piece to, std::span<const ConstPiece> from);
 // REQUIRES: TotalBytes(to) == from.size(); no piece overlaps another or `from`.
 PayloadSum ScatterAndSum(std::span<const Piece> to, ConstPiece from);
 
-// Does the work of the three above, with the form that the caller chooses; they take the first of
-// StripeForms(). REQUIRES: as they do.
+// Copies and sums with the form that the caller chooses; the three functions above use the first of
+// StripeForms(). REQUIRES: as for those functions.
 PayloadSum CopyAndSumPieces(std::span<const Piece> to, std::span<const ConstPiece> from,
                             const StripeForm& form);
 

@@ -15,8 +15,8 @@ void TransferEstimate::Observe(uint64_t bytes, absl::Duration took) {
   // Latency is a lower bound of any transfer, so one that beats it corrects it.
   if (bytes < kSmallBytes || took < latency_) latency_ += kWeight * (took - latency_);
   if (bytes < kSmallBytes) return;
-  // The rest after latency is the moving of bytes. At least half of the time: a
-  // latency believed too high must not make the bandwidth infinite.
+  // The time after the latency is spent moving bytes. It counts as half of the time at least, so
+  // that an estimate of latency that is too high does not make the bandwidth infinite.
   const absl::Duration moving = std::max(took - latency_, took / 2);
   const double sample = static_cast<double>(bytes) / absl::ToDoubleSeconds(moving);
   bytes_per_second_ += kWeight * (sample - bytes_per_second_);

@@ -17,8 +17,8 @@ class TransferEstimate {
  public:
   TransferEstimate(absl::Duration latency, double bytes_per_second)
       : latency_(latency), bytes_per_second_(bytes_per_second) {}
-  // Learns from one finished transfer. Small ones (under 64 KiB) teach latency, others bandwidth,
-  // and those that beat the latency teach that too.
+  // Learns from one finished transfer. A transfer under 64 KiB corrects the latency, a longer one
+  // the bandwidth; a longer one that took less than the latency corrects the latency, too.
   void Observe(uint64_t bytes, absl::Duration took);
   absl::Duration Predict(uint64_t bytes) const;
   double bytes_per_second() const { return bytes_per_second_; }

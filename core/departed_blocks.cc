@@ -29,8 +29,8 @@ size_t DepartedBlocks::WayOf(const Set& set, uint32_t tag) {
                              set.begin());
 }
 
-// A new set gets the entries of the one that it takes over from: those that belong to the other of
-// the two nobody asks for, and they are the first to be forgotten.
+// A new set begins as a copy of its source set. In each of the two, entries whose keys now belong
+// to the other set are never looked up, and newer entries push them out.
 void DepartedBlocks::FitTo(size_t members) {
   const size_t entries = std::max(members * kDepartedPerBlock, kMinDeparted);
   while (capacity() < entries) {

@@ -1,6 +1,6 @@
-// DepartedBlocks remembers, of blocks that left a tier or were refused room there, how often they
-// were used and when last, in 4 bytes each: when one comes back it goes on where it stood. Some
-// four times as many as the tier has are remembered; then the oldest are forgotten.
+// DepartedBlocks remembers how often and when last a block was used that left a tier or was refused
+// room there, in 4 bytes: a block that comes back goes on from that state. Some four times as many
+// blocks as the tier has are remembered; then the oldest are forgotten.
 //
 // An entry holds 12 bits of its key, so one in 250 blocks that were never here is taken for one
 // that was. That costs a hit at most: nothing but an order of eviction asks.
@@ -22,19 +22,19 @@
 
 namespace kvtier {
 
-// Entries for each block of the tier, and those of a small one.
+// Number of entries for each block of the tier, and the least number in all.
 inline constexpr size_t kDepartedPerBlock = 4;
 inline constexpr size_t kMinDeparted = 65'536;
 
 class DepartedBlocks {
  public:
   struct Departed {
-    ReuseState state;    // Uses and turn, up to 3 each; the rest is as of a new block.
-    double seconds = 0;  // Since its last use, up to 18 hours.
+    ReuseState state;    // Uses and turn, up to 3 each; other fields are a new block's.
+    double seconds = 0;  // Time since its last use, modulo 2^16 s (18 hours).
   };
   DepartedBlocks() { sets_.Grow(); }
 
-  // Makes room for those of a tier of so many blocks; there is never less than before.
+  // Grows to the entries for a tier of `members` blocks; never shrinks.
   void FitTo(size_t members);
   // Remembers a block that was used last at `last`.
   void Add(const BlockKey& key, const ReuseState& state, Moment last);

@@ -11,8 +11,8 @@
 namespace kvtier {
 namespace {
 
-// Conclusions of what was learnt before the order follows it, and before it refuses newcomers.
-// Until then the order is LRU.
+// Numbers of conclusions after which the order follows what it learnt, and after which it refuses
+// newcomers. Until the first of them the order is LRU.
 constexpr uint64_t kConclusionsToFollow = 1;
 constexpr uint64_t kConclusionsToRefuse = 2;
 // Blocks that are left behind at a time, at most: no operation is a long turn of the executor.
@@ -37,7 +37,7 @@ uint32_t EvictionOrder::TakePlace(const BlockKey& key) {
     places_.Grow();
   } else {
     free_ = places_[number].next;
-    // The one that is taken next is loaded from memory meanwhile.
+    // The place that is taken next is loaded from memory meanwhile.
     if (free_ != kNone) __builtin_prefetch(&places_[free_], 1);
   }
   places_[number] = {.key = key};
@@ -143,8 +143,8 @@ void EvictionOrder::Restate(uint32_t number, const ReuseState& state) {
   if (node.is_queued != 0) queues.Add(queues.QueueOf(QueueFor(node)), node.last, number);
 }
 
-// The blocks left behind are those from the last one of the conversation up to the place where
-// another one branches off: the new block does, or somebody else goes on from there.
+// The blocks left behind are those from the conversation's last block up to the block where another
+// branch begins: that of the new block, or one of another conversation.
 void EvictionOrder::GoOn(uint64_t conversation, uint32_t number) {
   const auto before = learning_->conversations.GoOn(conversation, places_[number].key);
   // A block that came back is its own last one.
@@ -226,7 +226,7 @@ bool EvictionOrder::Admits(const Newcomer& newcomer) {
   if (learning_->hazards.conclusions() < kConclusionsToRefuse) return true;
   const std::optional<uint32_t> leaves = FirstToLeave(newcomer.group);
   if (!leaves.has_value()) return true;
-  // Costs do not count: the first blocks of a request are cheap, and no other is of use without.
+  // Costs do not count: a request's first blocks are cheap, but no other is of use without them.
   const auto worth_of = [this](const ReuseState& state, Moment last) {
     const WorthQueues::QueueId queue = {.of = state.Class(), .weight = state.Weight()};
     return queues_.RankOf(ranked(), queue, last, clock_.now()).worth;
@@ -310,7 +310,7 @@ void EvictionOrder::Erase(Place place) {
   --members_[node.group];
   const uint32_t parent = std::exchange(node.parent, kNone);
   if (node.children > 0) {
-    // The link is the table's from now on.
+    // `next` is a link of `absent_` from now on; the child moves to `other_children_`.
     if (node.next != kNone) other_children_.emplace(number, node.next);
     absent_.Insert(number);
   } else {
@@ -340,7 +340,7 @@ EvictionPolicy EvictionOrder::followed() const {
   return leads ? policy_ : EvictionPolicy::kLru;
 }
 
-// LRU and FIFO have one weight. A learnt order that follows LRU still has those of hints.
+// LRU and FIFO have one weight. A learnt order that follows LRU still has the weights of hints.
 WorthQueues::Ranked EvictionOrder::ranked() const {
   return followed() == EvictionPolicy::kLearnt ? WorthQueues::Ranked::kByWorth
                                                : WorthQueues::Ranked::kByWeight;

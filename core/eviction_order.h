@@ -5,8 +5,9 @@
 //
 // Learnt (kLearnt): the block whose room is worth the least leaves, as WorthQueues ranks them, and
 // a newcomer that is worth less than all blocks that are here is refused. ReuseSample teaches the
-// order and watches that it finds no less than LRU; while it does find less, the order is LRU, and
-// hints count alone. EvictionPolicy explains LRU, FIFO and priority, which refuse no block.
+// order and checks that it finds no less than LRU. While the learnt order finds less, blocks leave
+// by weight (hints, left behind) and those of one weight in the order of LRU. EvictionPolicy
+// explains LRU, FIFO and priority, which refuse no block.
 //
 // Blocks of several groups (sizes of slots) share one order; a choice may be made within a group.
 //
@@ -14,9 +15,9 @@
 // (FindPlace).
 //
 // Pure bookkeeping: no I/O, no threads; AdvanceTo() brings the time. Executor thread only.
-// Invariants, checked by Audit(): what is in the queues are exactly the members that are not held,
-// have no member child and are not set aside; last uses are unique; a block that is no member is
-// known only while it is the parent of one; a parent's children are listed exactly once each.
+// Invariants, checked by Audit(): `queues_` holds exactly the members that are not held, have no
+// member child and are not set aside; last uses are unique; a block that is no member is known only
+// while it is the parent of one; a parent's children are listed exactly once each.
 // Memory: 40 bytes a block, 16 for four that left, 20 to 40 for each block without a child or set
 // aside, and 9 to 18 for each that its parent does not link to: a second child, or one whose parent
 // is no member. ReuseSample and ReuseHazards are of fixed size. All of it grows in small steps, so
@@ -57,8 +58,8 @@ class EvictionOrder {
  public:
   // Place says where a member stands. A member keeps its place until Erase().
   enum class Place : uint32_t {};
-  // Returns where the member with this key stands; nullopt: there is none. The order asks for no
-  // block whose Insert() or Erase() is under way.
+  // Returns where the member with this key stands; nullopt: there is none. The order never asks for
+  // a block whose Insert() or Erase() is under way.
   using FindPlace = std::function<std::optional<Place>(const BlockKey&)>;
   // A block that comes: what it is, why it comes, and what its engine says.
   struct Newcomer {
@@ -71,8 +72,9 @@ class EvictionOrder {
     uint64_t length = 0;     // Length of the block, in the unit of `attention_length`.
   };
 
-  // `attention_length` is the length of a prefix, in bytes or in any other unit, behind which
-  // attention costs as much as all else that computes a block; 0: a block costs the same anywhere.
+  // `attention_length` is the length of a prefix, in the unit of Newcomer::length, after which
+  // attention costs as much as the rest of the work of computing a block; 0: a block costs the same
+  // anywhere.
   EvictionOrder(EvictionPolicy policy, FindPlace find, uint64_t attention_length = 0);
   EvictionOrder(EvictionOrder&&) = delete;
 
@@ -83,15 +85,15 @@ class EvictionOrder {
   // its chain) is dropped: the block is then a root, so that every member stays evictable.
   // REQUIRES: it is no member.
   Place Insert(const Newcomer& newcomer);
-  // Returns whether the block, which is no member, is worth the room of the candidate of its group
-  // that would leave for it.
+  // Returns whether the newcomer, which is no member, is worth at least as much as the block of its
+  // group that would leave for it.
   bool Admits(const Newcomer& newcomer);
   // Remembers that the block was asked for and got no room, as if it had come and left.
   void Refuse(const Newcomer& newcomer);
   // Makes the member the most recent. Touch a prefix from its last block to its first, so that
   // heads stay warmer than tails.
   void Touch(Place place, const ReuseHint& hint = {});
-  // Takes over what the engine says of the member, which is no use of it.
+  // Takes over what the engine says of the member. This does not count as a use.
   void Advise(Place place, const ReuseHint& hint);
   // Notes whether the tier below has the member. That moves no block that is set aside.
   void NoteBelow(Place place, bool is_below);
@@ -99,10 +101,10 @@ class EvictionOrder {
   // nest. REQUIRES: Unhold() pairs with Hold().
   void Hold(Place place);
   void Unhold(Place place);
-  // Takes the member out; it is remembered. REQUIRES: it is not held.
+  // Removes the member; a learnt order remembers its uses. REQUIRES: the member is not held.
   void Erase(Place place);
 
-  // Returns what the order's owner finds.
+  // Returns the member's place, as the owner's FindPlace says.
   std::optional<Place> Find(const BlockKey& key) const { return find_(key); }
   // Loads what Insert() of the block looks at into the processor's caches.
   void WarmFor(const BlockKey& key) const {
@@ -134,9 +136,9 @@ class EvictionOrder {
   // Returns the candidate that leaves next, of a group or of all; nullopt: everything is held or
   // the tier is empty.
   std::optional<BlockKey> Victim(uint32_t group = WorthQueues::kAllGroups);
-  // Sets the block that leaves next of the group aside, or the one whose children are all aside: it
-  // leaves before all that are not, in the order of setting aside, unless it is used, continued or
-  // advised of first. So what is to be done for a block that leaves can be done ahead of need.
+  // Sets aside the next block of the group that is to leave: a candidate, or a block whose children
+  // are all set aside. It leaves before the blocks that are not set aside, unless it is used,
+  // continued or advised of first. So the owner can prepare for its leaving ahead of need.
   struct SetAside {
     BlockKey key;
     bool again = false;  // Whether it was set aside before, since its last use.
@@ -145,8 +147,8 @@ class EvictionOrder {
   size_t aside(uint32_t group) const { return aside_.size(group); }
   size_t members(uint32_t group) const { return group < members_.size() ? members_[group] : 0; }
 
-  // Returns the first one in the order of leaving for which `accept` is true, looking at `limit` at
-  // most. This one and the next leave out what is set aside.
+  // Returns the first member in the order of leaving for which `accept` is true, looking at `limit`
+  // members at most. VictimWhere() and VictimsWhere() leave out members that are set aside.
   template <typename Accept>
   std::optional<BlockKey> VictimWhere(size_t limit, Accept accept) {
     WorthQueues::Walk walk = WalkOut();
@@ -158,9 +160,9 @@ class EvictionOrder {
     }
     return std::nullopt;
   }
-  // Returns the `count` that would leave one after the other, in this order: a parent behind its
-  // last child. One for which `accept` is false stays, and so do those above it; looks at `limit`
-  // at most.
+  // Returns the `count` members that would leave one after the other, in this order: a parent after
+  // its last child. A member for which `accept` is false stays, and so do its ancestors. Looks at
+  // `limit` members at most.
   template <typename Accept>
   std::vector<BlockKey> VictimsWhere(size_t count, size_t limit, Accept accept) {
     std::vector<BlockKey> victims;
@@ -176,12 +178,13 @@ class EvictionOrder {
   }
 
   EvictionPolicy policy() const { return policy_; }
-  // Returns the order that is followed now: kLru while the learnt one finds less.
+  // Returns the policy in effect: kLru instead of kLearnt while the order has learnt too little or
+  // finds less.
   EvictionPolicy followed() const;
-  // Returns what this order does.
+  // Returns the figures of this order for operators.
   EvictionSummary Summary() const;
-  // Returns what the order learns from the uses of blocks; null: its policy does not learn. What it
-  // takes over (ReuseHazards::Take) it follows at once.
+  // Returns what the order learns from the uses of blocks; null: its policy does not learn. The
+  // order follows lessons given to ReuseHazards::Take() at once.
   ReuseHazards* hazards() { return learning_ == nullptr ? nullptr : &learning_->hazards; }
   void Audit() const;
 
@@ -238,12 +241,12 @@ class EvictionOrder {
   void FreePlace(uint32_t number) { places_[number].next = std::exchange(free_, number); }
   // Returns the number of the member that is the newcomer's parent; kNone: there is none.
   uint32_t ParentOf(const Newcomer& newcomer) const;
-  // Returns the number of a parent that is no member, which is made known if need be.
+  // Returns the number of a parent that is no member, for which a node is added if need be.
   uint32_t AbsentParent(const BlockKey& key);
   bool Descends(uint32_t number, uint32_t ancestor) const;
-  // Returns the state that the block has when it comes; `parent` is ParentOf() it.
+  // Returns the state that the newcomer begins with; `parent` is ParentOf(newcomer).
   ReuseState StateFor(const Newcomer& newcomer, uint32_t parent) const;
-  // Gives the block another state, in its queue, too.
+  // Sets the block's state and, if the block is queued, moves it to the queue of that state.
   void Restate(uint32_t number, const ReuseState& state);
   // Notes that a conversation went on with the new member, which may leave others behind.
   void GoOn(uint64_t conversation, uint32_t number);
@@ -265,11 +268,11 @@ class EvictionOrder {
   }
   // Puts the block into its queue or takes it out, as its state now demands.
   void Refresh(uint32_t number);
-  // Takes the block out of its queue, from where it was set aside, too; Refresh() puts it back.
+  // Takes the block out of its queue or out of `aside_`; Refresh() queues it again.
   void TakeOut(uint32_t number);
-  // Ends the setting aside of the block, and of those above it.
+  // Ends the setting aside of the block and of its ancestors.
   void BringBack(uint32_t number);
-  // Takes the block out of those that are aside. Its parent is to be refreshed.
+  // Takes the block out of `aside_`. The caller refreshes its parent.
   void EndAside(uint32_t number);
   WorthQueues& QueuesOf(const Node& node) { return node.is_bared != 0 ? bared_ : queues_; }
   // Returns the number of the candidate of the group, or of all, that leaves next.
@@ -286,7 +289,7 @@ class EvictionOrder {
   uint64_t refused_ = 0;
   SteadyVector<Node> places_;
   uint32_t free_ = kNone;                // The first free place.
-  NumbersByKey<Node> absent_{&places_};  // Parents of members that are none themselves.
+  NumbersByKey<Node> absent_{&places_};  // Parents of members that are no members themselves.
   // Parent and child, of children that no Node::next names. Most parents have one child.
   absl::btree_set<std::pair<uint32_t, uint32_t>> other_children_;
   const std::unique_ptr<Learning> learning_;  // Null: the policy is not kLearnt.

@@ -13,7 +13,7 @@ namespace kvtier {
 struct EvictionSummary {
   EvictionPolicy policy = EvictionPolicy::kLearnt;
   uint64_t orders = 0;
-  uint64_t following_lru = 0;  // Orders that are to learn and follow LRU now.
+  uint64_t following_lru = 0;  // Orders of policy kLearnt that follow LRU now.
   uint64_t refused = 0;        // Blocks that were worth less than all that were there.
   ReuseSample::Score score;    // Sum over the orders.
   // Adds the figures of another summary of the same policy.

@@ -1,6 +1,6 @@
-// FairLine is a line of things of several parties. They leave by turns of the parties (TurnOrder)
-// and their weights, and those of one party in the order in which they came. So a party whose
-// things wait by the thousand makes another's wait for one of them.
+// FairLine queues things of several parties. The parties take turns (TurnOrder) by their weights,
+// and the things of one party leave in the order in which they came. So while one party has
+// thousands waiting, a thing of another party waits for about one of them.
 //
 // Pure bookkeeping. One thread.
 #ifndef KVTIER_CORE_FAIR_LINE_H_
@@ -30,7 +30,7 @@ class FairLine {
   // Sets a party's weight in the TurnOrder.
   void SetWeight(size_t party, uint32_t weight) { order_.SetWeight(party, weight); }
 
-  // Returns where it waits, for Remove(); valid until it leaves.
+  // Adds the thing and returns its place, for Remove(); valid until the thing leaves.
   Place Push(size_t party, uint64_t cost, T thing) {
     if (party >= lines_.size()) lines_.resize(party + 1);
     std::list<Waiting>& line = lines_[party];
@@ -46,14 +46,14 @@ class FairLine {
     order_.Charge(party, lines_[party].front().cost);
     return Remove(party, lines_[party].begin());
   }
-  // Takes it out of the line, without a turn. REQUIRES: it is of the party, and waits there.
+  // Removes the thing without a turn. REQUIRES: it is of the party, and waits at `place`.
   T Remove(size_t party, Place place) {
     T thing = std::move(place->thing);
     lines_[party].erase(place);
     --size_;
     return thing;
   }
-  // Takes all out, those of each party in their order.
+  // Removes and returns all things, those of each party in the order in which they came.
   std::vector<T> TakeAll() {
     std::vector<T> all;
     all.reserve(size_);

@@ -19,7 +19,7 @@ std::string TextOf(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Returns the number behind `name` at the start of a line of the file.
+// Returns the number after `name` at the start of a line of the file.
 std::optional<uint64_t> NumberIn(const std::string& path, absl::string_view name) {
   for (absl::string_view line : absl::StrSplit(TextOf(path), '\n')) {
     uint64_t number = 0;

@@ -15,8 +15,8 @@ namespace kvtier {
 // as containers see them. `root` stands before each path: tests have one of their own.
 std::vector<std::string> CgroupDirectories(const std::string& root = "");
 
-// Returns the least of what the system has available and what each cgroup's limit leaves, in
-// bytes. Page cache that the kernel gives up first counts as free. UINT64_MAX: nothing says.
+// Returns the least of the system's available memory and the rest of each cgroup's limit, in bytes.
+// Page cache that the kernel gives up first counts as free. UINT64_MAX: neither can be read.
 uint64_t FreeMemoryUnder(const std::string& root);
 inline uint64_t FreeMemory() { return FreeMemoryUnder(""); }
 

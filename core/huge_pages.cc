@@ -17,7 +17,7 @@ constexpr uint64_t kSmallPageBytes = 4096;
 
 void* MapShared(int fd, uint64_t bytes, int protection) {
   if (bytes < kHugePageBytes) return mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
-  // More addresses than needed; what stands over at both ends is given back.
+  // Reserves more addresses than needed, to align the mapping; the rest at both ends is unmapped.
   const uint64_t room = bytes + kHugePageBytes;
   void* const reserved =
       mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -39,11 +39,11 @@ void* MapShared(int fd, uint64_t bytes, int protection) {
 bool TakeHugePages(std::span<std::byte> memory) {
   const uint64_t whole = memory.size() - memory.size() % kHugePageBytes;
   for (uint64_t at = 0; at < whole; at += kHugePageBytes) {
-    // The kernel collapses only where it finds a page; one will do, and the others it
-    // zeroes in place: a third of the time that 512 faults take.
+    // The kernel collapses a range only where it finds a page, so one page is taken first. The
+    // kernel zeroes the others in place, in a third of the time that 512 faults take.
     if (madvise(memory.data() + at, kSmallPageBytes, MADV_POPULATE_WRITE) != 0) return false;
-    // Fails where memory is in small pieces. The kernel has searched for long by then
-    // and would again for every piece that follows.
+    // This fails where free memory is fragmented. The kernel has then searched for long, and would
+    // do so again for every later piece, so the caller gives up.
     if (madvise(memory.data() + at, kHugePageBytes, MADV_COLLAPSE) != 0) return false;
   }
   return true;

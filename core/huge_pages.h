@@ -19,11 +19,10 @@ inline constexpr uint64_t kHugePageBytes = uint64_t{2} << 20;
 // MAP_FAILED and errno: as mmap().
 void* MapShared(int fd, uint64_t bytes, int protection);
 
-// Fills every whole 2 MiB of a mapping with one huge page, as far as the kernel has
-// them; what is there stays. True: all of them are huge now (a mapping of less than
-// 2 MiB has none). False: the rest has the pages it had, or none yet; nothing else is
-// different. Needs Linux 6.1 for memfds, but no setting of the system's: `shmem_enabled`
-// may be `never`.
+// Maps every whole 2 MiB of a mapping by one huge page, as far as the kernel has free ones;
+// contents stay. Returns true if all of them are huge now (a mapping of less than 2 MiB has none).
+// Returns false if the rest has the pages it had, or none yet. Needs Linux 6.1 for memfds, but no
+// setting of the system's: `shmem_enabled` may be `never`.
 // REQUIRES: `memory` is writable and was mapped by MapShared().
 bool TakeHugePages(std::span<std::byte> memory);
 

@@ -55,7 +55,7 @@ inline constexpr auto kKillPoints = std::to_array<std::string_view>({
     "reclaim.done",
     "segment.sealed",
     "segment.opened",
-    // A block that is forgotten: asked for, or found damaged.
+    // A block that is erased: by a caller, or because it was found damaged.
     "erase.begun",
     "erase.unpublished",
     "erase.committed",

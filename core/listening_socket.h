@@ -24,9 +24,8 @@ absl::Status LockSocketDir(const std::string& directory, absl::string_view lock_
                            absl::string_view owner);
 
 // Returns a Unix socket of `type` (SOCK_STREAM or SOCK_SEQPACKET) that listens at `path`, in place
-// of a stale one there. Nobody can connect whom `mode` does not let, from the first moment on. It
-// does not block, and is the caller's to close. Errors: kUnavailable, with the path and errno's
-// text.
+// of a stale one there. From the start only users whom `mode` permits can connect. The socket is
+// non-blocking, and the caller closes it. Errors: kUnavailable, with the path and errno's text.
 absl::StatusOr<int> ListenUnix(const std::string& path, int type, mode_t mode);
 
 // TCP sockets that listen at every address that a host stands for (a wildcard: IPv4 and

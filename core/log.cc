@@ -34,7 +34,7 @@ constexpr char Letter(LogLevel level) {
 
 void Log(LogLevel level, const std::string& text) {
   if (level < lowest_level.load(std::memory_order_relaxed)) return;
-  // Text may quote the world's input; control bytes would forge lines or colours.
+  // Text may quote input from outside, whose control bytes could forge lines or colours.
   std::string clean = text;
   std::replace_if(
       clean.begin(), clean.end(),
@@ -44,7 +44,7 @@ void Log(LogLevel level, const std::string& text) {
   const double seconds = absl::ToDoubleSeconds(MonotonicClock().Now() - absl::UnixEpoch());
   const std::string line = absl::StrFormat("%c %.6f %s: %s\n", Letter(level), seconds,
                                            program_invocation_short_name, clean);
-  // A log that cannot be written has nowhere to say so.
+  // A failure of the log itself cannot be reported anywhere.
   const ssize_t ignored = write(STDERR_FILENO, line.data(), line.size());
   static_cast<void>(ignored);
 }

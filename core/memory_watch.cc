@@ -11,7 +11,7 @@ namespace kvtier {
 namespace {
 
 constexpr absl::Duration kTrimInterval = absl::Seconds(1);
-// Larger buffers come from the system and go back to it.
+// Larger buffers than this come from the system and go back to it at once.
 constexpr int kMaxBufferKept = kFreedMemoryKept / 4;
 
 }  // namespace

@@ -1,6 +1,6 @@
-// MemoryWatch says when this process has taken more memory than it may since the watch began.
-// Files and shared memory (arenas) do not count. It is for what cannot be counted as it is
-// taken, such as a library's buffers.
+// MemoryWatch says when this process has taken more memory than it may since the watch began. Files
+// and shared memory (arenas) do not count. It bounds memory that kvtier cannot count as it is
+// allocated, such as a library's buffers.
 #ifndef KVTIER_CORE_MEMORY_WATCH_H_
 #define KVTIER_CORE_MEMORY_WATCH_H_
 

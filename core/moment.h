@@ -24,7 +24,7 @@ class MomentClock {
     began_ = std::min(began_, now);
     now_ = std::max(now_, static_cast<Moment>(absl::ToInt64Microseconds(now - began_)) + 1);
   }
-  // Returns a moment that no other use has.
+  // Moves on to a moment that no other use has, and returns it.
   Moment Tick() { return ++now_; }
   Moment now() const { return now_; }
 
@@ -33,8 +33,8 @@ class MomentClock {
   Moment now_ = 1;
 };
 
-// PackedMoment is a moment that is aligned like the half of it, so that it takes 12 bytes with an
-// item beside it.
+// PackedMoment is a Moment that is aligned to 4 bytes, so that it and an item of 4 bytes take 12
+// bytes and not 16.
 class PackedMoment {
  public:
   constexpr PackedMoment(Moment moment)  // NOLINT(google-explicit-constructor): the same value.

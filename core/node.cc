@@ -16,7 +16,7 @@ absl::StatusOr<NodeId> NodeId::FromString(absl::string_view text) {
   const auto allowed = [&](char c) { return alphanumeric(c) || c == '.' || c == '_' || c == '-'; };
   if (text.empty() || text.size() > kMaxNodeIdBytes || !alphanumeric(text.front()) ||
       !std::all_of(text.begin(), text.end(), allowed)) {
-    // The text is the world's: escaped and cut.
+    // The text comes from outside, so it is escaped and cut.
     return absl::InvalidArgumentError(
         absl::StrCat("node id \"", absl::CHexEscape(text.substr(0, kMaxNodeIdBytes + 1)), "\" of ",
                      text.size(), " bytes; must be 1 to ", kMaxNodeIdBytes,

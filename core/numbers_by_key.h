@@ -19,7 +19,7 @@
 
 namespace kvtier {
 
-// A Node has `key`, and `next`, which is the table's while the node is in it.
+// A Node has `key` and `next`; the table uses `next` while the node is in the table.
 template <typename Node>
 class NumbersByKey {
  public:

@@ -29,26 +29,26 @@ struct TierUsage {
 struct Report {
   NodeId node;
   Epoch node_epoch;
-  Epoch coordinator_epoch;  // Epoch of its last answer; value 0: none known.
+  Epoch coordinator_epoch;  // Epoch that the coordinator's last answer had; 0: none known.
   std::string address;      // Address of the node's peer service.
   uint64_t first_sequence = 0;
   std::vector<Delta> deltas;
   bool snapshot_begin = false;  // Forget the node's blocks first; the stream restarts here.
-  bool snapshot_end = false;    // The node is whole after this one.
+  bool snapshot_end = false;    // With this report the snapshot is complete.
   std::vector<TierUsage> tiers;
   uint64_t tenants_version = 0;  // Version of the tenants' settings that the node knows; 0: none.
 };
 
 // Settings of tenants that operators set for all nodes.
 struct ClusterTenants {
-  uint64_t version = 0;  // Version from 1 on; the later of two holds.
+  uint64_t version = 0;  // Version, from 1 on; the higher of two is in force.
   TenantSettingsMap settings;
 };
 
 struct ReportReply {
   Epoch coordinator_epoch;
   uint64_t next_sequence = 0;               // The first delta the coordinator does not have.
-  bool resync = false;                      // A gap, or a stream it does not know: send a snapshot.
+  bool resync = false;                      // Deltas are missing; the agent sends a snapshot.
   std::optional<ClusterTenants> tenants{};  // nullopt: the node knows the latest.
 };
 

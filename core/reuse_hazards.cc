@@ -93,7 +93,8 @@ size_t ReuseHazards::BucketOf(double seconds) {
   return seconds >= EndOf(bucket) ? bucket + 1 : bucket;
 }
 
-// Time in whole buckets is added by class, not by wait.
+// Counts the waits of each class first, so that the time in whole buckets is added once for a
+// class.
 void ReuseHazards::AddWaits(std::span<const Waiting> waiting, std::vector<Evidence>* to) {
   std::vector<std::array<float, kBuckets>> ends(
       kReuseClasses);  // Waits by the bucket of their end.
@@ -146,7 +147,7 @@ ReuseHazards::Table ReuseHazards::TableFor(const Hazards& hazards) {
     table.passed[i] = static_cast<float>(expected);
     expected += hazards[i] * Widths()[i];
   }
-  std::array<Stretch, kBuckets> following;  // Best ones, from the last to the next.
+  std::array<Stretch, kBuckets> following;  // Best stretches that follow, the nearest last.
   size_t count = 0;
   for (size_t bucket = kBuckets; bucket-- > 0;) {
     const double exponent = hazards[bucket] * Widths()[bucket];
@@ -203,7 +204,7 @@ void ReuseHazards::WorkOut(std::span<const Waiting> waiting) {
   }
   for (size_t c = 0; c < kReuseClasses; ++c) {
     const size_t family = FamilyOf(ReuseClass(c));
-    // A class that nothing is known of is its family.
+    // A class without evidence has its family's table.
     const bool known = std::ranges::any_of(seen[c].seconds, [](float s) { return s > 0; });
     tables_[c] = known ? TableFor(Drawn(seen[c], of_families[family], kWaitsOfFamily))
                        : tables_of_families[family];

@@ -30,7 +30,7 @@ namespace kvtier {
 class ReuseHazards {
  public:
   static constexpr size_t kBuckets = kReuseBuckets;
-  // A block that waits, as far as it has waited.
+  // A block that waits for its next use, and the time that it has waited so far.
   struct Waiting {
     ReuseClass of{};
     double seconds = 0;
@@ -42,15 +42,15 @@ class ReuseHazards {
   void Take(ReuseLessons lessons);
   // Returns what was learnt, for another to Take().
   const ReuseLessons& lessons() const { return lessons_; }
-  // Learns that a block of the class waited `seconds` for its next use; `used` false: then it was
-  // watched no longer.
+  // Learns that a block of the class waited `seconds` for its next use. If `used` is false, no use
+  // came in that time, and the block is watched no longer.
   void Learn(ReuseClass of, double seconds, bool used);
   // Works out all worths anew from what was learnt and from those that wait, which count for this
   // time only. Costs 0.2 ms, and 0.6 ms if all classes are in use; to be called after each few
   // hundred lessons.
   void Conclude(std::span<const Waiting> waiting);
-  // Calls of Conclude() so far, those of the lessons taken included: orders look at their queues
-  // anew when that changes.
+  // Returns the number of calls of Conclude() so far, those of the lessons taken included. When it
+  // changes, WorthQueues looks for its cheapest items anew.
   uint64_t conclusions() const { return lessons_.conclusions; }
   // Lessons since the last Conclude().
   size_t new_lessons() const { return new_lessons_; }
@@ -82,7 +82,8 @@ class ReuseHazards {
   const Table& TableOf(ReuseClass of) const { return tables_[static_cast<size_t>(of)]; }
   // Adds the time waited in each bucket to the evidence of each class.
   static void AddWaits(std::span<const Waiting> waiting, std::vector<Evidence>* to);
-  // Returns the evidence drawn toward `mean` as if that had been seen in `waits` waits.
+  // Returns hazards of the evidence, drawn toward `mean` as if `mean` had been seen in `waits`
+  // waits.
   static Hazards Drawn(const Evidence& evidence, const Hazards& mean, double waits);
   // Returns the number of uses expected until that age of a block that was not used before that
   // age.

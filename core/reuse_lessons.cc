@@ -14,7 +14,8 @@ namespace kvtier {
 namespace {
 
 constexpr uint64_t kReuseMagic = 0x657375657274766b;  // The bytes "kvtreuse".
-// More than any order learns: evidence fades. What is added up over all classes stays finite.
+// Largest value that is read. No order learns as much, because evidence fades, and sums over all
+// classes stay finite.
 constexpr float kMostOfAValue = 1e18F;
 
 using Values = std::array<float, kReuseBuckets>;
@@ -77,7 +78,7 @@ std::optional<Layout> TakeLayout(SummedReader* from) {
                 .last_begin = *last_begin};
 }
 
-// Takes what comes behind the layout; nullopt: it cannot have been learnt.
+// Takes the fields after the layout; nullopt: they cannot have been learnt.
 std::optional<ReuseLessons> TakeLessons(SummedReader* from) {
   const auto conclusions = from->Take<uint64_t>();
   const auto classes = from->Take<uint32_t>();

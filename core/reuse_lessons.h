@@ -1,12 +1,12 @@
-// ReuseLessons are what ReuseHazards has learnt so far, and their form outside of the process: an
-// order of eviction goes on from what one before it has learnt. Ages are in seconds and no moment
-// is told, so the time from one to the other does not matter.
+// ReuseLessons are what ReuseHazards has learnt so far, and their form outside of the process: from
+// them an order of eviction goes on where an earlier order ended. They have ages in seconds but no
+// points in time, so it does not matter how much time lies between the two orders.
 //
 //   magic:8 version:4 | families:2 gaps:2 finishes:2 buckets:2 last bucket's beginning, seconds:4
 //   conclusions:8 classes:4, of each: class:2 | uses, seconds: mask of the buckets that are not
 //   zero:8, their values as floats:4 | the sum of all that (SummedBytes)
 //
-// A class that nothing is known of takes no room: of 360 classes some dozens are in use, each with
+// A class without evidence takes no room: of 360 classes some dozens are in use, each with
 // 100 to 500 bytes.
 //
 // Pure.
@@ -27,13 +27,13 @@ namespace kvtier {
 
 // Buckets of age: the first ends at 1 s, the last begins at 13 hours and is open.
 inline constexpr size_t kReuseBuckets = 64;
-// A change of the form, of what a class means or of where a bucket begins bumps it.
+// Bumped when the form, the meaning of a class or the bounds of a bucket change.
 inline constexpr uint32_t kReuseLessonsVersion = 1;
 
 // Evidence of one class, by bucket of age.
 struct HazardEvidence {
   std::array<float, kReuseBuckets> uses{};
-  std::array<float, kReuseBuckets> seconds{};  // Waited in that bucket, by all.
+  std::array<float, kReuseBuckets> seconds{};  // Time that blocks waited in that bucket, summed.
   friend bool operator==(const HazardEvidence&, const HazardEvidence&) = default;
 };
 
@@ -45,9 +45,9 @@ struct ReuseLessons {
 
 // REQUIRES: each class has its evidence.
 std::string EncodeReuseLessons(const ReuseLessons& lessons);
-// Returns what was encoded. All of it or nothing is believed. Errors: kDataLoss, the bytes do not
-// prove themselves or say what cannot have been learnt; kFailedPrecondition, another version wrote
-// them, or one with other classes or buckets.
+// Decodes what EncodeReuseLessons() returned. Errors: kDataLoss, the sum does not match, or a value
+// cannot have been learnt; kFailedPrecondition, another version wrote the bytes, or one with other
+// classes or buckets.
 absl::StatusOr<ReuseLessons> DecodeReuseLessons(absl::string_view bytes);
 
 }  // namespace kvtier

@@ -8,16 +8,16 @@
 namespace kvtier {
 namespace {
 
-// Least number of lessons from one conclusion to the next: few as long as each tells much.
+// Least number of lessons from one conclusion to the next.
 constexpr size_t kLessonsPerConclusion = 512;
 // Conclusions a second, at most: each takes as long as some thousand uses.
 constexpr double kConclusionsPerSecond = 10;
-// The score is of the last sampled blocks that were asked for: so many times what a small cache
-// holds, and not fewer than the second figure.
+// The score covers about as many of the last requests for sampled blocks as kScoredCaches times the
+// size of a small cache, plus kMinScored.
 constexpr double kScoredCaches = 16;
 constexpr double kMinScored = 1024;
 // The learnt order loses the lead when it finds this share of what is asked for less than LRU, and
-// has it back when it finds as much: a change of order for each turn of luck costs more.
+// regains the lead when it finds as much as LRU, so that chance does not change the order often.
 constexpr double kLosing = 0.003;
 
 // Returns whether blocks of these states wait in one queue of the small cache.

@@ -44,8 +44,8 @@ class ReuseSample {
   }
   // Notes that the state of a block changed, and that it was not asked for.
   void Changed(const BlockKey& key, const ReuseState& state);
-  // Notes that the tier was full with so many blocks: the small caches hold their share from now
-  // on.
+  // Notes that the tier is full with `members` blocks: from now on the small caches hold no more
+  // than their share of that.
   void Full(size_t members);
 
   // Returns whether the learnt order finds as much as LRU, lately.
@@ -80,7 +80,7 @@ class ReuseSample {
   void SampledAsked(const BlockKey& key, const ReuseState& state, Moment now, size_t members);
   // Halves the sample until its share of `members` fits.
   void Fit(size_t members);
-  // Scores one block that was asked for, as it was before.
+  // Adds a block that was asked for to the score; `watched` is the block before that use.
   void Count(const Watched& watched);
   // Takes the block out of the order of use, and out of the small cache of LRU.
   void Unlink(uint32_t number);
@@ -88,9 +88,9 @@ class ReuseSample {
   void LinkNewest(uint32_t number);
   void PutIntoLearnt(uint32_t number, Moment now);
   uint32_t QueueFor(const ReuseState& state);
-  // Watches the block no longer; it was not used since.
+  // Stops watching the block, with the lesson that it was not used until `now`.
   void Drop(uint32_t number, Moment now);
-  // Watches the block no longer, without a lesson.
+  // Stops watching the block, without a lesson.
   void Forget(uint32_t number);
   void ConcludeIfDue(Moment now);
 

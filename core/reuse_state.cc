@@ -31,7 +31,7 @@ int8_t ReuseState::Cost() const {
 void ReuseState::GrowDepth(uint32_t parent_cost, double length, uint64_t key_hash) {
   depth_cost = parent_cost;
   if (depth_cost == kMaxDepthCost) return;
-  // A block behind a prefix of n such lengths costs 1 + n, which is rounded to half doublings.
+  // A block after n attention lengths costs 1 + n, which is rounded to half doublings.
   const auto end = [](double steps) { return std::exp2((steps + 0.5) / 2) - 1; };
   const double begin = depth_cost == 0 ? 0 : end(depth_cost - 1.0);
   const double step = end(depth_cost) - begin;

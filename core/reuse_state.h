@@ -30,9 +30,9 @@ constexpr size_t FamilyOf(ReuseClass of) { return static_cast<size_t>(of) % kReu
 constexpr size_t ActivityOf(size_t family) { return family % kReuseActivities; }
 
 struct ReuseState {
-  // Counts stop here: no class asks for more.
+  // Largest value of a count: classes do not tell larger ones apart.
   static constexpr uint32_t kMaxCount = 15;
-  // Heights, too.
+  // Largest height.
   static constexpr uint32_t kMaxHeight = 2;
 
   uint32_t uses : 4 = 0;    // Uses after the one that brought the block.
@@ -48,7 +48,7 @@ struct ReuseState {
   uint32_t left_behind : 1 = 0;
   // Whether the tier below has the block, too.
   uint32_t is_below : 1 = 0;
-  // Half doublings of what computing it costs, beside a block at the start of its prefix.
+  // Cost of computing the block relative to the first block of its prefix, in half doublings.
   uint32_t depth_cost : 3 = 0;
 
   ReuseClass Class() const {
@@ -62,10 +62,10 @@ struct ReuseState {
   // Returns what bringing the block back would cost, as a power of the square root of 2: the more,
   // the deeper in its prefix it is, and a quarter of that where the tier below has it.
   int8_t Cost() const;
-  // Sets the cost of the depth of a block from that of its parent. `length` is that of the block,
-  // in lengths of a prefix behind which attention costs as much as all else. `key_hash` decides
-  // whether it is one step more, so that the cost grows as fast as the prefix on average: to count
-  // the length itself would take 3 bytes a block (Morris, 1978).
+  // Sets depth_cost from the parent's. `length` is the block's length divided by the order's
+  // `attention_length`. `key_hash` serves as a random number that decides whether the cost is one
+  // step more, so that it grows as fast as the prefix on average: counting the length itself would
+  // take 3 bytes a block (Morris, 1978).
   void GrowDepth(uint32_t parent_cost, double length, uint64_t key_hash);
   // Counts one use, `seconds` after the last one.
   void Use(double seconds) {
@@ -78,19 +78,19 @@ struct ReuseState {
     if (hint.turn.has_value() && uses == 0) turn = std::min(*hint.turn, kMaxCount);
     TakeAdvice(hint);
   }
-  // Takes over why the last request of the conversation ended.
+  // Takes over what the engine says of the request's end and of the blocks' next use.
   void TakeAdvice(const ReuseHint& hint) {
     finish = static_cast<uint32_t>(hint.finish);
     ended = hint.will_not_return ? 1 : 0;
     priority = hint.priority;
   }
-  // Returns the state of a block that comes for the first time, below a block of this state, or
-  // below none.
+  // Returns the state of a block that comes for the first time and continues a block of this state.
   ReuseState OfChild() const;
 
  private:
   static uint32_t GapOf(double seconds) {
-    // Ends in seconds: of a tool's answer, a quick reply, a reader's, a pause, a longer one.
+    // Upper bounds in seconds: a tool's answer, a quick reply, a reader's reply, a pause; rest:
+    // longer.
     constexpr double kEnds[] = {10, 30, 90, 300};
     uint32_t gap = 1;
     for (const double end : kEnds) gap += seconds >= end ? 1 : 0;

@@ -18,7 +18,7 @@ inline constexpr absl::Duration kScrubBurst = absl::Milliseconds(250);
 
 class ScrubPacer {
  public:
-  // REQUIRES: the rate is not 0. From now on; debts of before are forgotten.
+  // Sets the rate from `now` on, and forgets earlier debts. REQUIRES: the rate is not 0.
   void SetRate(uint64_t bytes_per_second, absl::Time now);
   // Returns the time from which on the next read may begin.
   absl::Time ready() const { return ready_; }

@@ -1,6 +1,6 @@
 // SessionKey proves a tenant on the descriptor socket. It is made from the tenant's secret as
-// TenantKey is, and neither tells the other: members of a share group are told its TenantKey, to
-// name its blocks, and cannot prove that they are the group.
+// TenantKey is, and neither can be computed from the other: members of a share group get its
+// TenantKey, to name its blocks, and still cannot prove that they are the group.
 #ifndef KVTIER_CORE_SESSION_KEY_H_
 #define KVTIER_CORE_SESSION_KEY_H_
 

@@ -29,9 +29,9 @@ class Sha256 {
   // Returns the digest of all that was given. Only Restart(), CopyFrom() and destruction may
   // follow.
   Sha256Digest Finish();
-  // Forgets everything: this is as new.
+  // Begins a new hash.
   void Restart();
-  // Goes on from where `other` is, which stays as it is.
+  // Takes over the state of `other`, which does not change.
   void CopyFrom(const Sha256& other);
 
  private:

@@ -64,7 +64,7 @@ absl::Status CheckNumber(absl::string_view field, uint64_t value, Range range) {
                                                  range.lowest, " to ", range.highest));
 }
 
-// SHA-256 over items, each behind its length as 4 little-endian bytes.
+// ItemHash computes SHA-256 over items, each after its length in 4 little-endian bytes.
 class ItemHash {
  public:
   void Add(absl::string_view item) {

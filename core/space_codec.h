@@ -1,5 +1,5 @@
-// SpaceCodec is what the codec of a space makes of its blocks: whether it can, and how
-// large they are. It encodes nothing; core/codec_layout.h has the bytes.
+// SpaceCodec says whether the codec of a space can encode its blocks, and how large they then are.
+// It encodes nothing; core/codec_layout.h has the bytes.
 #ifndef KVTIER_CORE_SPACE_CODEC_H_
 #define KVTIER_CORE_SPACE_CODEC_H_
 
@@ -19,7 +19,7 @@ absl::string_view CodecName(Codec codec);
 // Immutable.
 class SpaceCodec {
  public:
-  // Does not read block_bytes, so that it can be asked what block_bytes has to be.
+  // Returns the space's codec. Ignores block_bytes, which a caller may set from the result.
   //
   // Errors: kInvalidArgument, naming the field and the value: the codec is "raw" or
   // none; dtype is not "bfloat16"; layout is neither "layer,kv,token,head,dim" nor
@@ -33,10 +33,10 @@ class SpaceCodec {
 
   // Returns the bytes of a block as the worker has it, in bf16.
   uint64_t raw_bytes() const { return RawBytes(shape_); }
-  // The two sizes that a stored block may have. encoded_bytes() holds what the codec
-  // makes smaller, and a block that it does not (NaN, infinity, exponents that do not
-  // pack) is not cached. max_encoded_bytes() holds that block too, raw; it is larger
-  // than a raw block, so that nothing is saved.
+  // Return the two sizes that a stored block may have. With encoded_bytes(), a block that the codec
+  // cannot make smaller (NaN, infinity, exponents that do not pack) is not stored. With
+  // max_encoded_bytes(), such a block is stored raw; this size is larger than a raw block's, so
+  // that nothing is saved.
   uint64_t encoded_bytes() const { return EncodedBytes(codec_, shape_); }
   uint64_t max_encoded_bytes() const { return MaxEncodedBytes(shape_); }
 

@@ -31,7 +31,7 @@ const uint8_t* KeyOf(size_t stripe) {
   return XXH3_kSecret + stripe % kStripesPerScramble * kKeyStep;
 }
 
-// Returns whether the lanes are scrambled behind this stripe.
+// Returns whether the lanes are scrambled after this stripe.
 bool EndsRound(size_t stripe) { return stripe % kStripesPerScramble == kStripesPerScramble - 1; }
 
 // Copies the stripes between two scrambles and then sums them from the destination, which is in

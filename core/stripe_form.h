@@ -33,9 +33,9 @@ enum class Stores {
 
 struct StripeForm {
   const char* name;
-  // Copies `stripes` * 64 bytes and adds them to `sums` behind the stripes that it has. What is
-  // added is what was stored, even if `in` changes meanwhile. Streaming stores are ordered with
-  // later stores only by FinishStores().
+  // Copies `stripes` * 64 bytes and adds them to `sums` after the stripes that it has. Adds the
+  // bytes that were stored, even if `in` changes meanwhile. Streaming stores are ordered with later
+  // stores only by FinishStores().
   void (*move)(const std::byte* in, std::byte* out, size_t stripes, Stores stores,
                StripeSums* sums);
 };

@@ -1,4 +1,4 @@
-// SummedWriter packs integers and strings one behind the other and ends them with a sum;
+// SummedWriter packs integers and strings one after the other and ends them with a sum;
 // SummedReader takes them out again, after it has proven that sum. It is the format of small data
 // in files: data that is damaged, cut off or of another program is refused as a whole.
 //
@@ -26,7 +26,7 @@ class SummedWriter {
     bytes_.append(reinterpret_cast<const char*>(bytes), sizeof(bytes));
   }
   void PutBytes(absl::string_view bytes) { bytes_.append(bytes.data(), bytes.size()); }
-  // Returns all that was put, with its sum behind it.
+  // Returns all that was put, followed by its sum.
   std::string End() &&;
 
  private:

@@ -35,7 +35,7 @@ class TaskScope {
   Task<bool> Idle(absl::Time deadline);
 
  private:
-  // A coroutine that nobody holds: its frame goes by itself at the end.
+  // Flow is a coroutine that nobody owns: its frame is destroyed when it ends.
   struct Flow {
     struct promise_type {
       Flow get_return_object() noexcept {

@@ -24,7 +24,7 @@ absl::Status Refused(const TenantSettings& settings, Tier tier, ShareField field
       absl::StrCat("tenant '", settings.name, "', ", SettingName(tier, field), ": ", why));
 }
 
-// Adds without going round: sums of guarantees may be as large as anybody writes them.
+// Adds without wrapping around, because operators may name guarantees of any size.
 uint64_t AddUpTo(uint64_t a, uint64_t b) { return b > UINT64_MAX - a ? UINT64_MAX : a + b; }
 
 uint64_t NamedGuarantee(const TenantSettings& settings, Tier tier) {

@@ -1,6 +1,6 @@
 // TenantSettings are what operators say of one tenant: how much of each tier it may have, and which
-// other tenants may use its blocks. What is not said has a default. A tenant's secret is no
-// setting, and never here.
+// other tenants may use its blocks. A setting that is not named has its default. A tenant's secret
+// is no setting, and never here.
 //
 // Pure; any thread.
 #ifndef KVTIER_CORE_TENANT_SETTINGS_H_

@@ -12,7 +12,7 @@
 namespace kvtier {
 
 TenantTag TenantTagOf(absl::string_view name) {
-  // The NUL behind the domain tag keeps it from being the beginning of another.
+  // The NUL after the domain tag keeps it from being the beginning of another tag.
   constexpr char kOwnerTag[] = "kvtier.owner.v1";
   const std::string text = absl::StrCat(absl::string_view(kOwnerTag, sizeof(kOwnerTag)), name);
   std::array<uint8_t, EVP_MAX_MD_SIZE> digest;

@@ -1,4 +1,4 @@
-// TenantTag says whose a block is where a name would be too long: in each row of a disk's
+// TenantTag stands for a block's tenant where the name would be too long: in each row of a disk's
 // manifest and in each shape of a disk's index.
 #ifndef KVTIER_CORE_TENANT_TAG_H_
 #define KVTIER_CORE_TENANT_TAG_H_

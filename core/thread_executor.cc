@@ -29,7 +29,7 @@ void ThreadExecutor::Post(Closure fn) {
 void ThreadExecutor::RunOrPost(Closure fn) {
   {
     absl::MutexLock lock(&mu_);
-    // Lenders that follow each other closely must not keep timers waiting.
+    // Callers that take the turn one after the other must not keep timers waiting.
     const bool due = !timers_.empty() && timers_.begin()->first.first <= clock_.Now();
     if (taken_ || due || !ready_.empty() || stopping_) {
       ready_.push_back(std::move(fn));
@@ -38,7 +38,7 @@ void ThreadExecutor::RunOrPost(Closure fn) {
     TakeTurn();
   }
   fn();
-  fn = nullptr;  // Objects that it owned are destroyed in its turn.
+  fn = nullptr;  // Objects that `fn` owned are destroyed in the same turn.
   EndTurn();
 }
 
@@ -81,7 +81,7 @@ void ThreadExecutor::Stop() {
     stopping_ = true;
   }
   if (thread_.joinable()) thread_.join();
-  // Destroyed outside the lock and out of the maps: they may own what cancels others.
+  // Closures are destroyed outside the lock and the maps, as their destructors may cancel timers.
   std::map<TimerKey, Closure> doomed;
   absl::MutexLock lock(&mu_);
   doomed.swap(timers_);

@@ -22,7 +22,7 @@ bool IsLess(uint64_t a, uint32_t weight_of_a, uint64_t b, uint32_t weight_of_b) 
   return absl::uint128(a) * weight_of_b < absl::uint128(b) * weight_of_a;
 }
 
-// Hands out `units` one by one, each to the part that has least for its weight with it.
+// Hands out `units` one by one, each to the part that then has least for its weight.
 void HandOut(uint64_t units, std::vector<Part>* parts) {
   const auto comes_later = [](const Part* a, const Part* b) {
     if (IsLess(b->given + 1, b->weight, a->given + 1, a->weight)) return true;
@@ -52,8 +52,7 @@ void Divide(uint64_t units, std::vector<Part>* parts) {
     return IsLess(a->wanted, a->weight, b->wanted, b->weight);
   });
   auto part = by_want.begin();
-  // Parties that want no more than their part get what they want, and leave the rest to the later
-  // ones.
+  // Parts that want no more than their proportion get all that they want; later parts get the rest.
   for (; part != by_want.end(); ++part) {
     if (absl::uint128((*part)->wanted) * weights > absl::uint128(units) * (*part)->weight) break;
     (*part)->given = (*part)->wanted;

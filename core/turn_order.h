@@ -2,7 +2,7 @@
 // so far, by the cost of its turns over its weight; of two alike, the first. A party that had
 // nothing waiting begins level with the others: it saves up no turns (start-time fair queueing).
 //
-// Parties are small numbers, and come as they are named. Pure bookkeeping. One thread.
+// Parties are small numbers; a party is added when it is first named. Pure bookkeeping. One thread.
 #ifndef KVTIER_CORE_TURN_ORDER_H_
 #define KVTIER_CORE_TURN_ORDER_H_
 
@@ -21,11 +21,11 @@ class TurnOrder {
   // Lets the party have `weight` times what a party of weight 1 has, from now on. It weighs 1 until
   // then. REQUIRES: weight > 0.
   void SetWeight(size_t party, uint32_t weight) { Of(party).weight = weight; }
-  // Notes that something of the party is about to wait, where nothing of it did.
+  // Notes that the party is about to have something waiting, after it had nothing waiting.
   void Enter(size_t party) { Of(party).had = std::max(Of(party).had, level_); }
   // Returns what the party is charged for a turn: the cost over its weight, rounded up.
   uint64_t Charge(size_t party, uint64_t cost);
-  // Returns the party whose turn it is, of those of which `waits` is true. O(parties).
+  // Returns the party whose turn it is, among those for which `waits` is true. O(parties).
   std::optional<size_t> Next(absl::FunctionRef<bool(size_t)> waits) const;
   // Notes that the party has its turn, for which it was charged `paid` already.
   void Begin(size_t party, uint64_t paid = 0) { level_ = Of(party).had - paid; }
@@ -40,7 +40,7 @@ class TurnOrder {
     return parties_[party];
   }
   std::vector<Party> parties_;
-  uint64_t level_ = 0;  // Cost that the party with the turn had before it.
+  uint64_t level_ = 0;  // `had` of the party with the turn, before that turn.
 };
 
 }  // namespace kvtier

@@ -46,7 +46,7 @@ class [[nodiscard]] Waits::Waiter {
     for_end_->await_suspend(awaiting);
   }
   bool await_resume() {
-    // The one that did not resume the task must not do so later.
+    // The waiter that did not resume the task must not do so later.
     for_event_.reset();
     for_end_.reset();
     return event_->is_set();

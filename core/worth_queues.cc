@@ -59,8 +59,8 @@ void WorthQueues::Add(uint32_t number, Moment last, Item item) {
   Settle(&queue);
   queue.added = {last, item};
   ++size_;
-  // An item that joins after all items that were there at the look comes into each bucket after
-  // them, if there were any.
+  // An item that is younger than all that were there at the look enters each bucket after them, so
+  // it changes nothing that was found, unless a bucket had no item to come.
   if (queue.open || last < queue.youngest) queue.known = queue.passed = false;
 }
 
@@ -175,8 +175,8 @@ bool WorthQueues::Walk::Advance(Cursor* cursor) const {
     cursor->choice.last = next->first;
     return true;
   }
-  // The next younger one, if it is in the same bucket; else the oldest of the next bucket of the
-  // ranking that has any.
+  // Takes the next younger item, if it is in the same bucket; else the oldest item of the next
+  // bucket of the ranking that has any.
   const auto& ranking = queues_->hazards_->Ranking(queue.id.of);
   std::optional<std::pair<Moment, Item>> item;
   if (next != queue.items.end() &&

@@ -63,7 +63,7 @@ class WorthQueues {
 
   // Returns the number of the queue, which is made if need be and stays.
   uint32_t QueueOf(const QueueId& id) {
-    // Blocks of one request come one behind the other, and most often into one queue.
+    // Blocks of one request come one after the other, and most often into one queue.
     if (latest_ < queues_.size() && queues_[latest_].id == id) return latest_;
     return latest_ = LookUp(id);
   }
@@ -77,7 +77,8 @@ class WorthQueues {
 
   // Returns the item of the group that leaves first at `now`; nullopt: it has none.
   std::optional<Choice> First(Ranked ranked, Moment now, uint32_t group = kAllGroups);
-  // Returns how an item of such a queue ranks, in the queue or not, that was used last at `last`.
+  // Returns the rank of an item that was used last at `last` and has the queue's properties,
+  // whether or not it is in the queue.
   Choice RankOf(Ranked ranked, const QueueId& id, Moment last, Moment now) const;
 
   // Walk visits the items in the order in which they leave, as they rank at one moment. No item may
@@ -134,7 +135,7 @@ class WorthQueues {
   };
   uint32_t LookUp(const QueueId& id);
   static bool IsEmpty(const Queue& queue) { return queue.items.empty() && !queue.added; }
-  // Puts the item that was added last among the others. What reads `items` calls this before.
+  // Moves `added` into `items`. Code that reads `items` calls this first.
   static void Settle(Queue* queue);
   Found OldestIn(const Queue& queue, size_t bucket, Moment now) const;
   void LookForCheapest(Queue* queue, Moment now) const;
@@ -142,7 +143,8 @@ class WorthQueues {
   double WorthIn(const Queue& queue, size_t bucket) const {
     return hazards_->Worth(queue.id.of, bucket) * queue.factor;
   }
-  // Returns the first item of a queue that has some, as a choice but for `item`.
+  // Returns the item of a queue that leaves first, with `item` not set. REQUIRES: the queue has
+  // items.
   Choice FirstOf(Ranked ranked, Queue* queue, Moment now) const;
 
   const ReuseHazards* const hazards_;  // Not owned.

@@ -1,5 +1,5 @@
-// core asks xxhash for the form that is best on this CPU. That choice is in xxhash's shared
-// library only, which a bare machine need not have: here it is the form of every x86-64.
+// These functions stand in for xxhash's choice of the best form for this CPU, which only its shared
+// library has. A bare machine may lack that library, so they call the form of every x86-64.
 #include <xxhash.h>
 
 extern "C" {

@@ -1,6 +1,6 @@
 // convert is the one validator of wire input: everything that arrives in a
 // kvtier.v1 message becomes a core noun here or is refused here, with an error that
-// names the field and the value. Code behind it checks nothing again.
+// names the field and the value. Code that gets its results checks nothing again.
 #ifndef KVTIER_PROTO_CONVERT_H_
 #define KVTIER_PROTO_CONVERT_H_
 
@@ -50,17 +50,17 @@ inline constexpr size_t kSessionTokenBytes = 16;
 
 // `build` is for people, for example "kvtier-agent 0.1.0".
 v1::ProtocolVersion OurVersion(const std::string& build);
-// Checks the other side's version. Errors: kFailedPrecondition when the ranges do not overlap, or
-// the version that both speak is laid out otherwise; with both ranges, or both layouts, in the
-// text.
+// Checks the other side's version. Errors: kFailedPrecondition, with both ranges or both layouts in
+// the text: the ranges do not overlap, or the two builds lay out the version that both speak
+// differently.
 absl::Status CheckVersion(const v1::ProtocolVersion& theirs);
 
-// Errors of all below: kInvalidArgument, naming `field` and the value.
-// Checks how many sequences there are, 1 at least, and how many keys they have together; the keys
-// themselves EngineKeysFrom() of proto/sequence_keys.h does.
+// Errors of all below: kInvalidArgument, naming `field` and the value. Checks how many sequences
+// there are, 1 at least, and how many keys they have together. EngineKeysFrom() of
+// proto/sequence_keys.h checks the keys themselves.
 absl::Status CheckSequences(const google::protobuf::RepeatedPtrField<v1::Sequence>& sequences);
-// Checks the lengths of a sequence that is to be reserved, in a space whose blocks may have
-// `allowed`: one for each key where they may have any, else none.
+// Checks the lengths of a sequence that is to be reserved in a space whose blocks may have the
+// lengths `allowed`: there is one length for each key if any length is allowed, else none.
 absl::Status CheckLengths(const v1::Sequence& sequence, const BlockLengths& allowed);
 // Returns the sequence's hint; the default: it has none.
 absl::StatusOr<ReuseHint> ReuseHintFrom(const v1::Sequence& sequence);
@@ -78,14 +78,14 @@ absl::StatusOr<absl::Duration> TimeoutFrom(uint32_t timeout_ms, const char* fiel
 absl::StatusOr<std::vector<Delta>> DeltasFrom(
     const google::protobuf::RepeatedPtrField<v1::BlockDelta>& deltas);
 
-// Reports and their answers, whole; the handshake's version is checked too
-// (kFailedPrecondition). ToWire REQUIRES what the limits above allow.
+// Convert whole reports and their answers. Those from the wire also check the handshake's version
+// (kFailedPrecondition). ToWire REQUIRES: the limits above are kept.
 absl::StatusOr<Report> ReportFrom(const v1::ReportRequest& request);
 absl::StatusOr<ReportReply> ReportReplyFrom(const v1::ReportResponse& response);
 v1::ReportRequest ToWire(const Report& report, const std::string& build);
 v1::ReportResponse ToWire(const ReportReply& reply, const std::string& build);
 
-// `version` is checked too.
+// LocateQueryFrom() also checks the handshake's version (kFailedPrecondition).
 absl::StatusOr<LocateQuery> LocateQueryFrom(const v1::LocateRequest& request);
 v1::LocateRequest ToWire(const LocateQuery& query, const std::string& build);
 absl::StatusOr<LocateReply> LocateReplyFrom(const v1::LocateResponse& response);

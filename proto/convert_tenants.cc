@@ -94,7 +94,7 @@ absl::StatusOr<TenantChange> TenantChangeFrom(const v1::TenantSettings& wire) {
     KVT_ASSIGN_OR_RETURN(taken.field, ShareFieldFrom(value.field(), field + ".field"));
     if (value.has_value()) taken.value = value.value();
   }
-  // An impossible value is refused here, whatever the settings are that it changes.
+  // An impossible value is refused here, whatever the tenant's other settings are.
   for (const TenantChange::Value& value : change.values) {
     if (value.field != ShareField::kWeight || !value.value.has_value()) continue;
     if (*value.value >= 1 && *value.value <= kMaxShareWeight) continue;

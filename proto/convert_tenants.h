@@ -10,9 +10,9 @@
 namespace kvtier::convert {
 
 // Errors of all: kInvalidArgument, naming the field and the value.
-// Takes what is named for what is to change.
+// Reads a change: what the message does not name stays as it is.
 absl::StatusOr<TenantChange> TenantChangeFrom(const v1::TenantSettings& wire);
-// Takes what is not named for a default; the settings are valid.
+// Reads settings: what the message does not name has its default. The settings are valid.
 absl::StatusOr<ClusterTenants> ClusterTenantsFrom(const v1::ClusterTenants& wire);
 
 v1::TenantSettings ToWire(const TenantChange& change);

@@ -9,9 +9,9 @@
 
 namespace kvtier::wire {
 
-// Returns the digest of all that `version` puts on wires and in shared memory: of the text of the
-// .proto files, of session_packets.h and of residency_words.h without comments and spaces, which
-// proto/CMakeLists.txt takes. 0: this program does not know the version.
+// Returns the digest of all that `version` puts on wires and in shared memory. proto/CMakeLists.txt
+// takes it of the text of the .proto files, of session_packets.h and of residency_words.h, without
+// comments and spaces. 0: this program does not know the version.
 uint64_t LayoutDigest(uint32_t version);
 // Returns 16 hexadecimal digits, for people.
 std::string LayoutText(uint64_t digest);

@@ -39,7 +39,7 @@ static_assert(convert::kMaxDeltasPerReport * 32 + 4096 <= kMaxRequestBytes);
 // A connection whose other end is gone without a word ends after the sum of these.
 constexpr int kKeepaliveMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
-// gRPC needs a moment to give back what a connection held.
+// Pause after hanging up on callers, in which gRPC gives back what their connections held.
 constexpr absl::Duration kHangUpPause = absl::Milliseconds(100);
 constexpr absl::Duration kNoDescriptorPause = absl::Milliseconds(10);
 // Interval at which the door looks whether gRPC has let go of a connection that is hung up.
@@ -209,8 +209,8 @@ void RpcDoor::Run() {
 }
 
 void RpcDoor::HearEndOf(int fd) {
-  // gRPC's own descriptor keeps the socket open a moment longer, and with it what the epoll set
-  // knows of it: a later event would name a number that is another's by then.
+  // gRPC's own descriptor keeps the socket open a moment longer, and so the epoll set would still
+  // report events of `fd`, whose number may be another connection's by then.
   KVT_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr) == 0);
   connections_[fd].hung_up = true;
 }
@@ -263,7 +263,8 @@ void RpcDoor::HangUpOnMost() {
 void RpcDoor::Accept(int listener) {
   const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) {
-    // Descriptors ran out: the connection stays pending, and epoll would say so at once.
+    // The process has no descriptor left. The connection stays pending, and epoll would report it
+    // at once.
     if (errno == EMFILE || errno == ENFILE) absl::SleepFor(kNoDescriptorPause);
     return;
   }
@@ -276,7 +277,7 @@ void RpcDoor::Accept(int listener) {
                         .uid = UserOf(seen).value_or(0),
                         .grpcs_fd = fd,
                         .socket = InodeOf(seen)};
-  // Edges only: what else the socket has to say is gRPC's to hear.
+  // Only the hangup is reported here, once; all other events of the socket are gRPC's to handle.
   Watch(epoll_fd_, seen, EPOLLET);
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
   connection.listener_fd = listener;

@@ -64,8 +64,8 @@ class RpcDoor {
     bool health = false;  // Answers gRPC's health checks, too.
     Limits limits;
     // Returns whether memory is short. It is called every kMemoryInterval on the door's thread;
-    // while it returns true, the callers that have the most connections are hung up on. Empty: none
-    // is.
+    // while it returns true, the callers that have the most connections are hung up on. Empty:
+    // memory is never taken to be short.
     std::function<bool()> is_memory_short;
   };
   // Listens and answers. Does not own `services`, which must outlive the door. REQUIRES: of a
@@ -98,8 +98,8 @@ class RpcDoor {
   void Accept(int listener);
   // Returns whether this connection may come in; says so in the log when it may not.
   bool MayEnter(int fd);
-  // Returns whether the user may have one more: of its own part, or of what all others' parts
-  // leave. REQUIRES: it is one of options_.uids.
+  // Returns whether the user may have one more connection: of its own part, or of what the parts of
+  // all other users leave. REQUIRES: the user is one of options_.uids.
   bool LeavesOthersTheirs(uint32_t uid) const;
   // Marks the connection as hung up. REQUIRES: it is not.
   void HearEndOf(int fd);
@@ -117,8 +117,8 @@ class RpcDoor {
   const int stop_fd_;
   Acceptor acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  // The thread's own, as what follows. Connections by a duplicate of their descriptor, which shows
-  // when gRPC or the caller has hung up.
+  // The door's thread alone uses this and the members below. Connections by a duplicate of their
+  // descriptor, which shows when gRPC or the caller has hung up.
   std::map<int, Connection> connections_;
   absl::Time complained_ = absl::InfinitePast();  // Time of the last complaint in the log.
   std::thread thread_;

@@ -99,27 +99,26 @@ struct DescriptorReply {
   // Version of the pool; 0 for every other kind. It goes up when handles come or go; answers
   // about GPU slots name the one that a worker must have mapped to use them.
   uint64_t version = 0;
-  uint64_t since = 0;  // The version that this handle came with: another one is other memory.
+  uint64_t since = 0;  // Version at which the pool got this handle; another one is other memory.
   // UUID of the GPU that the handle is memory of; all 0 for every other kind.
   std::array<uint8_t, 16> device{};
-  // 1: an arena parts of whose memory come and go, so that no device may pin it. 0 otherwise.
+  // 1: parts of the arena's memory come and go, so that no device may pin the arena. 0 otherwise.
   uint32_t moves = 0;
   uint32_t reserved = 0;
 };
 static_assert(sizeof(DescriptorReply) == 64);
 
-// The lifeline: an end of a socket pair, of which the agent keeps the other. A worker holds
-// it for as long as anything in its process may write what the session reserved, and says
-// so when nothing does any more, by this byte. An end that is closed without the byte is a
-// process that died, or that cannot tell.
+// The lifeline is one end of a socket pair; the agent keeps the other end. The worker holds it open
+// as long as anything in its process may write the slots that the session reserved, and sends this
+// byte when nothing does any more. If the end is closed without the byte, the process died, or
+// cannot tell.
 inline constexpr uint8_t kOverByte = 1;
 
-// Handles of a region: all of their descriptors would fit into one message.
+// Maximum number of handles of a pool: all of their descriptors would fit into one message.
 inline constexpr uint32_t kMaxHandles = 253;
 
-// The signal page: words of 8 bytes a cache line apart that only go up, but for those that
-// nobody waits for. By them a worker says which of its steps, numbered from 1, it began and
-// which have ended.
+// The signal page has words of 8 bytes, a cache line apart. With the first two, which only go up, a
+// worker says which of its steps, numbered from 1, it began and which have ended.
 inline constexpr size_t kSignalPageBytes = 4096;
 inline constexpr size_t kSignalStride = 64;
 inline constexpr size_t kBegunWord = 0;

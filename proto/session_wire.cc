@@ -37,7 +37,7 @@ absl::StatusOr<Packet> ParsePacket(std::span<const std::byte> bytes, const char*
   return packet;
 }
 
-// Checks a name. Errors: kInvalidArgument, the name of `field` has no end, or bytes behind it.
+// Checks a name. Errors: kInvalidArgument, the name of `field` has no end, or bytes after its end.
 absl::Status CheckName(const std::array<char, 64>& name, const char* field) {
   const auto end = std::find(name.begin(), name.end(), '\0');
   if (end == name.end()) {

@@ -12,7 +12,7 @@ absl::StatusOr<std::unique_ptr<Arena>> Arena::Reserve(const std::string& name, u
                                                       SealedMemory::Writers writers) {
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<SealedMemory> memory,
                        SealedMemory::Create(name, bytes, writers));
-  // A wish, as the one in Fill(): where shared memory has no huge pages, the arena works the same.
+  // Best effort, as in Fill(): where shared memory has no huge pages, the arena works the same.
   (void)madvise(memory->bytes().data(), bytes, MADV_HUGEPAGE);
   return absl::WrapUnique(new Arena(std::move(memory)));
 }

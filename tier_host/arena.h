@@ -39,7 +39,7 @@ class Arena {
   // it: it reads as zeros from now on. Takes some 20 ms for 64 MiB. REQUIRES: as
   // SealedMemory::Release(); no device and no ring has the memory pinned.
   void Empty(uint64_t offset, uint64_t length) { memory_->Release(offset, length); }
-  // Returns how much memory there is in the arena, whoever touched it.
+  // Returns how many bytes of the arena have memory, whichever process touched them.
   uint64_t held_bytes() const { return memory_->held_bytes(); }
 
   std::span<std::byte> bytes() const { return memory_->bytes(); }
@@ -53,7 +53,7 @@ class Arena {
   explicit Arena(std::unique_ptr<SealedMemory> memory) : memory_(std::move(memory)) {}
 
   const std::unique_ptr<SealedMemory> memory_;
-  // Relaxed: a wish, and a figure.
+  // Relaxed: a hint for the next Fill(), and a figure; nothing is ordered by it.
   std::atomic<bool> huge_pages_{true};
 };
 

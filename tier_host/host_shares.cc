@@ -81,7 +81,7 @@ std::vector<uint64_t> HostShares::Divided(const HostTier& host, Wanted wanted) c
     }
     ShareClaim claim{.share = Of(domain), .wanted = wanted(domain)};
     claim.share.maximum = std::min<uint64_t>(claim.share.maximum, host.slots(domain).slab_count());
-    // Domains that are fixed may have what others are guaranteed.
+    // Fixed domains may hold what others are guaranteed: guarantees are cut to what is left.
     claim.share.guaranteed = std::min({claim.share.guaranteed, claim.share.maximum, unguaranteed});
     unguaranteed -= claim.share.guaranteed;
     claims.push_back(claim);
@@ -112,7 +112,7 @@ bool HostShares::IsSettled(const HostTier& host) const {
 
 std::optional<DomainId> HostShares::Giver(const HostTier& host,
                                           const std::vector<uint64_t>& fair) const {
-  using Rank = std::pair<uint64_t, uint64_t>;  // The first of equal ones comes first.
+  using Rank = std::pair<uint64_t, uint64_t>;  // Has free slabs, excess; of equal ranks the first.
   Rank furthest_over;
   std::optional<DomainId> from;
   for (size_t i = 0; i < fair.size(); ++i) {
@@ -130,7 +130,7 @@ std::optional<DomainId> HostShares::Giver(const HostTier& host,
 
 std::optional<SlabMove> HostShares::Next(const HostTier& host) const {
   const std::vector<uint64_t> fair = Fair(host);
-  using Rank = std::pair<uint64_t, uint64_t>;  // The first of equal ones comes first.
+  using Rank = std::pair<uint64_t, uint64_t>;  // Lack of guarantee, of share; of equals the first.
   Rank most_short;
   std::optional<DomainId> to;
   for (size_t i = 0; i < fair.size(); ++i) {

@@ -1,11 +1,11 @@
-// HostShares says how many slabs of host memory each domain should have, and which one is to move
-// next so that it has. A domain wants what it uses and an eighth more, for what comes next
-// (kHeadroomDivisor); one without a free slab wants all that it can get. Of that it has its fair
-// share (core/tier_share.h): so what a domain does not use of its guarantee is lent, and is taken
-// back when it has filled the rest. What all domains have together may be changed: beyond it slabs
-// leave the node.
+// HostShares says how many slabs of host memory each domain should have, and which slab moves next
+// to get there. A domain wants the slabs that it uses and an eighth more, for blocks to come
+// (kHeadroomDivisor); a domain without a free slab wants all that it can get. Of what it wants it
+// has its fair share (core/tier_share.h). So the part of its guarantee that a domain does not use
+// is lent, and is taken back when the domain has filled the rest. The number of slabs of all
+// domains together may be changed: slabs beyond it leave the node.
 //
-// Counts, and moves nothing; it is told of the slabs that are on their way, several at a time.
+// HostShares moves nothing: callers tell it by Begin() and End() which slabs are on their way.
 // Executor thread only.
 #ifndef KVTIER_TIER_HOST_HOST_SHARES_H_
 #define KVTIER_TIER_HOST_HOST_SHARES_H_
@@ -21,8 +21,8 @@
 
 namespace kvtier {
 
-// A domain wants this part of what it uses on top, and one slab at least: room for a burst, while
-// more is on its way.
+// A domain wants one part in kHeadroomDivisor of what it uses on top, and one slab at least: room
+// for a burst, while more is on its way.
 inline constexpr uint64_t kHeadroomDivisor = 8;
 
 // HostMemory says whether slabs move between the domains of a node (kMoving), or each domain keeps
@@ -68,15 +68,16 @@ class HostShares {
   uint64_t WantedBy(DomainId domain, const HostTier& host) const;
   // Returns the fair share of each domain now, in slabs.
   std::vector<uint64_t> Fair(const HostTier& host) const;
-  // Returns the slab to move next; nullopt: none should. A domain that has less than its guarantee
-  // and wants it comes first, then what the node has too much of, then who has less than its fair
-  // share. The slab is taken from whoever has free ones beyond its fair share, or else from whoever
-  // is furthest beyond it.
+  // Returns the slab to move next; nullopt: none should. First comes a domain that wants more of
+  // its guarantee than it has, then a slab that the node has too much, then a domain that has less
+  // than its fair share. The slab comes from memory that no domain has, or else from a domain with
+  // free slabs beyond its fair share, or else from the domain that is furthest beyond it.
   std::optional<SlabMove> Next(const HostTier& host) const;
   // Returns the slab that leaves the node next; nullopt: none is to.
   std::optional<SlabMove> NextToLeave(const HostTier& host) const;
-  // Returns the move of memory that no domain has to the one that lacks most of what it would have
-  // if all wanted everything; nullopt: there is no such memory, or nobody may have more.
+  // Returns the move of a slab that no domain has to the domain that is furthest below the share
+  // that it had if all domains wanted everything; nullopt: there is no such slab, or no domain may
+  // have more.
   std::optional<SlabMove> NextToFill(const HostTier& host) const;
   // Notes that the move has begun. It ends once, by End().
   void Begin(const SlabMove& move);

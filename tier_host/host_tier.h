@@ -25,8 +25,8 @@
 
 namespace kvtier {
 
-// Blocks of one space with any_length have so few sizes of slots that a slab of each is one part in
-// so many of the domain at most, or one size.
+// Spaces with any_length use at most one slot size for each kSlotSizesPart slabs of the domain, and
+// at least one.
 inline constexpr uint64_t kSlotSizesPart = 4;
 
 // Index of an isolation domain in HostTier::Options::domains.
@@ -77,7 +77,7 @@ class HostTier {
     uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; the unit shared between sizes.
     SealedMemory::Writers writers =
         SealedMemory::Writers::kHolders;  // Processes that may write the arenas.
-    int threads = 1;                      // Fill the arenas.
+    int threads = 1;                      // Number of threads that fill the arenas.
   };
 
   // Takes the memory of all domains, and logs how far it is. Errors: kInvalidArgument, a domain

@@ -30,7 +30,7 @@ absl::Status SystemMemoryBinder::Bind(std::span<std::byte> memory, std::span<con
     mask[static_cast<size_t>(node) / kBitsPerWord] |= 1UL << (node % kBitsPerWord);
   }
   const int policy = nodes.size() == 1 ? MPOL_PREFERRED : MPOL_INTERLEAVE;
-  // The kernel looks at one bit less than it is told of.
+  // The kernel looks at one bit less than the number that it is given.
   const long bound = syscall(SYS_mbind, memory.data(), memory.size(), policy, mask.data(),
                              kMaxNodes + 1, MPOL_MF_MOVE);
   if (bound == 0) return absl::OkStatus();

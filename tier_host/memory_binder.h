@@ -13,10 +13,10 @@ namespace kvtier {
 class MemoryBinder {
  public:
   virtual ~MemoryBinder() = default;
-  // Moves the memory to the node; of several nodes, its pages take turns. Where a node has no room
-  // the kernel takes another. REQUIRES: `memory` begins at a page; `nodes` is not empty. Errors:
-  // kInvalidArgument, naming the node: this machine has no such; kUnavailable, the kernel refused,
-  // in its words.
+  // Moves the memory to the node; with several nodes, its pages are spread over them in turn. Where
+  // a node has no room the kernel takes another. REQUIRES: `memory` begins at a page; `nodes` is
+  // not empty. Errors: kInvalidArgument, naming the nodes: this machine lacks one; kUnavailable,
+  // with the kernel's reason.
   virtual absl::Status Bind(std::span<std::byte> memory, std::span<const int> nodes) = 0;
 };
 

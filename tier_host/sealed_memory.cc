@@ -49,7 +49,7 @@ absl::Status SealedMemory::Map(uint64_t bytes, Writers writers) {
   const int seals = writers == Writers::kMakerOnly ? kSeals | F_SEAL_FUTURE_WRITE : kSeals;
   if (fcntl(read_write_fd_, F_ADD_SEALS, seals) != 0) return Failed("F_ADD_SEALS", bytes);
   bytes_ = {static_cast<std::byte*>(start), bytes};
-  // A wish: where core dumps carry everything, the memory works the same.
+  // Best effort: if this fails, core dumps also carry the memory.
   (void)madvise(start, bytes, MADV_DONTDUMP);
 
   const std::string path = absl::StrCat("/proc/self/fd/", read_write_fd_);

@@ -43,7 +43,7 @@ class SealedMemory {
   // it is taken again. REQUIRES: as Populate(), and Writers::kHolders.
   void Release(uint64_t offset, uint64_t length);
 
-  // Returns how much memory the kernel keeps for the file, whoever touched it.
+  // Returns how much memory the kernel keeps for the file, whichever process touched it.
   uint64_t held_bytes() const;
 
   std::span<std::byte> bytes() const { return bytes_; }

@@ -32,8 +32,8 @@ struct SlotOffset {
 class SlotPool {
  public:
   enum class Slabs : uint8_t { kPresent, kAbsent };
-  // `slabs` is what all slabs are at first. REQUIRES: `pool_bytes` is a multiple of `slab_bytes`,
-  // which is one of 4096.
+  // `slabs` is the state of all slabs at first. REQUIRES: `pool_bytes` is a multiple of
+  // `slab_bytes`, and `slab_bytes` a multiple of 4096.
   SlotPool(uint64_t pool_bytes, uint64_t slab_bytes, Slabs slabs = Slabs::kPresent);
 
   // Makes an absent slab present, and free.
@@ -66,7 +66,7 @@ class SlotPool {
   uint32_t present_slabs() const {
     return static_cast<uint32_t>(slabs_.size() - absent_slabs_.size());
   }
-  uint32_t closed_slabs() const { return closed_slabs_; }  // Slabs of those that are closed.
+  uint32_t closed_slabs() const { return closed_slabs_; }  // Present slabs that are closed.
   uint32_t free_slabs() const { return static_cast<uint32_t>(free_slabs_.size()); }
   // Returns how a slab is used. REQUIRES: `slab` is one of slab_count().
   struct SlabUse {
@@ -82,7 +82,7 @@ class SlotPool {
     uint64_t used = 0;
     uint64_t free = 0;
   };
-  // Adds those of this pool, by the size of the slots. O(slabs).
+  // Adds the slabs and slots of this pool to `sizes`, by the size of the slots. O(slabs).
   void AddUseTo(std::map<uint64_t, SizeUse>* sizes) const;
   // Returns the number of slabs, absent ones included.
   uint32_t slab_count() const { return static_cast<uint32_t>(slabs_.size()); }

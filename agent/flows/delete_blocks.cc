@@ -10,7 +10,7 @@ struct BlockDeleter::Dropping {
   DomainId payer{};  // Domain whose turns it takes.
   absl::Time deadline;
   Deleted deleted{};
-  // Blocks that are held, and those on the way from the root of the family to its present end.
+  // Blocks that are held, and the blocks on the path from the root to the current block.
   absl::flat_hash_set<BlockKey> passed_over{};
   size_t work = 0;  // Blocks looked at since the last pause.
 };
@@ -60,7 +60,7 @@ Task<bool> BlockDeleter::DropFamily(BlockKey root, Dropping* dropping) {
     const std::optional<BlockKey> child = ChildOf(key, dropping);
     if (child.has_value()) {
       if (way.size() == kMaxDropDepth) {
-        // Too deep: what is further down goes first, and the rest when this is called again.
+        // Too deep: blocks further down go first, and those above when the walk comes again.
         for (const BlockKey& above : way) passed_over.erase(above);
         way.clear();
       }

@@ -58,18 +58,19 @@ class BlockDeleter {
   };
   explicit BlockDeleter(const Parts& parts) : parts_(parts) {}
 
-  // Ends when the disks have forgotten the blocks for ever, with kDescendants by kDropTimeout. No
-  // kept prefix has the blocks any more, and a kept prefix without blocks ends. REQUIRES: the runs
-  // are of one domain.
+  // Drops the blocks of `runs`. Ends when the disks have forgotten them for ever; with
+  // kDescendants, by kDropTimeout. No kept prefix has the blocks any more, and a kept prefix
+  // without blocks ends. REQUIRES: the runs are of one domain.
   Task<Deleted> Delete(std::vector<BlockRun> runs, DeleteScope scope);
 
  private:
   struct Dropping;  // State of one call of Delete().
-  // Returns when the domain has no drop of descendants under way; false: its time is over.
+  // Waits until the domain has no drop of descendants under way. Returns false at `deadline`.
   Task<bool> AwaitTurn(DomainId domain, absl::Time deadline);
-  // Drops `root` behind all that descends from it. False: more is here than may be dropped.
+  // Drops all that descends from `root`, then `root`. Returns false at the deadline, or if too many
+  // blocks are held.
   Task<bool> DropFamily(BlockKey root, Dropping* dropping);
-  // Returns whether no tier has the block now, and counts it.
+  // Drops the block from all tiers, and counts it. Returns whether no tier has it now.
   Task<bool> DropOne(BlockKey key, Dropping* dropping);
   void DropFromMemory(const BlockKey& key);
   // Returns a child of the block that is not passed over; nullopt: it has none.

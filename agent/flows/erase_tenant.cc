@@ -28,7 +28,7 @@ absl::Status TenantEraser::CheckIsKnown(const std::string& tenant) const {
 uint64_t TenantEraser::EvictFromMemory(const Tenant& tenant) {
   // Keeps what is on its way to memory from arriving.
   parts_.index->CountErasure(tenant.domain);
-  // Ends what the disks were promised: it is not written any more, nor held for them.
+  // Ends the disks' promises: the blocks are neither written nor held for the disks any more.
   if (parts_.offloader != nullptr) parts_.offloader->Forget(tenant.domain);
   parts_.kept->EndAll(tenant.domain);
   const uint64_t from_host = parts_.evictor->EvictDomain(tenant.domain);
@@ -43,8 +43,8 @@ Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::Erase(std::string tenan
   KVT_CO_RETURN_IF_ERROR(CheckIsKnown(tenant));
   const Tenant* const configured = parts_.tenants->Find(tenant);
   Erased erased;
-  // Before: what waits to be written to disk finds nothing to write. After: what came back
-  // from disk meanwhile goes as well.
+  // Blocks are evicted before, so that writes to disk that wait find nothing to write, and after,
+  // because blocks may have come back from disk meanwhile.
   if (configured != nullptr) erased.memory_blocks = EvictFromMemory(*configured);
   DiskSet::TenantErasure on_disks;
   if (parts_.disks != nullptr) {

@@ -1,6 +1,6 @@
-// TenantEraser makes a node forget a tenant: its key and blocks on every disk, what of it
-// lies in memory, and what of it is on its way there. What is another tenant's stays. What
-// other nodes have they forget when they are asked.
+// TenantEraser makes a node forget a tenant: its key and blocks on every disk, its blocks in
+// memory, and its blocks on their way there. Blocks of other tenants stay. Other nodes forget what
+// they have of the tenant when they are asked to.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_FLOWS_ERASE_TENANT_H_
@@ -50,7 +50,7 @@ class TenantEraser {
     NodeGpus* gpus = nullptr;
     Offloader* offloader = nullptr;  // Null: no disk tier.
     DiskSet* disks = nullptr;        // Null: no disk tier.
-    bool sealed = false;             // The disks' payloads are.
+    bool sealed = false;             // Whether payloads on the disks are sealed.
   };
   explicit TenantEraser(const Parts& parts) : parts_(parts) {}
 

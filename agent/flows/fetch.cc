@@ -211,9 +211,9 @@ Task<void> Fetcher::RunFetch(Sought sought, PeerRun from) {
 void Fetcher::Learn(const std::string& asked, DomainId payer, const Arrivals& arrivals,
                     const absl::Status& status) {
   absl::Status failure = status;
-  // A peer that was sending when its time was up is slow, and its estimate says so.
+  // A peer that was still sending at the deadline has not failed; its estimate says it is slow.
   if (absl::IsDeadlineExceeded(status) && !arrivals.fell_silent()) failure = absl::OkStatus();
-  // The tenant has its share of the peer's streams: others are served.
+  // kAborted: the tenant has used up its share of the peer's streams; other tenants are served.
   if (absl::IsAborted(status)) failure = absl::OkStatus();
   if (arrivals.any_wrong()) {
     failure = absl::DataLossError("a block that it sent does not match its checksum");

@@ -1,7 +1,7 @@
-// Fetcher brings blocks from other nodes to host memory: locate, plan, fetch,
-// verify, publish. The coordinator's answer is a hint and the peer's word is
-// checked byte by byte. What one holder did not bring is asked of the next one while
-// there is time; what none brought is a miss.
+// Fetcher brings blocks from other nodes to host memory: locate, plan, fetch, verify, publish. The
+// coordinator's answer is a hint and the peer's word is checked byte by byte. Blocks that one
+// holder did not bring are asked of the next one while there is time; blocks that none brought are
+// misses.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_FLOWS_FETCH_H_
@@ -57,9 +57,8 @@ class Fetcher {
   // when nothing is known in time, and at once while the coordinator is silent.
   Task<LocateReply> Locate(std::vector<BlockKey> keys, LocateScope scope, absl::Time deadline);
 
-  // Starts fetching run.keys[first..]: one load for each block that a peer is asked for, which of
-  // a run are the leading ones, and of a set any. Loads that cannot end by `deadline` are not
-  // started.
+  // Starts fetching run.keys[first..]. Returns one load for each block that a peer is asked for: of
+  // a run the leading blocks, of a set any. Loads that cannot end by `deadline` are not started.
   Task<std::vector<SharedLoad>> Start(const BlockRun& run, size_t first, absl::Time deadline);
 
   const PeerStandings& standings() const { return standings_; }
@@ -75,7 +74,7 @@ class Fetcher {
     absl::Time deadline;
     ReuseHint hint;  // Hint of the request that asks for them.
     std::vector<BlockKey> keys;
-    LocateReply holders;  // Holders of each key that were not asked for it in vain.
+    LocateReply holders;  // Holders of each key that may still be asked for it.
 
     // Forgets the keys that nobody holds.
     void DropUnheld();
@@ -88,10 +87,11 @@ class Fetcher {
   // Starts one fetch for each of `runs`.
   void StartFetches(const Sought& sought, const std::vector<PeerRun>& runs);
   Task<void> RunFetch(Sought sought, PeerRun from);
-  // Remembers how the fetch for the tenant went with the peer's standing.
+  // Updates the peer's standing by how the fetch for the tenant went.
   void Learn(const std::string& asked, DomainId payer, const Arrivals& arrivals,
              const absl::Status& status);
-  // Asks the next holders for what did not arrive, and ends the loads of what none may bring.
+  // Asks the next holders for blocks that did not arrive, and ends the loads of blocks that no
+  // holder is left for.
   void PassOn(Sought sought, const std::string& asked, const Arrivals& arrivals,
               const absl::Status& status);
   Task<void> VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot slot, Arrivals* arrivals,

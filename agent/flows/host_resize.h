@@ -49,13 +49,13 @@ class HostResizer {
   };
   explicit HostResizer(const Parts& parts) : parts_(parts) {}
 
-  // Begins to bring host memory to `bytes`, rounded down to whole slabs, in place of what is under
-  // way. It has kHostResizeTimeout; then, or when the system has no more memory, the node keeps
-  // what it has. Errors: kFailedPrecondition, no tenant's memory moves; kInvalidArgument, naming
-  // field and value: less than min_bytes or more than max_bytes; kUnavailable, the agent is
-  // stopping.
+  // Begins to bring host memory to `bytes`, rounded down to whole slabs, in place of a resize under
+  // way. The resize has kHostResizeTimeout; after that, or when the system has no more memory, the
+  // node keeps what it has. Errors: kFailedPrecondition, no tenant's memory moves;
+  // kInvalidArgument, naming field and value: less than min_bytes or more than max_bytes;
+  // kUnavailable, the agent is stopping.
   absl::Status Begin(uint64_t bytes);
-  // Ends when nothing is under way any more; false: that was not so by `deadline`.
+  // Waits until no resize is under way. Returns false if one still is at `deadline`.
   Task<bool> AwaitEnd(absl::Time deadline);
   // Returns whether memory of any tenant comes and goes, so that there can be another size.
   bool moves() const;
@@ -64,7 +64,7 @@ class HostResizer {
 
  private:
   Task<void> Run();
-  // Returns why what is under way cannot reach its target; OK: it goes on.
+  // Returns why the resize under way cannot reach its target; OK: it goes on.
   absl::Status Obstacle() const;
   // Returns whether every slab that is to come or go has done so.
   bool IsReached() const;

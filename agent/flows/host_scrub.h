@@ -3,8 +3,8 @@
 // changed is dropped (HostProver), so that the next asker has it from a disk or a peer.
 //
 // A pass goes once through the arenas, by offset. A block that is in memory during a whole pass is
-// proven in it, so what changed is found within two passes: twice the bytes in host memory over the
-// rate, and a second for each. docs/design/host.md.
+// proven in it, so a change is found within two passes. Each takes as long as the bytes in host
+// memory over the rate, or one second if that is longer. docs/design/host.md.
 //
 // Executor thread only; blocks are pinned while they are read, a few at a time.
 #ifndef KVTIER_AGENT_FLOWS_HOST_SCRUB_H_
@@ -23,7 +23,7 @@
 
 namespace kvtier {
 
-// A hundredth of what one core sums.
+// Default rate: a hundredth of what one core sums.
 inline constexpr uint64_t kHostScrubBytesPerSecond = uint64_t{64} << 20;
 // Bytes and blocks that are pinned at once.
 inline constexpr uint64_t kHostScrubBatchBytes = uint64_t{1} << 20;
@@ -52,7 +52,7 @@ class HostScrub {
     report_.bytes_per_second = bytes_per_second;
   }
 
-  // Scrubs until the waits end; at once done where the rate is 0.
+  // Scrubs until the waits end; ends at once if the rate is 0.
   Task<void> Run();
   const HostScrubReport& report() const { return report_; }
 

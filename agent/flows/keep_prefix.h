@@ -1,6 +1,6 @@
-// PrefixKeeper keeps prefixes in host memory for their tenants (KeptPrefixes): what only a disk of
-// this node has is loaded first, as a prefetch does it, and what no tier has is not kept. The same
-// keys asked for again renew what is kept.
+// PrefixKeeper keeps prefixes in host memory for their tenants (KeptPrefixes). Blocks that only a
+// disk of this node has are loaded first, as by a prefetch, and blocks that no tier has are not
+// kept. A request with the same keys renews what is kept.
 //
 // Executor thread only. Long calls give way to other tenants.
 #ifndef KVTIER_AGENT_FLOWS_KEEP_PREFIX_H_
@@ -69,7 +69,8 @@ class PrefixKeeper {
   // Gives the prefix its blocks, in place of its earlier ones. Returns false if it was ended
   // meanwhile.
   Task<bool> Fill(Filling filling, std::vector<Onboarder::Brought>* brought, Kept* kept);
-  // Cuts what no quota of the domain has room for. Returns whether that was anything.
+  // Cuts off blocks for which the domain's quota of bytes has no room. Returns whether there were
+  // any.
   bool Cut(std::vector<BlockRun>* sequences) const;
 
   const Parts parts_;

@@ -25,7 +25,7 @@ void AddElsewhere(const std::vector<BlockRun>& runs, const std::vector<Unmatched
     } else if (of_run.tiers.size() == places[i].key) {
       of_run.tiers.push_back(tier);
     } else {
-      continue;  // The block lies behind a hole.
+      continue;  // The block lies after a hole.
     }
     ++of_run.total_blocks;
   }

@@ -21,7 +21,7 @@ namespace kvtier {
 // The blocks of one run or set that are known, and where they are.
 struct Matched {
   size_t local_blocks = 0;  // Blocks that this node has; of a run, the leading ones.
-  size_t total_blocks = 0;  // Leading blocks that this node or another has.
+  size_t total_blocks = 0;  // Blocks that this node or another has; of a run, the leading ones.
   // Best tier of each key's block, on this node or on the node that has it; nullopt: no node has
   // the block. For a run the list ends with the last leading block.
   std::vector<std::optional<Tier>> tiers;
@@ -38,12 +38,12 @@ class Matcher {
   explicit Matcher(const Parts& parts) : parts_(parts) {}
 
   // Answers for all of `runs`, which are one session's, with one question to the coordinator at
-  // most. `timeout` bounds its part; zero: local only.
+  // most, which may take `timeout`; zero: local only.
   Task<std::vector<Matched>> Match(std::vector<BlockRun> runs, absl::Duration timeout);
 
  private:
-  // Looks for the keys behind those that `matched` has, on this node alone, and for kKeysPerTurn of
-  // them at most. Returns whether there is more to look for.
+  // Looks on this node alone for the keys after those that `matched` has, for kKeysPerTurn of them
+  // at most. Returns whether there are more keys to look for.
   bool MatchSome(const BlockRun& run, Matched* matched) const;
   // Looks at this node alone. REQUIRES: `run` outlives the task.
   Task<Matched> MatchHere(const BlockRun& run) const;

@@ -136,7 +136,7 @@ std::optional<BlockRoom> MemoryMover::RoomToMove(const BlockKey& key, Slab slab)
 Task<void> MemoryMover::MoveWorthier(Slab slab, DomainId cause) {
   const auto [domain, number] = slab;
   size_t evicted = 0;
-  // The warmest first: then few blocks are copied that leave later on for others of the slab.
+  // The warmest blocks go first, so that few are copied that later leave for others of the slab.
   for (const BlockKey& key : parts_.index->host_order(domain).WarmestOf(number)) {
     if (parts_.index->IsKept(key)) continue;
     while (const std::optional<BlockRoom> room = RoomToMove(key, slab)) {
@@ -145,7 +145,7 @@ Task<void> MemoryMover::MoveWorthier(Slab slab, DomainId cause) {
         co_await MoveOne(key, *std::move(slot));
         break;
       }
-      // The block itself, perhaps.
+      // The evicted block may be the one that is to be copied.
       if (!parts_.evictor->EvictNext(domain, room->slot_bytes, cause)) co_return;
       // No long turn: others' calls come in between.
       if (++evicted % kKeysPerTurn > 0) continue;

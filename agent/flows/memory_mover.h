@@ -49,21 +49,21 @@ class MemoryMover {
     Evictor* evictor = nullptr;
     NodeDisks* disks = nullptr;
     // Returns how much memory the system has left for the agent, in bytes; any thread. Null: it is
-    // not asked, and filling more than there is fails or ends the agent, as the system likes.
+    // not asked, and filling fails, or the system kills the agent, when there is too little.
     uint64_t (*free_memory)() = nullptr;
   };
   explicit MemoryMover(const Parts& parts) : parts_(parts) {}
 
   // Moves slabs until the waits end.
   Task<void> Run();
-  // Fills so many slabs of a domain that is new, and that no slab moves to. REQUIRES: they are
+  // Fills `slabs` slabs of a new domain, to which no slab moves meanwhile. REQUIRES: they are
   // absent.
   Task<void> FillNew(DomainId domain, uint64_t slabs);
-  // Takes all the memory that domains together may have, wanted or not, from now on until Rest(),
-  // though the system had none a moment ago.
+  // Takes all the memory that domains together may have, wanted or not, from now on until Rest().
+  // Asks the system at once, even if it had no memory a moment ago.
   void FillAll();
   void Rest() { fills_all_ = false; }
-  // Returns why memory was not taken, the last time since FillAll(); empty: it was.
+  // Returns why memory was not taken at the last failure since FillAll(); empty: none failed.
   const std::string& failure() const { return failure_; }
   // Gives all memory of a domain back to the system, and ends when it has none. REQUIRES: none of
   // its slots is used, nor will be.
@@ -102,8 +102,8 @@ class MemoryMover {
   // Returns the room that the block has in the slab; nullopt: it is not there, or is read.
   std::optional<BlockRoom> RoomToMove(const BlockKey& key, Slab slab) const;
   Task<void> MoveOne(BlockKey key, HostSlot slot);
-  // Says whether the system has memory for a slab: it has where a tenant gave the slab back;
-  // otherwise the system is asked first.
+  // Says whether the system has memory for a slab. kIsThere: a tenant has just given a slab back.
+  // kIsUnknown: the system is asked first.
   enum class Room : uint8_t { kIsThere, kIsUnknown };
   Task<void> GiveTo(DomainId domain, Room room);
   // Fills an absent slab. Errors: kResourceExhausted, the system has no memory for it.

@@ -77,8 +77,8 @@ struct NodeFlows {
   NodeFlows(const NodeFlows&) = delete;
   NodeFlows& operator=(const NodeFlows&) = delete;
 
-  // Starts what waits for a look: deadlines have passed, or a disk has left the service with calls
-  // that no longer count.
+  // Ends what is past its deadline, and begins loads and writes that a disk which has left the
+  // service no longer holds up.
   void Sweep(absl::Time now);
   void Audit() const;
 

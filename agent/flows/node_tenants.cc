@@ -235,7 +235,7 @@ Task<void> NodeTenants::AwaitMemory(DomainId domain) {
 Task<absl::Status> NodeTenants::Keep(KeptTenantSettings kept) {
   KVT_CO_RETURN_IF_ERROR(may_keep_);
   if (parts_.store != nullptr) KVT_CO_RETURN_IF_ERROR(co_await parts_.store->SaveSettings(kept));
-  // The cluster's may have come meanwhile.
+  // The cluster's settings may have changed meanwhile.
   KeptTenantSettings now = book_.kept();
   now.node = std::move(kept.node);
   book_.Take(std::move(now));

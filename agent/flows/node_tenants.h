@@ -69,18 +69,17 @@ class NodeTenants {
   };
   NodeTenants(Options options, Parts parts);
 
-  // Reads what was kept. REQUIRES: the disks are open; nothing else is called before.
+  // Reads the stored settings. REQUIRES: the disks are open; nothing else is called before.
   Task<void> Load();
   // Looks at the secrets every kTenantsInterval, until the waits end.
   Task<void> Run();
-  // Looks at them now.
+  // Looks at the secrets now.
   Task<void> Look();
 
   // Looks at the secrets, changes a tenant's settings, and with a secret makes the tenant, or lets
-  // it in again. Errors,
-  // and then nothing has changed: kInvalidArgument, naming field and value; kNotFound, there is no
-  // such tenant, and neither a secret nor a setting is named; TenantTable::Check()'s;
-  // TenantStore's; HostTier::AddDomain()'s.
+  // it in again. Errors after which nothing has changed: kInvalidArgument, naming field and value;
+  // kNotFound, there is no such tenant, and neither a secret nor a setting is named;
+  // TenantTable::Check()'s; TenantStore's; HostTier::AddDomain()'s.
   Task<absl::Status> Set(TenantChange change, std::optional<std::string> secret);
 
   struct Dropped {
@@ -91,9 +90,10 @@ class NodeTenants {
         0;  // Host memory that is leased, is being copied, or that workers may write.
     bool had_settings = false;
   };
-  // Errors, and then nothing has changed: kNotFound, there is no such tenant; kFailedPrecondition,
-  // it is the open tenant, the only one, or that of the GPU pools, or its secret cannot be removed
-  // here. TenantEraser::EraseAll()'s: the tenant is gone from memory; drop it again.
+  // Drops the tenant. Errors after which nothing has changed: kNotFound, there is no such tenant;
+  // kFailedPrecondition, it is the open tenant, the only one, or that of the GPU pools, or its
+  // secret cannot be removed here. After errors of TenantEraser::EraseAll() the tenant is gone from
+  // memory; drop it again.
   Task<absl::StatusOr<Dropped>> Drop(std::string name);
 
   // Takes the coordinator's settings, but ignores a version older than the known one.
@@ -151,7 +151,7 @@ class NodeTenants {
   void ApplyShares();
   // Returns the domain of a new tenant, with an arena and no memory yet.
   absl::StatusOr<DomainId> AddHostDomain(const std::string& name);
-  // Begins to give it memory. REQUIRES: every part of the agent knows it.
+  // Begins to give the domain memory. REQUIRES: every part of the agent knows the domain.
   void FillHostDomain(DomainId domain);
   // Ends a domain of which nothing is held.
   Task<void> EndDomain(DomainId domain);

@@ -1,6 +1,6 @@
-// Onboarder answers a get: it brings the longest prefix it can, or what it can of a set, toward
-// the GPU before the deadline and leases what is there. From host memory at once; from disk
-// and from peers by loads that go on, and stay cached, when the asker's time is up.
+// Onboarder answers a get: it brings the longest prefix it can, or what it can of a set, toward the
+// GPU before the deadline and leases what is there. Blocks in host memory are there at once. Blocks
+// of disks and peers come by loads, which go on after the deadline: their blocks stay on the node.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_FLOWS_ONBOARD_H_
@@ -102,9 +102,9 @@ class Onboarder {
 
   explicit Onboarder(const Flows& flows) : flows_(flows) {}
 
-  // Ends by the deadline, but for microseconds of work. Errors: kFailedPrecondition,
-  // the session ended meanwhile; kInvalidArgument, a GPU target without a pool for
-  // this domain and space.
+  // Brings and leases what one request wants. Ends by the deadline, but for microseconds of work.
+  // Errors: kFailedPrecondition, the session ended meanwhile; kInvalidArgument, a GPU target
+  // without a pool for this domain and space.
   Task<absl::StatusOr<Onboarded>> Onboard(OnboardRequest request);
   // Onboards several sequences at once: the leases of all begin when the last of them is ready, or
   // its deadline has come.
@@ -141,7 +141,7 @@ class Onboarder {
                                   Urgency urgency);
   // Returns why a block is missing that no tier has: kAbsent or kEvicted.
   MissReason WhyAbsent(const BlockKey& key) const;
-  // Waits for what is on its way, in order, and drops what does not come.
+  // Waits for blocks that are on their way, in order, and drops those that do not come.
   Task<void> AwaitReady(Brought* brought, const OnboardRequest& request);
   // Waits until a block's load ends. Returns whether the block is pinned; if not, sets `missed`.
   Task<bool> AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* missed);
@@ -163,7 +163,7 @@ class Onboarder {
   // memory.
   std::vector<const HostBlock*> Touch(const OnboardRequest& request,
                                       std::span<const LeasedBlock> leased);
-  // Does so, and tells the disk tier.
+  // Calls Touch(), and tells the disk tier of the use.
   void NoteUse(const OnboardRequest& request, std::span<const LeasedBlock> leased);
 
   const Flows flows_;

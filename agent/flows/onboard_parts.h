@@ -45,7 +45,7 @@ class Onboarder::Parts {
   // kInvalidArgument, the target is not host memory.
   static absl::StatusOr<std::shared_ptr<Parts>> Begin(Onboarder* onboarder,
                                                       std::vector<OnboardRequest> requests);
-  // Loads on their way go on, and their blocks are cached.
+  // Loads on their way go on, and their blocks stay on the node.
   ~Parts();
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
@@ -95,11 +95,11 @@ class Onboarder::Parts {
   void EndForWantOfLeases(Sequence* sequence, size_t index);
 
   Onboarder* const onboarder_;
-  absl::Time deadline_;              // The earliest of the requests'.
+  absl::Time deadline_;              // Earliest deadline of the requests.
   std::vector<Sequence> sequences_;  // Keeps its size: tasks point into it.
   bool cancelled_ = false;
   std::unique_ptr<Event> news_;  // Set when there is something for Next() to look at.
-  TaskScope watches_;            // Goes before what its tasks use.
+  TaskScope watches_;            // Destroyed first: its tasks use the members above.
 };
 
 }  // namespace kvtier

@@ -42,8 +42,8 @@ Task<DiskPromises::Put> Putter::PromisedOf(const BlockRun& run, Tier target) con
     bytes += room.slot_bytes;
     ++put.blocks;
   }
-  // The mean, so that the room is for all; and no less than what the first block takes, so that
-  // whatever is granted is enough for one.
+  // The mean gives room for all blocks. It is no less than the first block's slot, so that any
+  // grant is enough for one block.
   if (put.blocks > 0) put.slot_bytes = std::max(first, (bytes + put.blocks - 1) / put.blocks);
   co_return put;
 }
@@ -107,8 +107,8 @@ absl::Status Putter::ReserveSome(const BlockRun& run, size_t first, size_t count
 }
 
 bool Putter::EndsWithoutRoom(const BlockRun& run, const Reserving& reserving) const {
-  // Above a disk there is room again as soon as something was written. And the learnt order is told
-  // of each block that it refuses.
+  // Above a disk there is room again as soon as a block was written, and the learnt order must be
+  // told of each block that it refuses: there the later blocks are tried, too.
   return parts_.offloader == nullptr && reserving.target == Tier::kHost && !run.is_set &&
          !reserving.refused;
 }
@@ -299,7 +299,7 @@ Task<void> Putter::CommitGathered(std::vector<PendingBlock> blocks,
 
 Task<void> Putter::CommitAfterStep(SessionId session, uint64_t step, std::vector<ReservationId> ids,
                                    std::shared_ptr<Committing> committing) {
-  // Ahead of the commit's own end, which says what has become of the slots.
+  // The wait ends before Commit() does, so that its answer says what has become of the slots.
   const absl::Time deadline = parts_.executor->Now() + kCommitTimeout - kStepPollInterval;
   if (co_await parts_.gpus->AwaitStep(session, step, deadline)) {
     std::vector<PendingBlock> blocks;
@@ -325,7 +325,7 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
   const absl::Time start = parts_.executor->Now();
   co_await parts_.byte_threads->Run(std::move(pass));
   if (block.staged) ++parts_.stats->staged_blocks;
-  // Ahead of the answer: the worker's next put finds the room.
+  // The staged room is free before the answer, so that the worker's next put finds it.
   block.staged.Release();
   parts_.stats->host.write_latency.Record(parts_.executor->Now() - start);
   if (block.summed && block.meta.sum != sum) {

@@ -70,16 +70,16 @@ class Putter {
   // Reserves a slot for each block that is not here yet and that no other call is putting. A block
   // that only the GPU pool has is here for a GPU target alone: nothing brings it back to host
   // memory. Where no disk is below host memory, a put evicts nothing of the prefix that it
-  // continues, and a run ends at its first block that finds no room there, because blocks behind a
+  // continues, and a run ends at its first block that finds no room there, because blocks after a
   // hole are of no use. Errors: kInvalidArgument, a target that is neither kHost nor a fitting
-  // kGpu, or a block larger than a slab. A block that the disks would be promised takes of `room`,
-  // or what room there is.
+  // kGpu, or a block larger than a slab. A block that would be promised to the disks takes its part
+  // of `room`, or else of the room that their promises leave.
   absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target, DiskQueueRoom room = {});
   // Reserves as Reserve() does, after a wait until `deadline` for the room that the disks' promises
   // leave (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.
   Task<absl::StatusOr<Reserved>> ReserveBy(BlockRun run, Tier target, absl::Time deadline);
-  // Returns whether bytes that are complete at the end of `step` can be committed: it has begun, or
-  // is 0. Errors: kInvalidArgument, naming the step.
+  // Returns OK if bytes that are complete at the end of `step` can be committed, because the step
+  // has begun or is 0. Errors: kInvalidArgument, naming the step.
   absl::Status CheckStep(SessionId session, uint64_t step) const;
   // Takes the sums of the blocks that have none yet (ReservationTable::NoteSum()), publishes the
   // blocks, and returns how many of `ids` were committed. The bytes are complete when the session's
@@ -95,14 +95,14 @@ class Putter {
     Tier target = Tier::kHost;
     DiskQueueRoom room;
     Reserved reserved{};
-    bool refused = false;  // A block of it was worth no room.
+    bool refused = false;  // Whether a block of it was declined as worth no room.
     bool is_over = false;  // A block of the run found no room, so that no other gets any.
     Pin prefix{};          // Last block of the prefix so far that is in host memory.
   };
   // Place that one block of a run is to get in host memory.
   struct Wanted {
     BlockRoom room;
-    uint32_t followers = 0;  // Blocks of the run behind it.
+    uint32_t followers = 0;  // Blocks of the run after it.
   };
   absl::Status CheckTarget(const BlockRun& run, Tier target) const;
   absl::Status CheckSession(SessionId session) const;
@@ -120,9 +120,9 @@ class Putter {
   // Takes the slot in host memory. Errors: as ReserveInHost().
   absl::StatusOr<HostSlot> TakeHostSlot(const Wanted& wanted, const PendingBlock& block,
                                         Reserving* reserving);
-  // Returns the room for those blocks of the run that would be reserved and that the disks would be
-  // promised; for 0 blocks: there are none.
-  // REQUIRES: `run` outlives the task, and there is a disk tier.
+  // Returns the room that the disks' promises need for the blocks of the run that Reserve() would
+  // reserve and promise; 0 blocks: there are none. REQUIRES: `run` outlives the task, and there is
+  // a disk tier.
   Task<DiskPromises::Put> PromisedOf(const BlockRun& run, Tier target) const;
   bool IsHere(const BlockKey& key, Tier target) const;
   // Returns whether the block can be published as it is: its bytes are in place and summed.
@@ -135,11 +135,12 @@ class Putter {
   // REQUIRES: the reservations await the step.
   Task<void> CommitAfterStep(SessionId session, uint64_t step, std::vector<ReservationId> ids,
                              std::shared_ptr<Committing> committing);
-  // Blocks of the GPU pool, together: copies them to host memory, in the background.
+  // Copies blocks of the GPU pool to host memory, together and in the background, and commits them.
   Task<void> CommitGathered(std::vector<PendingBlock> blocks,
                             std::shared_ptr<Committing> committing);
-  // Takes the sum, of a staged block as it copies it, and publishes; but not a staged block whose
-  // worker says another sum. REQUIRES: the bytes are in host memory, or staged.
+  // Takes the sum of the block, or copies and sums a staged block in one pass, and publishes the
+  // block unless the worker has said another sum for it. REQUIRES: the bytes are in host memory, or
+  // staged.
   Task<void> CommitOne(PendingBlock block, std::shared_ptr<Committing> committing);
   // Publishes the block, as one that came at `now`. REQUIRES: the bytes are in host memory, and
   // their sum is known.

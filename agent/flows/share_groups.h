@@ -1,5 +1,5 @@
-// ApplyMembers() lets the members of share groups in: tenants whose settings name others, which may
-// use their blocks (docs/design/tenants.md, "Share groups").
+// ApplyMembers() lets the members of share groups in. A share group is a tenant whose settings name
+// other tenants, its members, that may use its blocks (docs/design/tenants.md, "Share groups").
 #ifndef KVTIER_AGENT_FLOWS_SHARE_GROUPS_H_
 #define KVTIER_AGENT_FLOWS_SHARE_GROUPS_H_
 

@@ -264,7 +264,8 @@ Task<void> SequenceSwapper::EndLate(SwapId id, std::shared_ptr<Moving> moving) {
 bool SequenceSwapper::StayOut(SwapId id, Moving* moving) {
   std::vector<SwappedBlock> blocks(moving->blocks.size());
   for (size_t i = 0; i < blocks.size(); ++i) {
-    // A lost device may still copy it: then it has gone with its copy (GpuCopies).
+    // The copy of a lost device may still use the slot, which then stays with that copy
+    // (GpuCopies).
     if (!moving->blocks[i].host) {
       parts_.swapped->Lose(id);
       return false;

@@ -69,11 +69,11 @@ class SequenceSwapper {
   };
   explicit SequenceSwapper(const Parts& parts) : parts_(parts) {}
 
-  // Copies the slots out when the step has retired, and gives them back unless they are kept. They
-  // are used again behind the session's steps. Ends within two times kCommitTimeout. Errors, after
-  // which the slots are the session's as before: kInvalidArgument, naming what cannot be;
-  // kResourceExhausted, no room; kAborted, the step did not retire, or the copy failed or took too
-  // long; kFailedPrecondition, the session ended.
+  // Copies the slots out when the step has retired, and gives them back unless they are kept. Slots
+  // that are given back are used again only after the session's steps. Ends within two times
+  // kCommitTimeout. Errors, after which the slots are the session's as before: kInvalidArgument,
+  // naming what cannot be; kResourceExhausted, no room; kAborted, the step did not retire, or the
+  // copy failed or took too long; kFailedPrecondition, the session ended.
   Task<absl::StatusOr<SwapId>> SwapOut(SwapOutRequest request);
   // Brings a sequence back, and returns the slots of its blocks in their order. Errors, after which
   // it is out as before: kInvalidArgument; kResourceExhausted, its turn for slots did not come by

@@ -18,7 +18,7 @@ TenantBook::Holding TenantBook::Of(const std::string& name) const {
 }
 
 absl::StatusOr<KeptTenantSettings> TenantBook::With(const TenantChange& change) const {
-  // A tenant that is only made goes on from nothing that others said.
+  // An empty change only makes the tenant, and takes over no settings of other sources.
   if (change.IsEmpty()) return kept_;
   KVT_ASSIGN_OR_RETURN(TenantSettings changed, change.In(Of(change.name).settings));
   KeptTenantSettings kept = kept_;

@@ -29,14 +29,14 @@ class TenantBook {
 
   // Returns the settings that hold.
   Holding Of(const std::string& name) const;
-  // Returns whether anybody said anything of the tenant.
+  // Returns whether any source has settings of the tenant.
   bool Knows(const std::string& name) const { return Of(name).source != SettingsSource::kDefault; }
 
-  // Returns what is to be kept once the node was told the change: it goes on from the settings that
-  // hold, and settings that are all defaults are none. Errors: kInvalidArgument,
-  // TenantSettings::Validate()'s; CheckMayKeep()'s.
+  // Returns the settings to keep after the change is made on this node. The change applies to the
+  // settings that hold; a tenant all of whose settings are defaults has none. Errors:
+  // kInvalidArgument, TenantSettings::Validate()'s; CheckMayKeep()'s.
   absl::StatusOr<KeptTenantSettings> With(const TenantChange& change) const;
-  // Returns what is to be kept once the node forgot what it was told of the tenant.
+  // Returns the settings to keep after the node has forgotten those made on it for the tenant.
   KeptTenantSettings Without(const std::string& name) const;
 
   // Replaces all settings but those of the file.

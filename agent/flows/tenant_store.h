@@ -1,5 +1,6 @@
-// TenantStore is where the tenants of a node outlast the agent: files (TenantFiles), or a fake of
-// tests. Settings and secrets are kept apart: secrets are files that an operator may mount.
+// TenantStore stores the settings and secrets of a node's tenants, so that they outlast the agent:
+// in files (TenantFiles), or in a fake of tests. The two are kept apart: secrets are files that an
+// operator may mount.
 #ifndef KVTIER_AGENT_FLOWS_TENANT_STORE_H_
 #define KVTIER_AGENT_FLOWS_TENANT_STORE_H_
 
@@ -31,9 +32,9 @@ struct TenantSecret {
 class TenantStore {
  public:
   virtual ~TenantStore() = default;
-  // Returns what was saved last; empty: nothing was. Errors: kDataLoss and kFailedPrecondition,
-  // what is there is damaged or another version's, and was set aside, as the text says: go on
-  // without it; kUnavailable, it cannot be read, and is not to be replaced.
+  // Returns what was saved last; empty: nothing was. Errors: kDataLoss and kFailedPrecondition, the
+  // stored settings are damaged or another version's, and were set aside, as the text says: go on
+  // without them; kUnavailable, they cannot be read, and must not be replaced.
   virtual Task<absl::StatusOr<KeptTenantSettings>> LoadSettings() = 0;
   // Replaces what was saved, as a whole: a crash leaves the old or the new. Errors:
   // kResourceExhausted, there is no room; kUnavailable: try again later.
@@ -41,8 +42,8 @@ class TenantStore {
   // Returns the secrets that are there now. Errors: kInvalidArgument, they cannot be listed;
   // kFailedPrecondition, none are configured: the node has the one open tenant.
   virtual Task<absl::StatusOr<std::vector<TenantSecret>>> ReadSecrets() = 0;
-  // Errors: kFailedPrecondition, none are configured, or they cannot be written here; the text says
-  // what to do; FileError()'s.
+  // Writes the tenant's secret. Errors: kFailedPrecondition, none are configured, or they cannot be
+  // written here; the text says what to do; FileError()'s.
   virtual Task<absl::Status> WriteSecret(std::string name, std::string secret) = 0;
   // Removes the secret; one that is not there is removed already. Errors: as WriteSecret().
   virtual Task<absl::Status> RemoveSecret(std::string name) = 0;

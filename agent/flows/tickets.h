@@ -7,9 +7,9 @@
 // the ticket, in the same domain. To any other session the ticket is unknown. A ticket ends when
 // every rank has redeemed it, at its deadline, by release, or with the agent.
 //
-// Executor thread only. Bounded for each tenant: kMaxTicketsPerDomain, kMaxTicketBlocks; and in
-// each domain: one in kTicketPart of its host memory, of which a member of a share group may take
-// one in kMemberTicketPart of what others leave, so that something is left for the next. Invariant,
+// Executor thread only. Each tenant has kMaxTicketsPerDomain tickets and kMaxTicketBlocks blocks at
+// most. The tickets in a domain hold one part in kTicketPart of its host memory at most; a member
+// of a share group may hold one part in kMemberTicketPart of what others leave of that. Invariant,
 // checked by Audit(): a holder's counts are those of its tickets.
 #ifndef KVTIER_AGENT_FLOWS_TICKETS_H_
 #define KVTIER_AGENT_FLOWS_TICKETS_H_

@@ -30,8 +30,8 @@ struct BlockChange {
   std::optional<DomainId> domain;
   // A block that left host memory had been set aside since its last use (EvictionOrder).
   bool was_aside = false;
-  // Tells of a block that left host memory though it was kept: it is damaged, or its tenant dropped
-  // it.
+  // Number of the kept block that left host memory, because it is damaged or its tenant dropped it;
+  // 0: the block was not kept.
   KeptNumber was_kept{};
 };
 
@@ -49,7 +49,7 @@ class BlockFollower {
 
 class BlockChanges {
  public:
-  // Adds a follower, which is told behind those before it. Does not own: it lives as long.
+  // Adds a follower, which is told after those added before it. Does not own: it must live as long.
   void Follow(BlockFollower* follower) { followers_.push_back(follower); }
   void Tell(const BlockChange& change) const {
     for (BlockFollower* const follower : followers_) follower->OnChange(change);

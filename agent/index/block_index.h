@@ -3,9 +3,9 @@
 // GpuBlocks), and the index asks them. Publishing is the last act of a put or load, unpublishing
 // the first of an eviction (law 2); both are told through BlockChanges.
 //
-// Executor thread only; no I/O. Invariants, checked by Audit(): the orders of the domains have
-// exactly the blocks of host memory, each in its own, and hold those that are pinned or kept; the
-// sums of what is pinned are those of the blocks.
+// Executor thread only; no I/O. Invariants, checked by Audit(): each block of host memory is in the
+// order of its domain, and nothing else is in an order; the orders hold the blocks that are pinned
+// or kept; pinned_bytes() is the sum over the pinned blocks.
 #ifndef KVTIER_AGENT_INDEX_BLOCK_INDEX_H_
 #define KVTIER_AGENT_INDEX_BLOCK_INDEX_H_
 
@@ -51,8 +51,8 @@ class BlockIndex final : public PinHome {
     DiskResidents* disks = nullptr;  // Null: no disk tier.
   };
   explicit BlockIndex(const Parts& parts);
-  // Lets the index answer for this pool's blocks, too: each list of a pool names itself here when
-  // it is made. Does not own: it lives as long as questions are asked.
+  // Lets the index answer for this pool's blocks, too; GpuBlocks calls it when it is made. Does not
+  // own `pool`, which must live as long as the index is asked.
   void Join(GpuBlocks* pool) { pools_.push_back(pool); }
 
   // Adds a domain, whose id is domain_count() - 1 from now on.
@@ -70,9 +70,9 @@ class BlockIndex final : public PinHome {
   // Loads what PublishHost() of the block is about to look at into the processor's caches. It is
   // for many blocks in a row: the memory is waited for once.
   void WarmFor(DomainId domain, const BlockKey& key) const;
-  // Takes the block out of host memory; the caller frees what it held by letting the returned slot
-  // go. If the block was kept, that ends, and the followers are told (BlockChange). REQUIRES: it is
-  // there and not pinned.
+  // Takes the block out of host memory, and returns its slot, which the caller frees by destroying
+  // it. If the block was kept, that ends, and the followers are told (BlockChange). REQUIRES: the
+  // block is there and not pinned.
   HostSlot UnpublishHost(const BlockKey& key);
 
   // Returns the block in host memory; nullptr: it is not there. Valid until the next change.
@@ -117,12 +117,12 @@ class BlockIndex final : public PinHome {
   // looks at erasures() before it begins, and publishes nothing when the number has changed.
   void CountErasure(DomainId domain) { ++erasures_.at(static_cast<size_t>(domain)); }
   uint64_t erasures(DomainId domain) const { return erasures_.at(static_cast<size_t>(domain)); }
-  // Marks a run as just used, in every tier that has some of it: its head ends up the warmest. The
-  // pins are of its blocks, in host memory or a GPU pool. Returns those of its blocks that are in
-  // host memory, in its order.
+  // Marks the blocks of a run, which `run` pins in host memory or a GPU pool, as just used in every
+  // tier that has them; the head of the run ends up the warmest. Returns those that are in host
+  // memory, in the order of the run.
   std::vector<const HostBlock*> Touch(std::span<const Pin* const> run, const ReuseHint& hint);
   // Tells the orders of host memory and of the GPU pools what an engine says of the next use of a
-  // run, which is no use of it. Returns how many of its blocks are there.
+  // run. This does not count as a use. Returns how many of the blocks are there.
   size_t Advise(std::span<const BlockKey> run, const ReuseHint& hint);
 
   // Returns the unpinned block with no child in the domain that leaves first.
@@ -151,7 +151,7 @@ class BlockIndex final : public PinHome {
   size_t blocks_in(Tier tier) const;
   // Counts the copies of blocks in all tiers.
   size_t copies() const;
-  // Returns how many bytes of the slots of blocks in host memory their payloads leave.
+  // Returns the bytes of slots with blocks in host memory that the blocks' payloads leave unused.
   uint64_t padding_bytes() const { return padding_bytes_; }
   size_t blocks_in_host(DomainId domain) const { return host_order(domain).size(); }
   // Returns host and disk copies as adds, in the order of the keys: a snapshot.

@@ -14,8 +14,8 @@ absl::StatusOr<HostSlot> Evictor::ReserveHost(DomainId domain, const BlockRoom& 
 
 absl::StatusOr<HostSlot> Evictor::ReserveByEviction(DomainId domain, const BlockRoom& room,
                                                     const absl::Status& full) {
-  // Once, but for blocks that were let go of in a slab that is about to leave: their room is no
-  // room, and they are few.
+  // One round is enough, unless the victims lay in a closed slab, which hands out no slots; there
+  // are few such blocks.
   while (true) {
     const std::vector<BlockKey> victims =
         index_->VictimsInHost(domain, room.slot_bytes, host_->slots(domain));

@@ -27,9 +27,9 @@ class Evictor {
   BlockRoom RoomFor(DomainId domain, const BlockLengths& lengths, uint64_t length) const {
     return host_->RoomFor(domain, lengths, length);
   }
-  // Drops one block of the same size of slots for it, or the blocks of one slab (HostOrder).
-  // Errors: kResourceExhausted, neither can be: what the domain has is pinned, leased or being
-  // written; kInvalidArgument, larger than a slab.
+  // Takes a free slot. If none is free, first drops one block in slots of the same size, or all
+  // blocks of one slab (HostOrder). Errors: kResourceExhausted, no slot can be freed: the domain's
+  // blocks are pinned, leased or being written; kInvalidArgument, larger than a slab.
   absl::StatusOr<HostSlot> ReserveHost(DomainId domain, const BlockRoom& room);
   // Reserves a slot, as ReserveHost() does, for a block that a worker wants to put and that no disk
   // would be given. Errors also: kFailedPrecondition, in the learnt order, if the block is worth

@@ -1,7 +1,7 @@
 // GpuBlocks lists the blocks of one GPU pool, with their slots and the order in which they leave.
 //
 // Executor thread only. Invariants, checked by Audit(): the order and the map of slots have exactly
-// these blocks; the sum of what is pinned is that of the blocks.
+// these blocks; pinned_bytes() is the sum over the pinned blocks.
 #ifndef KVTIER_AGENT_INDEX_GPU_BLOCKS_H_
 #define KVTIER_AGENT_INDEX_GPU_BLOCKS_H_
 
@@ -50,8 +50,8 @@ class GpuBlocks final : public PinHome {
   // Publishes the block of a slot that nothing writes any more. REQUIRES: the block is not in the
   // pool; `slot` holds exactly the bytes of the meta's sum.
   void Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival, const ReuseHint& hint);
-  // Takes the block out of the pool; the caller frees what it held by letting the returned slot go.
-  // REQUIRES: it is there and not pinned.
+  // Takes the block out of the pool, and returns its slot, which the caller frees by destroying it.
+  // REQUIRES: the block is there and not pinned.
   GpuSlot Unpublish(const BlockKey& key);
 
   // Returns the block; nullptr: it is not here. Valid until the next change.
@@ -62,8 +62,8 @@ class GpuBlocks final : public PinHome {
   void AdvanceTo(absl::Time now) { order_.AdvanceTo(now); }
   // Marks the block as just used. Ignores what is not here.
   void Touch(const BlockKey& key, const ReuseHint& hint);
-  // Takes note of what the engine says of the block's next use, which is no use of it. Ignores what
-  // is not here.
+  // Takes note of what the engine says of the block's next use. This does not count as a use.
+  // Ignores a block that is not here.
   void Advise(const BlockKey& key, const ReuseHint& hint);
 
   // Returns the unpinned block with no child in the pool whose slot is worth the least.

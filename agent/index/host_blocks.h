@@ -2,7 +2,7 @@
 // erased, and found by its key. The keys lie in the table itself, so a key that is not there costs
 // one look at memory, and a table that grows does not visit the blocks.
 //
-// Executor thread only. Memory stays that of the most blocks there ever were.
+// Executor thread only. Its memory does not shrink when blocks leave.
 #ifndef KVTIER_AGENT_INDEX_HOST_BLOCKS_H_
 #define KVTIER_AGENT_INDEX_HOST_BLOCKS_H_
 
@@ -25,15 +25,14 @@ namespace kvtier {
 struct HostBlock : ResidentBlock {
   HostSlot slot;
   HostOrder::Place place{};  // Place in the order of its domain.
-  uint32_t hits = 0;         // Since it came.
+  uint32_t hits = 0;         // Hits since the block came.
   // Number of the block if it is kept; a kept block is not evicted, wherever it lies.
   KeptNumber kept{};
 };
 
 class HostBlocks {
  public:
-  // Adds a block, whose meta data but for its key are the caller's to fill in. REQUIRES: it is not
-  // there.
+  // Adds a block with this key; the caller fills in the rest of it. REQUIRES: it is not there.
   HostBlock* Add(const BlockKey& key) {
     const auto [found, added] = blocks_.try_emplace(key, nullptr);
     KVT_CHECK(added);
@@ -49,7 +48,7 @@ class HostBlocks {
   bool Contains(const BlockKey& key) const { return blocks_.contains(key); }
   // Loads what Add() and Find() look at into the processor's caches.
   void Prefetch(const BlockKey& key) const { blocks_.prefetch(key); }
-  // Lets go of all that the block held. REQUIRES: it is there.
+  // Erases the block and frees its slot. REQUIRES: the block is there.
   void Erase(HostBlock* block) {
     KVT_CHECK(blocks_.erase(block->meta.key) == 1);
     *block = HostBlock();

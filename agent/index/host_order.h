@@ -58,7 +58,8 @@ class HostOrder {
     bool parent_refused = false;
     ReuseHint hint{};
   };
-  // Returns whether it is worth the room of the block of its size that would leave for it.
+  // Returns whether the newcomer is worth at least as much as the block of its size that would
+  // leave for it; false if its parent was refused.
   bool Admits(const Newcomer& newcomer) {
     return !newcomer.parent_refused && order_.Admits(InOrder(newcomer));
   }
@@ -69,10 +70,10 @@ class HostOrder {
   // REQUIRES for Touch() and the functions after it: the block of `place` is in `slot`; a block
   // that is erased is not held.
   void Touch(Place place, const HostSlot& slot, const ReuseHint& hint);
-  // Takes note of what the engine says of the block's next use, which is no use of it.
+  // Takes note of what the engine says of the block's next use. This does not count as a use.
   void Advise(Place place, const ReuseHint& hint) { order_.Advise(place, hint); }
   void NoteBelow(Place place, bool is_below) { order_.NoteBelow(place, is_below); }
-  // Returns whether the block had been set aside since its last use.
+  // Removes the block. Returns whether it had been set aside since its last use.
   bool Erase(Place place, const HostSlot& slot);
   // Notes that the block lies in another slot of the same size now. REQUIRES: it is not held.
   void Move(Place place, const HostSlot& from, const HostSlot& to);
@@ -85,8 +86,8 @@ class HostOrder {
   const EvictionOrder& order() const { return order_; }
   ReuseHazards* hazards() { return order_.hazards(); }
   // Returns the blocks from `*offset` of the arena on, by offset, `blocks` of them at most, and
-  // only those that begin less than `bytes` behind the first. Moves `*offset` behind the last of
-  // them. Empty: there is none.
+  // only those that begin less than `bytes` after the first. Moves `*offset` past the beginning of
+  // the last of them. Empty: there is none.
   std::vector<BlockKey> From(uint64_t* offset, size_t blocks, uint64_t bytes) const;
   // Returns the block without a child that nobody holds that leaves first, of any size.
   std::optional<BlockKey> Victim() { return order_.Victim(); }
@@ -122,7 +123,7 @@ class HostOrder {
  private:
   struct Size {
     uint32_t group = 0;    // Group in `order_`.
-    uint64_t dropped = 0;  // Bytes, one by one, since slabs were looked at.
+    uint64_t dropped = 0;  // Bytes of blocks dropped one by one since slabs were looked at.
   };
   struct Slab {
     // Offset in the arena; set, like the next field, while the slab has blocks.
@@ -131,9 +132,9 @@ class HostOrder {
     // Places by slot number, up to the highest slot that had a block; nullopt: no block.
     std::vector<std::optional<Place>> places;
     uint32_t blocks = 0;
-    uint32_t held = 0;     // Blocks of those that are held.
+    uint32_t held = 0;     // Number of these blocks that are held.
     bool leaving = false;  // Whether the slab is being emptied: its blocks get no new leases.
-    Moment last_uses = 0;  // Sum over the blocks.
+    Moment last_uses = 0;  // Sum of the last uses of its blocks.
   };
   struct Choice {
     uint32_t slab = 0;

@@ -1,9 +1,9 @@
-// HostProver looks again at blocks in host memory, which workers map: whether their bytes are still
-// what their sums say. A block that changed is dropped, so that the next asker has it from a disk
-// or a peer, or computes it.
+// HostProver checks again whether the bytes of blocks in host memory, which workers map, still
+// match their sums. A block that changed is dropped, so that the next asker has it from a disk or a
+// peer, or computes it.
 //
-// Executor thread only. It proves one suspected block at a time: a worker that reports damage where
-// there is none costs others no more than that.
+// Executor thread only. It proves one suspected block at a time, so that a worker that reports
+// false damage costs others little.
 #ifndef KVTIER_AGENT_INDEX_HOST_PROVER_H_
 #define KVTIER_AGENT_INDEX_HOST_PROVER_H_
 

@@ -30,7 +30,7 @@ SummedWriter Encode(const LessonsByOrder& lessons) {
   return out;
 }
 
-// Takes a text behind its length, which is a T.
+// Takes a length, which is a T, and a text of that length.
 template <typename T>
 std::optional<std::string> TakeText(SummedReader* from) {
   const std::optional<T> length = from->Take<T>();
@@ -40,7 +40,7 @@ std::optional<std::string> TakeText(SummedReader* from) {
   return std::string(*text);
 }
 
-// Takes what comes behind the version; nullopt: it contradicts itself.
+// Takes the fields after the version; nullopt: they contradict themselves.
 std::optional<LessonsByOrder> TakeOrders(SummedReader* from) {
   const auto orders = from->Take<uint32_t>();
   LessonsByOrder lessons;

@@ -1,5 +1,5 @@
-// LessonsStore is where what the orders of eviction have learnt outlasts the agent: a file
-// (LessonsFile), or a fake of tests.
+// LessonsStore stores what the orders of eviction have learnt, so that it outlasts the agent: in a
+// file (LessonsFile), or in a fake of tests.
 #ifndef KVTIER_AGENT_INDEX_LESSONS_STORE_H_
 #define KVTIER_AGENT_INDEX_LESSONS_STORE_H_
 

@@ -122,12 +122,12 @@ Task<void> Residency::Grow(Domain* domain) {
     if (!filled.ok()) {
       domain->next.reset();
       if (stopped_ || domain->dropped) break;
-      // Once, and not at each later try.
+      // The failure is logged once, not at each later try.
       if (domain->grow_after == absl::InfinitePast()) LogFailure(domain->name, filled);
       domain->grow_after = parts_.executor->Now() + kResidencyRetryInterval;
       break;
     }
-    // The new table is the one that is handed out before readers are sent for it.
+    // Workers must get the new table when the retired word of the old one makes them ask again.
     std::unique_ptr<ResidencyTable> old = std::exchange(domain->table, std::move(domain->next));
     KVT_KILL_POINT("residency.replaced");
     old->Retire();

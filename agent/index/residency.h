@@ -1,14 +1,14 @@
 // Residency says to workers, without a call, what is on this node: it keeps a table for each
 // isolation domain in memory that the domain's workers map (ResidencyTable). It follows the index
-// (BlockChanges) in the turn of the executor in which a change happens, so that what an answer has
-// said is in the table before the answer is read.
+// (BlockChanges) in the turn of the executor in which a change happens, so that a change is in the
+// table before a worker reads an answer that tells of it.
 //
 // A table that gets full is replaced by one of twice the size, which is filled a few buckets a turn
 // while both are kept up to date. Without memory for it the domain keeps the table that it has,
 // which says "perhaps" more often. Nothing of a domain is ever in the table of another.
 //
-// Executor thread only. Invariants, checked by Audit(): a table's own; of a growing domain, the
-// buckets that were taken over say the same in both tables.
+// Executor thread only. Invariants, checked by Audit(): those of each table; while a domain grows,
+// both of its tables have the same blocks in the buckets that were taken over.
 #ifndef KVTIER_AGENT_INDEX_RESIDENCY_H_
 #define KVTIER_AGENT_INDEX_RESIDENCY_H_
 
@@ -50,10 +50,10 @@ class Residency final : public BlockFollower {
   // 2^max_log2_buckets buckets.
   explicit Residency(const Parts& parts, uint32_t max_log2_buckets = kMaxResidencyLog2Buckets);
 
-  // Makes an empty table for the next domain, that of the tenant; one that cannot be made is
-  // logged, and the domain has none.
+  // Makes an empty table for the next domain, which is the tenant's. If the table cannot be made,
+  // that is logged, and the domain has none.
   void AddDomain(const std::string& tenant);
-  // Gives up the domain's table, which says nothing from now on: readers are told by it.
+  // Drops the domain's table, and retires it, so that its readers see that it is out of date.
   void DropDomain(DomainId domain);
 
   // Adds or removes what the change says.
@@ -81,7 +81,7 @@ class Residency final : public BlockFollower {
   void Audit() const;
   // Aborts when the tables do not have what host memory and the GPU pools have.
   void AuditMemory(const BlockIndex& index) const;
-  // Aborts when they do not have what the disks have.
+  // Aborts when the tables do not have what the disks have.
   void AuditDisks(const DiskSet& disks) const;
 
  private:

@@ -26,8 +26,8 @@ namespace kvtier {
 
 class ResidencyTable {
  public:
-  // An empty table of 2^log2_buckets buckets. `name` shows in /proc/PID/maps. Its memory is taken
-  // by Populate(). Errors: kResourceExhausted, with errno's text.
+  // Makes an empty table of 2^log2_buckets buckets. `name` shows in /proc/PID/maps. Populate()
+  // takes its memory. Errors: kResourceExhausted, with errno's text.
   static absl::StatusOr<std::unique_ptr<ResidencyTable>> Create(const std::string& name,
                                                                 uint32_t log2_buckets);
 

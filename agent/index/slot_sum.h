@@ -1,5 +1,5 @@
-// A slot of host memory as a block is put into it: the sum of the block, as a commit takes it,
-// with or without a copy, and as a copy is proved, and nothing behind it.
+// These functions finish a slot of host memory that gets a block: they sum the block, with or
+// without a copy into the slot, and zero the rest of the slot.
 #ifndef KVTIER_AGENT_INDEX_SLOT_SUM_H_
 #define KVTIER_AGENT_INDEX_SLOT_SUM_H_
 
@@ -19,14 +19,14 @@ inline void ZeroAfter(std::span<std::byte> slot, uint64_t length) {
   std::ranges::fill(slot.subspan(length), std::byte{0});
 }
 
-// Returns the sum of the first `length` bytes, with nothing behind them.
+// Returns the sum of the first `length` bytes, and zeroes the bytes after them.
 inline PayloadSum SumSlot(std::span<std::byte> slot, uint64_t length) {
   ZeroAfter(slot, length);
   return SumPayload(slot.first(length));
 }
 
-// Copies `block` into the slot, in one pass that takes the sum, which it returns; nothing is behind
-// it. REQUIRES: it is no longer than the slot.
+// Copies `block` into the slot and returns the sum, which is taken in the same pass; zeroes the
+// rest of the slot. REQUIRES: `block` is no longer than the slot.
 inline PayloadSum CopyToSlot(std::span<std::byte> slot, std::span<const std::byte> block) {
   ZeroAfter(slot, block.size());
   return CopyAndSum(slot.first(block.size()), block);

@@ -80,7 +80,7 @@ Task<void> StoredLessons::Run() {
 Task<void> StoredLessons::Save() {
   const uint64_t conclusions = Conclusions();
   LessonsByOrder lessons;
-  // A copy, as orders may come or go during the turns of others.
+  // This copies the list, as orders may come or go while other work runs.
   const std::vector<Order> orders = orders_;
   for (const Order& order : orders) {
     if (!Keeps(order)) continue;

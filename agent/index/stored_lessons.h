@@ -26,8 +26,9 @@ class StoredLessons {
   StoredLessons(Executor* executor, Waits* waits, LessonsStore* store)
       : executor_(executor), waits_(waits), store_(store) {}
 
-  // Names what an order learns, which lives as long as this is used. Null is ignored: the order
-  // does not learn. REQUIRES: no other order has the name.
+  // Adds what an order learns, under its name; `hazards` must live as long as this is used, or
+  // until Remove(). Null is ignored: the order does not learn. REQUIRES: no other order has the
+  // name.
   void Add(std::string name, ReuseHazards* hazards);
   // Stops storing what the order of that name learns, so that it may end. Unknown names are
   // ignored.
@@ -48,7 +49,7 @@ class StoredLessons {
   // Counts the conclusions of all orders.
   uint64_t Conclusions() const;
   Task<void> Save();
-  // Logs the first failure of a row, and the end of the row.
+  // Logs the first of several failures in a row, and the first success after them.
   void NoteSaved(const absl::Status& saved);
 
   Executor* const executor_;
