@@ -115,7 +115,7 @@ inline constexpr size_t kMaxFetchesRunning = 2 * kMaxFetchesPerPeer;
 // The longest that one stream is served, whatever deadline the asking node sets: a node that does
 // not read it holds a place, a pin and a buffer no longer.
 inline constexpr absl::Duration kMaxPeerStreamTime = absl::Seconds(30);
-// Disk reads for peers; each has a buffer of its own block outside the arena, until it is sent.
+// Disk reads for peers. Each has a buffer outside the arena for its block, until the block is sent.
 inline constexpr size_t kMaxPeerDiskReads = 16;
 inline constexpr size_t kMaxPeerReadBytes = size_t{64} << 20;
 // Blocks of one stream.

@@ -79,7 +79,7 @@ class TenantShares {
   size_t Unowed() const { return limit_ - taken_ - owed_; }
   // Works out guarantee_ for the tenants that there are, and lets guarantees grow into it.
   void Divide();
-  // Lets the guarantees that are short grow by what is owed to nobody, the first of `short_` first.
+  // Lets the guarantees that are short grow by what is owed to nobody, the last of `short_` first.
   void Grow();
 
   const size_t limit_;

@@ -73,7 +73,7 @@ class DiskPromises {
     uint64_t slot_bytes = 0;  // Mean bytes of the blocks' slots; no less than the first slot's.
     size_t blocks = 0;
   };
-  // Owns none of these.
+  // Owns none of its arguments.
   DiskPromises(Executor* executor, Waits* waits, const HostTier& host, OffloadStats* stats);
 
   // Adds a domain with `bytes` of host memory.

@@ -61,8 +61,8 @@ class DescriptorSocket {
     // Called after close(), when the worker surely writes nothing more of what the session had
     // reserved.
     absl::AnyInvocable<void(SessionId)> over;
-    // Called after close(), when the worker's process is gone: for each session that may still
-    // write or was given a signal page, but not for one that is over and has no such page.
+    // Called after close(), when the worker's process is gone: for a session that was given a
+    // signal page, or that could still write until then.
     absl::AnyInvocable<void(SessionId)> gone;
     // Returns the memory that the wish asks for. Errors: kNotFound, this node has no such memory
     // for the session, or it is closed; kResourceExhausted.

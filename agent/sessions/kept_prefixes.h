@@ -77,7 +77,7 @@ class KeptPrefixes final : public BlockFollower {
   // renewed: its deadline is the later one of both. Otherwise a new one is made.
   Begun Begin(DomainId domain, const PayloadSum& identity, absl::Time deadline);
   bool Has(Handle handle) const { return prefixes_.Find(handle) != nullptr; }
-  // REQUIRES of these: Has().
+  // REQUIRES of the functions from here to Erase(): Has().
   KeptId IdOf(Handle handle) const { return prefixes_.Find(handle)->id; }
   absl::Time DeadlineOf(Handle handle) const { return prefixes_.DeadlineOf(handle); }
   // Adds one block to the prefix, which keeps it. Any result but kNone is the limit because of

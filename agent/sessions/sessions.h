@@ -33,7 +33,7 @@ class SessionTable {
   // Closes the session. Ignores unknown ids.
   void Close(SessionId id);
   bool IsOpen(SessionId id) const { return sessions_.contains(id); }
-  // REQUIRES of these four: it is open.
+  // REQUIRES of these four: the session is open.
   const SessionToken& TokenOf(SessionId id) const { return sessions_.at(id).token; }
   const SessionTenants& TenantsOf(SessionId id) const { return sessions_.at(id).of; }
   // Returns the domain that its blocks lie in.
