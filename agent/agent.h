@@ -2,12 +2,12 @@
 // Everything it decides runs on one executor; all I/O is behind the seams it is given, so the
 // simulator runs this very class.
 //
-//   index      what this node has in host memory, and who is told of changes
+//   index      what this node has in host memory, and the followers of its changes
 //   disks      its disks, and what is written to them
 //   gpus       its GPUs' pools
-//   sessions   its workers, and what they were promised
+//   sessions   its workers, with their leases and reservations
 //   flows      put, onboard, fetch and the others, one a file
-//   tenants    who comes and goes, and what was set of them
+//   tenants    which tenants the node has, and their settings
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_AGENT_H_
@@ -68,14 +68,16 @@ class Agent {
     TenantTable tenants;                         // Tenants at the start.
     TenantSettingsMap tenant_settings{};  // Settings in the file that the agent is started with.
     uint64_t host_bytes = 0;              // Host memory of all tenants, at first.
-    uint64_t host_max_bytes = 0;          // Bound of its growth where it moves; less: host_bytes.
+    // Largest host memory of all tenants, where host memory moves; less than host_bytes:
+    // host_bytes.
+    uint64_t host_max_bytes = 0;
     uint64_t slab_bytes = uint64_t{64} << 20;
     // Whether host memory moves to the tenants that need it. It does not move where workers stage,
     // because that memory is sealed, nor for the tenants of GPU pools, because theirs is pinned.
     HostMemory host_memory = HostMemory::kFixed;
     uint64_t staging_bytes = 0;  // Size of each session's region; 0: workers write the arena.
     EvictionPolicies eviction;
-    uint64_t attention_bytes = 0;  // AgentConfig.
+    uint64_t attention_bytes = 0;  // As in AgentConfig.
     DiskWriteOptions disk_writes;
     uint64_t scrub_bytes_per_second = 0;       // Rate of each disk; 0: only when asked.
     uint64_t host_scrub_bytes_per_second = 0;  // Rate of host memory; 0: it is not scrubbed.
@@ -113,11 +115,11 @@ class Agent {
   static absl::StatusOr<std::unique_ptr<Agent>> Create(Options options, const Seams& seams);
   ~Agent();
 
-  // Lets the orders of eviction go on from what was kept, recovers the disks and starts the loops;
-  // before it nothing hits. Errors: NodeDisks::Open()'s.
+  // Loads the lessons of the orders of eviction, recovers the disks, loads the tenants' settings
+  // and starts the loops. Before that no block is found. Errors: NodeDisks::Open()'s.
   Task<absl::StatusOr<DiskSet::Recovery>> Start();
-  // Ends all waits: each call is soon answered as at its deadline, and none is to begin after this.
-  // I/O in flight goes on. Idempotent.
+  // Ends all waits, so that each call is soon answered as if its deadline had come. No call may
+  // begin after this. I/O in flight goes on. Idempotent.
   void EndWaits();
   bool stopping() const { return waits_.ended(); }
   // Calls EndWaits(), ends the loops and waits for what is in flight. Returns false when something
@@ -158,7 +160,7 @@ class Agent {
   void Audit() const;
 
  private:
-  // Memory of the tiers, which is taken first: it may not be there.
+  // Memory of the tiers. Create() takes it before it makes the agent, because that may fail.
   struct Memory {
     HostShares shares{0, 1};
     std::unique_ptr<HostTier> host;

@@ -41,35 +41,36 @@ struct AgentConfig {
   std::string node_id;                     // Unique in the cluster; 1..63 of [a-zA-Z0-9._-].
   std::string socket_dir = "/run/kvtier";  // Directory of the Unix sockets; made if missing.
   std::string listen = "127.0.0.1:7301";   // Peers, admin and health, "host:port".
-  std::string advertise;    // Address by which other nodes reach `listen`; empty: it.
+  std::string advertise;    // Address by which other nodes reach `listen`; empty: `listen`.
   std::string coordinator;  // "host:port"; empty: the agent runs alone.
   // Shortest wait for the coordinator to say where blocks are; 1 ms to kMaxLocateGrace.
   absl::Duration locate_grace = kLocateGrace;
   uint64_t host_bytes = uint64_t{1} << 30;   // Host memory of all tenants; touched at start.
-  uint64_t host_max_bytes = 0;               // Bound of its growth at run time; 0:
-                                             // kHostGrowth times host_bytes where it moves.
-                                             // Reserves addresses, no memory.
-  uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; 4 KiB multiple, <= host_bytes.
+  uint64_t host_max_bytes = 0;               // Largest host memory at run time; 0: where
+                                             // it moves, kHostGrowth times host_bytes.
+                                             // Takes addresses, no memory.
+  uint64_t slab_bytes = uint64_t{64} << 20;  // Slab, largest block; 4 KiB multiple, <= host_bytes.
   HostMemoryChoice host_memory = HostMemoryChoice::kAuto;
   WorkerMemory worker_memory = WorkerMemory::kDirect;
   uint64_t staging_bytes = uint64_t{64}
                            << 20;      // Size of each session's region, when workers stage.
   std::vector<std::string> disk_dirs;  // One directory for each disk; empty: no disk tier.
-  // Preallocated in each of `disk_dirs`: one size for all of them, or one for each.
+  // Bytes preallocated in each of `disk_dirs`: one size for all of them, or one for each.
   std::vector<uint64_t> disk_bytes = {uint64_t{8} << 30};
   // Directory with the secret by which blocks on disk are sealed (master_secret.h); empty: blocks
   // are stored in the clear.
   std::string disk_secret_dir;
   bool disk_buffered = false;                    // Page cache and fdatasync instead of O_DIRECT.
-  uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= 2 slabs' block.
+  uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= slab_bytes + 4 KiB.
   EvictionPolicies eviction;                     // Order in which blocks leave each tier.
-  // KV of one worker in front of a block at which attention costs as much as all else that computes
-  // the block; 0: the order of host memory takes all blocks to cost the same.
+  // Bytes of the KV before a block, on one worker, at which attention costs as much as the rest of
+  // computing the block; 0: the order of host memory takes all blocks to cost the same.
   uint64_t attention_bytes = 0;
-  // Directory of the file in which what the orders have learnt outlasts a restart; empty: the first
-  // of `disk_dirs` or, without one, `socket_dir`.
+  // Directory of the file that keeps the lessons of the orders of eviction over a restart; empty:
+  // the first of `disk_dirs` or, without one, `socket_dir`.
   std::string lessons_dir;
-  // Directory of the file in which settings of tenants outlast a restart; empty: as `lessons_dir`.
+  // Directory of the file that keeps tenants' settings over a restart; empty: the directory that an
+  // empty `lessons_dir` means.
   std::string settings_dir;
   DiskWriteOptions disk_writes;  // Choice of the blocks that each disk writes.
   // Rate of the background verification of records; 0: they are verified only when a scrub is
@@ -77,20 +78,20 @@ struct AgentConfig {
   uint64_t scrub_bytes_per_second = kScrubBytesPerSecond;
   // Rate of the background verification of blocks in host memory; 0: they are not scrubbed.
   uint64_t host_scrub_bytes_per_second = kHostScrubBytesPerSecond;
-  uint64_t gpu_bytes = 0;        // Size of the GPU pool; 0: none.
-  uint64_t gpu_max_bytes = 0;    // Bound of its growth at run time; 0: gpu_bytes.
-                                 // Reserves addresses, no memory.
-  uint64_t gpu_block_bytes = 0;  // Size of the blocks it is for; needed with gpu_bytes.
-  // Tenants that have a pool on each GPU, in which --gpu_bytes is divided; empty: the first by
+  uint64_t gpu_bytes = 0;        // Memory of each GPU's pools; 0: no pool.
+  uint64_t gpu_max_bytes = 0;    // Largest size of a pool at run time; 0: gpu_bytes.
+                                 // Takes addresses, no memory.
+  uint64_t gpu_block_bytes = 0;  // Size of the pools' blocks; needed with gpu_bytes.
+  // Tenants that have a pool on each GPU, between which gpu_bytes is divided; empty: the first by
   // name.
   std::vector<std::string> gpu_tenants;
   std::string device = "auto";  // Names of OpenDevices(), separated by commas.
   std::string tenants_dir;      // A file a tenant, its content the secret; empty: the tenant
                                 // "default", open to every worker.
-  // File of tenants' settings (ParseTenantSettings()), read at the start, for those of whom nothing
-  // was set at run time; empty: none.
+  // File of tenants' settings (ParseTenantSettings()), read at the start. Settings made at run time
+  // come before those of the file; empty: no file.
   std::string tenant_settings;
-  std::vector<uint32_t> allow_uids;  // Users of workers; empty: the agent's own only.
+  std::vector<uint32_t> allow_uids;  // User ids of workers; empty: the agent's own only.
   int byte_threads = 2;              // Threads for checksums and copies; 1..64.
   bool insecure_listen = false;      // Allows `listen` beyond loopback without TLS.
 
@@ -132,9 +133,9 @@ absl::StatusOr<HostMemoryChoice> ParseHostMemory(absl::string_view text);
 absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text);
 absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text);
 
-// Reads the tenants of the start from `directory` (ReadTenantSecrets()). Empty: the one open
-// tenant. Errors: kInvalidArgument, naming flag, directory and file: it cannot be read, holds no
-// secret, or there is none.
+// Reads the tenants that the agent starts with from `directory` (ReadTenantSecrets()). Empty: the
+// one open tenant. Errors: kInvalidArgument, naming flag, directory and file: a file cannot be read
+// or holds no secret, or the directory has none.
 absl::StatusOr<TenantTable> ReadTenants(const std::string& directory);
 
 // Reads the file of --tenant_settings; empty: there is none. Errors: kInvalidArgument, naming flag,

@@ -10,11 +10,11 @@
 namespace kvtier {
 
 struct PeerStats {
-  uint64_t fetched_blocks = 0;  // Arrived, verified, published.
+  uint64_t fetched_blocks = 0;  // Blocks that arrived, were verified and published.
   uint64_t fetched_bytes = 0;
-  uint64_t missed_blocks = 0;    // Hinted, and delivered by no holder.
-  uint64_t passed_blocks = 0;    // Asked of the next holder, when one had not delivered them.
-  uint64_t verify_failures = 0;  // Arrived, and not what they said they were.
+  uint64_t missed_blocks = 0;    // Blocks that the coordinator hinted at and no holder sent.
+  uint64_t passed_blocks = 0;    // Blocks asked of another holder after one did not send them.
+  uint64_t verify_failures = 0;  // Blocks that arrived and did not match their proof.
   uint64_t timeouts = 0;         // Fetches whose blocks were missed because time was up.
   uint64_t served_blocks = 0;    // Blocks sent to other nodes.
   uint64_t served_bytes = 0;
@@ -24,9 +24,9 @@ struct PeerStats {
 struct OffloadStats {
   uint64_t written = 0;
   uint64_t not_worth_it = 0;  // Refused by the write policy.
-  uint64_t over_budget = 0;   // Worth it, and beyond the day's writes.
-  // Found no room among what the disks are promised already: the disks are behind. Those of a
-  // put are not put, others are offered again when they are hit.
+  uint64_t over_budget = 0;   // Worth a write, but over the disk's budget of writes.
+  // Found no room in DiskPromises, because the disks are behind. A block of a put is then not put;
+  // any other is offered again when it is hit.
   uint64_t declined_behind = 0;
   // With writes at eviction: blocks that left host memory before they were written.
   uint64_t evicted = 0;
@@ -42,9 +42,10 @@ struct GpuLinkStats {
   uint64_t failed = 0;
   uint64_t bytes = 0;  // Bytes of those that did not fail.
   uint32_t in_flight = 0;
-  absl::Duration busy;    // Time during which at least one was in flight, up to `busy_since`.
-  absl::Time busy_since;  // Since when some are in flight.
-  double best_bytes_per_second = 0;  // Rate of the fastest copy: what the link was seen to do.
+  // Time with a copy in flight, up to the last time when none was.
+  absl::Duration busy;
+  absl::Time busy_since;             // Time since which a copy is in flight, if in_flight > 0.
+  double best_bytes_per_second = 0;  // Rate of the fastest copy so far.
   LatencyHistogram latency;          // Time of one copy, its wait for its turn included.
 };
 
@@ -54,7 +55,7 @@ struct GpuStats {
   GpuLinkStats offload;           // Device to host.
   uint64_t evicted_ahead = 0;     // Blocks that left the pool before their slots were needed.
   uint64_t offloaded = 0;         // Blocks that only the pool had, copied to host memory.
-  uint64_t offload_declined = 0;  // Copies of such blocks that found no room there.
+  uint64_t offload_declined = 0;  // Such copies that were not made: host memory had no room.
 };
 
 struct AgentStats {
@@ -64,11 +65,11 @@ struct AgentStats {
   OffloadStats offload;
   TenantHits tenants;
   uint64_t disk_misses = 0;      // Blocks asked for that were in no tier of this node.
-  uint64_t deadline_misses = 0;  // Blocks on their way when their asker's time was up.
+  uint64_t deadline_misses = 0;  // Blocks still on their way at the deadline of a call for them.
   uint64_t expired_leases = 0;
   uint64_t expired_reservations = 0;
   uint64_t staged_blocks = 0;  // Blocks copied from workers' own regions at commit.
-  uint64_t refused_sums = 0;  // Staged blocks whose bytes are not those of the sum that came along.
+  uint64_t refused_sums = 0;   // Staged blocks that do not match the sum that the worker sent.
 };
 
 }  // namespace kvtier

@@ -33,14 +33,15 @@ struct BlockRun {
   std::optional<BlockKey> parent;  // Block before keys[0], when the caller named one.
   bool is_set = false;             // Holes are allowed, and no block has a parent.
   std::vector<BlockKey> keys;      // Keys; those of a run are in prefix order.
-  // Length of the block of each key, of what is reserved where lengths.any; else empty.
+  // Length in bytes of the block of each key, in a run that is to be reserved where lengths.any is
+  // set; else empty.
   std::vector<uint64_t> key_lengths{};
   ReuseHint hint{};  // Hint of the engine, for all blocks of the run.
 
   // Returns the domain of the tenant that the run's leases, reservations, loads and turns are
   // charged to.
   DomainId payer() const { return member.value_or(domain); }
-  // Returns how long the block of keys[i] is to be. REQUIRES: it is to be reserved.
+  // Returns the length in bytes of the block of keys[i]. REQUIRES: the run is to be reserved.
   uint64_t LengthOf(size_t i) const {
     if (!lengths.any) return lengths.longest;
     KVT_CHECK(i < key_lengths.size());

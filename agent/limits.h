@@ -25,8 +25,9 @@ inline constexpr size_t kMaxSpacesPerSession = 16;
 inline constexpr size_t kMaxSpacesDescribed = 256;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
 inline constexpr size_t kMaxLeases = 262144;  // Maximum for all sessions together.
-// Tickets of a tenant and blocks that they pin; the part of a domain's host memory that all tickets
-// may pin, one in so many bytes, and the part that a share group's member may take of the rest.
+// Tickets of one tenant, and blocks that they pin. All tickets together may pin one in kTicketPart
+// bytes of a domain's host memory; a member of a share group may pin one in kMemberTicketPart bytes
+// of what others' tickets leave of that.
 inline constexpr size_t kMaxTicketsPerDomain = 1024;
 inline constexpr size_t kMaxTicketBlocks = 65536;
 inline constexpr uint64_t kTicketPart = 2;
@@ -44,7 +45,7 @@ inline constexpr size_t kMaxKeptBlocks = 131072;
 inline constexpr uint64_t kKeptPart = 4;
 inline constexpr absl::Duration kMinKeptTtl = absl::Seconds(1);
 inline constexpr absl::Duration kMaxKeptTtl = absl::Hours(1);
-// Blocks whose time is over and that may leave after one look at the deadlines: under 1 ms.
+// Kept blocks that one look at the deadlines lets go of, because their time is over: under 1 ms.
 inline constexpr size_t kMaxKeptEndedPerSweep = 2048;
 // Limits of a drop of a prefix with all its descendants: blocks that it remembers on the way down
 // (beyond them it begins again from the root), blocks that stay because they are held, and its
@@ -52,7 +53,8 @@ inline constexpr size_t kMaxKeptEndedPerSweep = 2048;
 inline constexpr size_t kMaxDropDepth = 4096;
 inline constexpr size_t kMaxDropHeld = 4096;
 inline constexpr absl::Duration kDropTimeout = absl::Seconds(30);
-// Blocks that left host memory to make room and are remembered for what a miss says: 3 MiB.
+// Evicted blocks whose keys are remembered, so that a miss can say that its block was evicted: 3
+// MiB.
 inline constexpr size_t kMaxEvictedKeys = 65536;
 // Blocks in host memory that workers said are damaged and that wait to be looked at.
 inline constexpr size_t kMaxSuspects = 1024;
@@ -62,14 +64,13 @@ inline constexpr size_t kMaxReservationsPerSession = 16384;
 // Maximum for all sessions together, late reservations included.
 inline constexpr size_t kMaxReservations = 65536;
 inline constexpr size_t kMaxSlotsPerSession = 65536;  // Slots of the GPU pool as KV memory.
-// Sequences that are swapped out: of a session, and of all sessions together, which also bounds
-// their blocks. The part of a domain's guaranteed host memory that they take is one in so many
-// bytes.
+// Sequences that are swapped out, of one session and of all sessions together, and blocks of all
+// sessions together. They take at most one in kSwapPart bytes of a domain's guaranteed host memory.
 inline constexpr size_t kMaxSwappedPerSession = 1024;
 inline constexpr size_t kMaxSwappedSequences = 4096;
 inline constexpr size_t kMaxSwappedBlocks = 65536;
 inline constexpr uint64_t kSwapPart = 4;
-// Blocks of one copy of a swap, which is proved by one pass: of 2 MiB, 1 to 5 ms.
+// Blocks in one copy of a swap, which one pass verifies: 1 to 5 ms for blocks of 2 MiB.
 inline constexpr size_t kSwapBlocksPerCopy = 16;
 // Interval at which a swapped sequence that waits for slots looks for free ones.
 inline constexpr absl::Duration kSlotLineInterval = absl::Milliseconds(5);
@@ -80,7 +81,7 @@ inline constexpr size_t kMaxLoadsRunning = 64;
 inline constexpr size_t kMaxLoadsQueued = 16384;
 // Size of a domain's residency table at first and at most (64 KiB, 256 MiB), in buckets of 15
 // blocks, and how many blocks a bucket has on average when a table of twice the size takes over.
-// docs/design/residency.md has what follows for the rate of "perhaps".
+// docs/design/residency.md says how often a lookup then answers "perhaps".
 inline constexpr uint32_t kMinResidencyLog2Buckets = 9;
 inline constexpr uint32_t kMaxResidencyLog2Buckets = 21;
 inline constexpr uint32_t kResidencyLoad = 6;
@@ -90,13 +91,13 @@ inline constexpr size_t kBucketsTakenOverPerTurn = 512;
 inline constexpr absl::Duration kResidencyRetryInterval = absl::Minutes(1);
 // Directories of --disk_dir.
 inline constexpr size_t kMaxDisks = 32;
-// Longest wait of the start for the slowest of several disks, which joins later if it takes longer.
-// For a single disk the start waits as long as it takes.
+// Longest time that the agent's start waits for several disks; a disk that takes longer joins
+// later. For a single disk the start waits as long as it takes.
 inline constexpr absl::Duration kDiskOpenTimeout = absl::Seconds(60);
-// The three bounds on disk calls below leave out the calls that a disk out of service
-// holds up (DiskSet::stuck()), so that it does not use them up for the others.
-// Blocks that the disks may be promised, those that are reserved for it included; each
-// domain has an equal part. Beyond it a put waits or is refused.
+// kMaxLoadsRunning, kMaxOffloadsRunning and kMaxPeerDiskReads do not count calls that a disk out of
+// service holds up (DiskSet::stuck()), so that such a disk does not use them up for the others.
+// Blocks that may be promised to the disks, including reserved ones; each domain has an equal part.
+// Beyond it a put waits or is refused.
 inline constexpr size_t kMaxOffloadQueued = 16384;
 // Part of a domain's bytes that may be promised to the disks at most: one in this many.
 inline constexpr uint64_t kPromisedPart = 2;
@@ -105,20 +106,21 @@ inline constexpr size_t kMaxPutsWaitingPerSession = 16;
 // Time for which the disks count as behind after a block was refused room.
 inline constexpr absl::Duration kBehindShown = absl::Seconds(10);
 inline constexpr size_t kMaxOffloadsRunning = 16;
-// Peer fetches, of one stream each, that this node serves at a time; that it asks of one
-// peer; and that it asks for at all: a peer that does not answer leaves room for others.
+// Fetches between nodes, of one stream each, that run at a time: those that this node serves; those
+// that it has at one peer; and those that it has at all peers, twice as many, so that a peer that
+// does not answer leaves room for others.
 inline constexpr size_t kMaxPeerStreamsServed = 16;
 inline constexpr size_t kMaxFetchesPerPeer = kMaxPeerStreamsServed;
 inline constexpr size_t kMaxFetchesRunning = 2 * kMaxFetchesPerPeer;
-// The longest that one stream is served, whatever its asker says: a reader that does not
-// read holds a place, a pin and a buffer no longer.
+// The longest that one stream is served, whatever deadline the asking node sets: a node that does
+// not read it holds a place, a pin and a buffer no longer.
 inline constexpr absl::Duration kMaxPeerStreamTime = absl::Seconds(30);
-// Disk reads for peers; each has a buffer of its own block outside the arena, until it is sent.
+// Disk reads for peers. Each has a buffer outside the arena for its block, until the block is sent.
 inline constexpr size_t kMaxPeerDiskReads = 16;
 inline constexpr size_t kMaxPeerReadBytes = size_t{64} << 20;
 // Blocks of one stream.
 inline constexpr size_t kMaxKeysPerFetch = 1024;
-// Changes waiting for the coordinator; beyond it they become a snapshot.
+// Changes that wait to be reported to the coordinator; a snapshot replaces more of them.
 inline constexpr size_t kMaxPendingDeltas = 262144;
 inline constexpr size_t kMaxDeltasPerMessage = 8192;
 
@@ -134,9 +136,8 @@ inline constexpr absl::Duration kReservationDuration = absl::Seconds(30);
 inline constexpr absl::Duration kMaxRequestTimeout = absl::Seconds(60);
 // The longest a commit waits for its checksums and, out of the GPU, its copies.
 inline constexpr absl::Duration kCommitTimeout = absl::Seconds(10);
-// Longest time that the GPU pool waits for slots that are held beyond a smaller size that an
-// operator asked for, or for the driver; and the longest time that the answer to the operator waits
-// for the end of the resize.
+// Longest time of a resize of a GPU pool, which waits for the driver and, to shrink, for slots in
+// use beyond the new size; and the longest time that the answer to the operator waits for its end.
 inline constexpr absl::Duration kGpuResizeTimeout = absl::Seconds(60);
 inline constexpr absl::Duration kGpuResizeWait = absl::Seconds(1);
 // Interval at which pools that are not of the size of their tenants' shares are looked at.
@@ -150,7 +151,7 @@ inline constexpr size_t kMaxSlabMoves = 8;
 // Threads that take host memory at the start, and those that fill and empty slabs later.
 inline constexpr int kHostFillThreads = 4;
 inline constexpr int kHostMemoryThreads = 2;
-// The longest that one slab is waited for: what was leased or reserved of it has ended by then.
+// Longest wait for a slab that is to leave. Leases and reservations of its slots end before that.
 inline constexpr absl::Duration kSlabLeaveTimeout = absl::Seconds(45);
 // The longest that the answer about a new tenant waits for its first slab, without which it can put
 // nothing.
@@ -185,8 +186,8 @@ inline constexpr absl::Duration kReportDelay = absl::Milliseconds(10);
 inline constexpr absl::Duration kReportTimeout = absl::Seconds(1);
 // The longest wait for a coordinator's answer to a locate, which is only a hint.
 inline constexpr absl::Duration kLocateTimeout = absl::Milliseconds(200);
-// The shortest such wait, however fast the answers were so far: the default of --locate_grace,
-// and the most that it takes.
+// Shortest such wait, however fast the answers were so far: the default of --locate_grace, and its
+// largest value.
 inline constexpr absl::Duration kLocateGrace = absl::Milliseconds(50);
 inline constexpr absl::Duration kMaxLocateGrace = absl::Seconds(10);
 // Time for which a measurement of a peer counts. A peer that was slow is not asked meanwhile, so no
@@ -195,8 +196,8 @@ inline constexpr absl::Duration kPeerEstimateLifetime = absl::Seconds(5);
 // A peer that failed is asked after the other holders for this long, and by one fetch at a
 // time.
 inline constexpr absl::Duration kPeerAvoidance = absl::Seconds(2);
-// The silence of a peer after which another holder is asked: so many times what one block
-// is predicted to take, and not less than this.
+// Time without a byte from a peer after which another holder is asked: kPeerSilenceFactor times the
+// predicted time of one block, and no less than kMinPeerSilence.
 inline constexpr int kPeerSilenceFactor = 4;
 inline constexpr absl::Duration kMinPeerSilence = absl::Milliseconds(50);
 // A fetch that nobody waits for (prefetch) gets this long.
@@ -216,14 +217,14 @@ inline constexpr size_t kCallBytesPerRequestByte = 4;
 // for and while it is sent. An estimate, rounded up.
 inline constexpr size_t kPartsBytesPerKey = 512;
 inline constexpr size_t kMaxWorkerCallBytes = size_t{256} << 20;
-// Part of these for calls whose session is unknown, which end at once, and the part that the
-// tenants have together.
+// Part of kMaxWorkerCallBytes for calls of unknown sessions, which end at once, and the part that
+// all tenants have together.
 inline constexpr size_t kMaxUnknownSessionCallBytes = size_t{16} << 20;
 inline constexpr size_t kMaxTenantCallBytes = kMaxWorkerCallBytes - kMaxUnknownSessionCallBytes;
 // Maximum for each door with admin calls.
 inline constexpr size_t kMaxAdminCallBytes = size_t{8} << 20;
-// Age from which a call may be ended to make room for others: no wait of a call is as long, so its
-// caller does not read the answer.
+// Age from which a call may be ended to make room for others. No call waits that long, so the
+// caller of such a call does not read its answer.
 inline constexpr absl::Duration kMaxCallDuration = absl::Seconds(90);
 // Memory for incomplete requests that gRPC is told to keep to, at each door.
 inline constexpr size_t kWorkerIntakeBytes = size_t{128} << 20;

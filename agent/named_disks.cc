@@ -30,8 +30,8 @@ absl::StatusOr<std::shared_ptr<const MasterSecret>> ReadSecret(const std::string
                       absl::StrCat("--disk_secret_dir: ", secret.status().message()));
 }
 
-// Logs how the disk is encrypted. The check tells an operator which secret it is, and nothing else
-// of it.
+// Logs how the disk is encrypted. The key check tells an operator which secret is used, and nothing
+// else about the secret.
 void LogEncryption(const NamedDisk& disk) {
   const std::optional<Superblock>& superblock = disk.opened->files->superblock();
   if (!superblock->key_check) return;

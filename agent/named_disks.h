@@ -1,4 +1,4 @@
-// The disk directories that an operator named, opened for one agent.
+// These functions open the disk directories that an operator named.
 #ifndef KVTIER_AGENT_NAMED_DISKS_H_
 #define KVTIER_AGENT_NAMED_DISKS_H_
 
@@ -23,17 +23,17 @@ struct NamedDisk {
   std::string io_name() const;
 };
 
-// Opens all of them, one after the other, in their order. A disk that the file system
-// fails to open (kUnavailable: the drive is gone) stays out while another opens, and the
-// log says so. Does not own `executor`. Errors: the first disk's, if none opened, and any
-// other than kUnavailable, a matter of the flags or of room for the operator;
-// kFailedPrecondition, two directories are the same disk; MasterSecret::Read()'s, naming
-// --disk_secret_dir. The log says which disks are encrypted.
+// Opens the directories of --disk_dir one after the other. A disk that the file system fails to
+// open (kUnavailable: the drive is gone) stays out while another opens, and the log says so. Does
+// not own `executor`. Errors: the first disk's, if none opened; any disk's other than kUnavailable,
+// because an operator must then change flags or make room; kFailedPrecondition, two directories are
+// the same disk; MasterSecret::Read()'s, naming --disk_secret_dir. The log says which disks are
+// encrypted.
 absl::StatusOr<std::vector<NamedDisk>> OpenNamedDisks(Executor* executor,
                                                       const AgentConfig& config);
 
-// Logs a line for each disk and, if there are several, one for all. `recovery`: of the disks that
-// opened.
+// Logs a line for each disk and, if there are several, one for all. `recovery` has the disks that
+// opened, in this order.
 void LogRecovery(const std::vector<NamedDisk>& disks, const DiskSet::Recovery& recovery,
                  absl::Duration took);
 

@@ -29,7 +29,7 @@ void TenantShares::DropDomain(DomainId domain) {
 }
 
 void TenantShares::Divide() {
-  // The last tenant that goes leaves no other to divide it for.
+  // When the last tenant goes, none is left to divide the limit for.
   if (domains_ > 0) guarantee_ = limit_ / kGuaranteedPart / domains_;
   KVT_CHECK(guarantee_ > 0);
   owed_ = 0;

@@ -33,22 +33,23 @@ class TenantShares {
   // `domains` is the number of tenants. REQUIRES: limit >= kGuaranteedPart * domains > 0.
   TenantShares(size_t limit, size_t domains);
 
-  // Adds a tenant, whose domain is the next one. REQUIRES: as many as the constructor does.
+  // Adds a tenant, whose domain is the next one. REQUIRES: the limit is large enough for one tenant
+  // more, as the constructor says.
   void AddDomain();
   // Guarantees the tenant nothing any more, and the others more. REQUIRES: it was not dropped yet.
   void DropDomain(DomainId domain);
 
-  // Returns whether the tenant may take so many more, all at once.
+  // Returns whether the tenant may take `amount` more, all at once.
   bool MayTake(DomainId domain, size_t amount = 1) const {
     const size_t owed = ClaimOf(domain).Owed();
     return amount <= owed || amount - owed <= Unowed();
   }
-  // Takes so many. REQUIRES: MayTake().
+  // Takes `amount` things. REQUIRES: MayTake().
   void Take(DomainId domain, size_t amount = 1);
-  // Gives so many back. REQUIRES: the tenant has them.
+  // Gives `amount` things back. REQUIRES: the tenant has them.
   void GiveBack(DomainId domain, size_t amount = 1);
-  // Counts a refusal of the tenant, and returns its error, of `things` ("leases"). REQUIRES: the
-  // tenant may take no more.
+  // Counts a refusal, and returns the error, which names `things` (such as "leases"). REQUIRES: the
+  // tenant may not take what it asked for.
   absl::Status Refuse(absl::string_view things, DomainId domain);
   // Counts a refusal whose error the caller makes.
   void CountRefused(DomainId domain) { ++ClaimOf(domain).refused; }
@@ -58,7 +59,7 @@ class TenantShares {
   // Returns how often the tenant was refused.
   uint64_t Refused(DomainId domain) const { return ClaimOf(domain).refused; }
   size_t limit() const { return limit_; }
-  // Returns what each tenant is guaranteed, or grows into.
+  // Returns the guarantee that each tenant has, or gets once others have given enough back.
   size_t guarantee() const { return guarantee_; }
   // Returns what the tenant is guaranteed now.
   size_t Guarantee(DomainId domain) const { return ClaimOf(domain).guarantee; }
@@ -67,7 +68,7 @@ class TenantShares {
  private:
   struct Claim {
     size_t taken = 0;
-    size_t guarantee = 0;  // guarantee_, less while it grows, and 0 of a tenant that was dropped.
+    size_t guarantee = 0;  // guarantee_; less while it grows, 0 once the tenant was dropped.
     uint64_t refused = 0;
     bool dropped = false;
     size_t Owed() const { return taken < guarantee ? guarantee - taken : 0; }
@@ -78,7 +79,7 @@ class TenantShares {
   size_t Unowed() const { return limit_ - taken_ - owed_; }
   // Works out guarantee_ for the tenants that there are, and lets guarantees grow into it.
   void Divide();
-  // Lets the guarantees that are short grow by what is owed to nobody, the first of `short_` first.
+  // Lets the guarantees that are short grow by what is owed to nobody, the last of `short_` first.
   void Grow();
 
   const size_t limit_;

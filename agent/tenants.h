@@ -1,11 +1,11 @@
 // TenantTable knows the tenants of the node: each tenant's key and the isolation domain its bytes
-// live in. Tenants come and go at run time. A tenant is let in while its secret is there. A tenant
-// that is shut is not let in any more, and keeps its blocks. A tenant that is dropped leaves: its
-// name is found no more, and name and secret may be used again once nothing of its domain is held;
-// the new tenant then gets another domain, because ids are never used again.
+// live in. Tenants come and go at run time. A tenant that is let in may open sessions. A tenant
+// that is shut may not, and keeps its blocks. A tenant that is dropped leaves, and its name is no
+// longer found. Its name and secret may be used again once nothing of its domain is held. The
+// tenant that uses them gets another domain, because ids are never used again.
 //
 // Executor thread only, but for FindAdmitted() and Admitted(), which any thread may call. A Tenant
-// stays where it is, and as it is, as long as the table.
+// keeps its address and does not change as long as the table lives.
 #ifndef KVTIER_AGENT_TENANTS_H_
 #define KVTIER_AGENT_TENANTS_H_
 
@@ -37,11 +37,11 @@ struct Tenant {
   DomainId domain{};
 };
 
-// Tenants that a session is of. Both are those of a TenantTable, which outlives this.
+// SessionTenants are the tenants of one session. A TenantTable owns both and outlives this.
 struct SessionTenants {
   const Tenant* home =
       nullptr;  // Tenant in whose domain its blocks lie: a share group, or `payer`.
-  const Tenant* payer = nullptr;  // Tenant that proved itself, to which is charged what it takes.
+  const Tenant* payer = nullptr;  // Tenant that proved itself; it pays for what the session takes.
   bool may_write = true;  // Whether it may write the blocks of the share group, or only read them.
 
   static SessionTenants Own(const Tenant& tenant) { return {.home = &tenant, .payer = &tenant}; }
@@ -55,7 +55,8 @@ class TenantTable {
     std::string name;
     std::string secret;  // Secret of the tenant; empty only for the open "default" tenant.
   };
-  // Adds each of them. Errors: kInvalidArgument, naming the tenant: Check()'s, or there is none.
+  // Makes a table of the tenants. Errors: Check()'s; kInvalidArgument, none or more than
+  // kMaxTenants.
   static absl::StatusOr<TenantTable> Create(const std::vector<Entry>& entries);
 
   // Returns why the tenant may not be added: kInvalidArgument, a bad or repeated name, a secret
@@ -64,14 +65,17 @@ class TenantTable {
   absl::Status Check(const Entry& entry) const;
   // Adds the tenant and lets it in; its domain is the next one. REQUIRES: Check() is OK.
   const Tenant& Add(const Entry& entry);
-  // Lets the tenant in no more, or again. REQUIRES of both: it is one of All().
+  // Shut() lets the tenant in no more, Reopen() lets it in again. REQUIRES of both: it is one of
+  // All().
   void Shut(DomainId domain);
   void Reopen(DomainId domain);
   // Names the tenants that may use the blocks of this one. REQUIRES: it is one of All().
   void SetMembers(DomainId group, GroupMembers members);
-  // Takes the tenant out; its blocks are nobody's now. REQUIRES: it is one of All().
+  // Removes a tenant that was dropped; its blocks belong to no tenant now. REQUIRES: it is one of
+  // All().
   void Leave(DomainId domain);
-  // Lets name and secret come again: nothing of the domain is held. REQUIRES: Leave() was called.
+  // Lets the name and the secret be used again. REQUIRES: Leave() was called, and nothing of the
+  // domain is held.
   void Forget(DomainId domain);
 
   // Returns the tenant, let in or not; nullptr: there is none of this name.
@@ -83,7 +87,7 @@ class TenantTable {
   // of the group. Any thread.
   std::optional<SessionTenants> Admitted(absl::string_view name, absl::string_view group) const;
   bool IsShut(DomainId domain) const { return RowOf(domain).state == State::kShut; }
-  // Returns all, in the order of their domains, without those that left.
+  // Returns all tenants but those that left, in the order of their domains.
   std::vector<const Tenant*> All() const;
   size_t size() const { return by_name_.size(); }  // Size of All().
   // Returns the tenant of the domain, also one that left. REQUIRES: the domain was given.
@@ -102,10 +106,11 @@ class TenantTable {
   // Returns the row of a tenant that is let in; nullptr: it is not, or there is none.
   const Row* FindAdmittedRow(absl::string_view name) const;
   const Row& RowOf(DomainId domain) const { return rows_.at(static_cast<size_t>(domain)); }
-  // Sets the state of a row in one of two states.
+  // Sets the state of a row to `to`. REQUIRES: its state is `from` or `to`.
   void Move(DomainId domain, State from, State to);
 
-  // The executor's thread, which alone writes, reads without it; others read under it.
+  // Held by the executor's thread to write, and by other threads to read. The executor's thread
+  // reads without it, because no other thread writes.
   std::unique_ptr<absl::Mutex> mu_ = std::make_unique<absl::Mutex>();
   std::deque<Row> rows_;  // Rows by domain.
   absl::flat_hash_map<std::string, DomainId> by_name_;

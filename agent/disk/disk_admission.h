@@ -1,5 +1,5 @@
-// DiskAdmission asks, for a block of host memory, whether the disk where it belongs is to
-// be written: an Admission and a WriteBudget for each disk. What reclaim writes again is
+// DiskAdmission decides whether a block of host memory is to be written to the disk where it
+// belongs. It has an Admission and a WriteBudget for each disk. What reclaim writes again is
 // charged to its own disk. It writes nothing and keeps no list of blocks.
 //
 // Pure: time comes in as an argument. Executor thread only.
@@ -36,14 +36,14 @@ struct DiskWriteOptions {
   double drive_writes_per_day = 0;
 };
 
-// "all", "second_touch", "predicted_reuse"; "commit", "eviction".
+// Return the names "all", "second_touch" and "predicted_reuse", and "commit" and "eviction".
 const char* WritePolicyName(WritePolicy policy);
 const char* WriteMomentName(WriteMoment moment);
 
 class DiskAdmission {
  public:
   struct Verdict {
-    size_t disk = 0;  // DiskSet's member: where the block belongs.
+    size_t disk = 0;  // Number in the DiskSet of the disk where the block belongs.
     WriteDecision decision = WriteDecision::kWrite;
   };
   // Does not own `disks`. REQUIRES: drive_writes_per_day is in its range.
@@ -54,17 +54,19 @@ class DiskAdmission {
   void Entered(const BlockKey& key);
   // Returns false if no disk serves, or Decide() would refuse the block now.
   bool MayWrite(const WriteCandidate& candidate, absl::Time now) const;
-  // nullopt: no disk serves. kWrite: that disk's budget is charged; put it.
+  // Decides about a block. nullopt: no disk serves. kWrite: the disk's budget was charged, and the
+  // caller is to write the block.
   std::optional<Verdict> Decide(const WriteCandidate& candidate, absl::Time now);
-  // The block of a kWrite is on disk now: on another one where the disk that was to take it
-  // did not, and then that one is charged as well. The first may have been worn.
+  // Notes that the block of a kWrite verdict is on disk. If another disk than the verdict's took
+  // the block, that disk's budget is charged as well. The first disk may have been written to, so
+  // its charge stays.
   void Landed(const WriteCandidate& candidate, const Verdict& verdict, absl::Time now);
 
   const DiskWriteOptions& options() const { return options_; }
   // Budget of one disk; nullopt: it has none.
   struct Left {
     uint64_t bytes_per_day = 0;
-    uint64_t bytes = 0;  // Bytes for writes now, an hour's worth at most; 0: a debt.
+    uint64_t bytes = 0;  // Bytes that may be written now, at most an hour's worth.
   };
   std::optional<Left> BudgetLeft(size_t disk, absl::Time now);
 

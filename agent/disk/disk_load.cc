@@ -9,7 +9,7 @@
 namespace kvtier {
 namespace {
 
-// The table's own reference and the one in Pump(): nobody else asks.
+// References to a load that no call waits for: the table's own and the one in Pump().
 constexpr long kOwnReferences = 2;
 
 }  // namespace

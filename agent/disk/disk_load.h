@@ -38,20 +38,19 @@ class DiskLoader {
       : parts_(parts), queue_shares_(kMaxLoadsQueued, parts.host->domain_count()) {}
 
   // Starts or queues the load. REQUIRES: the block is on disk, not in host memory,
-  // and no load of it is in flight. nullptr: the queue is full, or the domain may have no more of
-  // it.
+  // and no load of it is in flight. nullptr: the paying tenant may have no more of the queue.
   SharedLoad Start(const QueuedLoad& wanted);
   // Notes that a call now waits for a load that is in flight. A prefetch becomes a foreground load,
-  // wherever it waits.
+  // whether it waits here or at the disk.
   void MoveToForeground(const BlockKey& key);
   // Guarantees a part of the queue to one tenant more, or to one fewer.
   void AddDomain() { queue_shares_.AddDomain(); }
   void DropDomain(DomainId domain) { queue_shares_.DropDomain(domain); }
   // Sets a domain's weight in the LoadQueue.
   void SetWeight(DomainId domain, uint32_t weight) { queue_.SetWeight(domain, weight); }
-  // Starts loads while there is room. To be called also when a disk went out of service:
-  // the gets that it holds up count no longer. A load that ends at once calls it again
-  // from within: the outer one goes on, or a long queue would overflow the stack.
+  // Starts loads while there is room. Also called when a disk went out of service, because the gets
+  // that it holds up no longer count. A load that ends at once calls Pump() from within Pump():
+  // only the outer call starts loads, or a long queue would overflow the stack.
   void Pump();
   size_t queued() const { return queue_.size(); }
   const TenantShares& shares() const { return queue_shares_; }  // Shares of kMaxLoadsQueued.

@@ -69,7 +69,7 @@ struct DiskPromises::Waiter {
     if (--count->second == 0) of->waiting_by_session_.erase(count);
     ended.Set();
   }
-  // Leaves the line, which may make it the next one's turn.
+  // Leaves the line, and gives room to the puts that are then first.
   void Leave() {
     if (!in_line) return;
     Unlink();
@@ -110,7 +110,7 @@ void DiskPromises::Divide() {
     domain.max_blocks = domain.dropped ? 0 : kMaxOffloadQueued / parts;
   }
   LookForExcess();
-  // Parts that have grown may be what some wait for.
+  // Puts may wait for room that their domain's part has now.
   for (size_t i = 0; i < domains_.size(); ++i) Serve(static_cast<DomainId>(i));
 }
 
@@ -181,7 +181,7 @@ Task<DiskQueueRoom> DiskPromises::Await(Put put, absl::Time deadline) {
       (waits == waiting_by_session_.end() || waits->second < kMaxPutsWaitingPerSession);
   if (fits || !may_wait) co_return Take(put.domain, put.slot_bytes, put.blocks);
   Waiter waiter(this, put);
-  Serve(put.domain);  // The domain's turn may come before all others'.
+  Serve(put.domain);  // The session's turn may come before those of all puts in line.
   if (!waiter.ended.is_set()) ++stats_->waited;
   co_await waits_->Until(&waiter.ended, deadline);
   if (waiter.IsFirst()) {

@@ -1,10 +1,11 @@
 // DiskPromises is the room in host memory for blocks that are promised to the disks. Such a block
 // is not evicted before it is written. So a put takes room here for the blocks that it reserves,
 // and the blocks keep the room until they are written, or until it is known that they will not be.
-// At most half of a domain is promised (kPromisedPart), or one block, so that loads and fetches
-// never starve. Of kMaxOffloadQueued blocks each domain has an equal part. A new domain makes the
-// parts of the others smaller, so that one of them may then have more than its part. Until that
-// domain has given the excess back, all domains together get no more than there is, or one block.
+// At most half of a domain's host memory is promised (kPromisedPart), or one block, so that loads
+// and fetches never starve. Of kMaxOffloadQueued blocks each domain has an equal part. A new domain
+// makes the parts of the others smaller, so that one of them may then have more than its part.
+// Until that domain has given the excess back, a put gets no more than is left of
+// kMaxOffloadQueued, or one block.
 //
 // A put that finds too little room may wait, within its deadline, for room for all its blocks, or
 // for as many as may be promised at all. It gets all of that room at one time. Sessions take turns,
@@ -69,10 +70,10 @@ class DiskPromises {
   struct Put {
     SessionId session{};
     DomainId domain{};
-    uint64_t slot_bytes = 0;  // Slot of each block, or the average; no less than the first one's.
+    uint64_t slot_bytes = 0;  // Mean bytes of the blocks' slots; no less than the first slot's.
     size_t blocks = 0;
   };
-  // Does not own.
+  // Owns none of its arguments.
   DiskPromises(Executor* executor, Waits* waits, const HostTier& host, OffloadStats* stats);
 
   // Adds a domain with `bytes` of host memory.
@@ -83,13 +84,13 @@ class DiskPromises {
   // Takes room for `blocks` or for as many as fit now; for none while a put of the domain
   // waits.
   DiskQueueRoom Take(DomainId domain, uint64_t slot_bytes, size_t blocks);
-  // Does what Take() does, but waits for its turn until `deadline`: what fits then is taken by the
-  // first in line only. Does not wait beyond kMaxPutsWaitingPerSession. REQUIRES: `blocks` is not
-  // 0.
+  // Waits for room for all blocks, or for as many as may be promised at all. At `deadline` the
+  // first put in line takes what fits, and any other put gets nothing. Calls Take() at once if
+  // kMaxPutsWaitingPerSession puts of the session wait. REQUIRES: `blocks` is not 0.
   Task<DiskQueueRoom> Await(Put put, absl::Time deadline);
-  // Ends the waits of the session's puts: the session is over.
+  // Ends the waits of the session's puts. Called when the session has ended.
   void EndSession(SessionId session);
-  // Ends all waits: no disk is in service.
+  // Ends all waits. Called when no disk is in service.
   void EndWaits();
 
   // Notes that a domain has `bytes` of host memory now. Takes back nothing of what is promised
@@ -106,7 +107,7 @@ class DiskPromises {
  private:
   friend class DiskQueueRoom;
   struct Waiter;
-  // Round and ticket: a session has one put in a round.
+  // Place in a domain's line: round, then ticket. A session has one put in each round.
   using Turn = std::pair<uint64_t, uint64_t>;
   struct Domain {
     bool dropped = false;

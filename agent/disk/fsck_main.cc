@@ -76,7 +76,7 @@ std::optional<CommandLine> Parse(int argc, char** argv) {
   return line;
 }
 
-// A line on stderr that grows: each second on a terminal, each ten in a log.
+// Progress shows on stderr how much was read: each second on a terminal, each 10 s in a log.
 class Progress {
  public:
   void Show(uint64_t done, uint64_t total) {
@@ -122,7 +122,7 @@ int Run(const CommandLine& line) {
   }
   const std::string text =
       line.json ? FsckJson(line.directory, *report) : FsckTable(line.directory, *report);
-  // A script must not take output that it did not get for an answer.
+  // A script must not mistake output that was cut off for an answer.
   if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
     std::perror("kvtier-fsck: standard output");
     return kCouldNotCheck;

@@ -56,19 +56,20 @@ class NodeDisks {
   NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions& writes,
             EvictionPolicy eviction, const Parts& parts);
 
-  // Gives each tenant an equal share of the room, opens and recovers the disks, tells of what they
-  // have, and scrubs each at that rate. Of several disks one that takes over kDiskOpenTimeout joins
-  // later and one that fails stays out. Errors: the first disk's, if none opened.
+  // Gives each tenant an equal share of the room, opens and recovers the disks, tells BlockChanges
+  // of the blocks on them, and begins to scrub each disk at that rate. If there are several disks,
+  // one that takes longer than kDiskOpenTimeout joins later, and one that fails stays out. Errors:
+  // the first disk's, if none opened.
   Task<absl::StatusOr<DiskSet::Recovery>> Open(uint64_t scrub_bytes_per_second);
-  // Takes in a domain that was added to host memory, of a tenant whose blocks the disks may have
-  // already: of these the residency is told, some each turn.
+  // Takes in a domain that was added to host memory. The disks may have blocks of its tenant
+  // already: the residency is told of these, some in each turn of the executor.
   void AddDomain(const Tenant& tenant);
   // Promises nothing to the disks for the domain any more.
   void DropDomain(DomainId domain);
   void StopScrub();
-  // Lets the disks move blocks to and from memory that has come, and pins it for that.
+  // Takes in memory that was added to host memory, and pins it for the I/O of the disks.
   Task<void> AddMemory(std::span<std::byte> memory);
-  // Lets go of memory that is to leave. REQUIRES: no block is in it.
+  // Lets go of memory that is to leave host memory. REQUIRES: no block is in it.
   Task<void> RemoveMemory(std::span<std::byte> memory);
   // Ends when no reclaim runs; false: one still did at `deadline`.
   Task<bool> Idle(absl::Time deadline);
@@ -79,7 +80,7 @@ class NodeDisks {
   DiskPromises* promises() const { return promises_.get(); }
   // Returns whether payloads are sealed under keys of their tenants: on all disks, or on none.
   bool sealed() const { return sealed_; }
-  // Returns what the orders of all disks do.
+  // Returns the sum of the disks' DiskTier::eviction().
   EvictionSummary Eviction() const;
   // Calls `visit` with the id of each disk and what its order of reclaim learns
   // (ReclaimOrder::hazards()).
@@ -114,7 +115,7 @@ class NodeDisks {
   std::unique_ptr<DiskAdmission> admission_;
   std::unique_ptr<DiskPromises> promises_;
   DiskSet::Recovery recovery_;
-  size_t telling_ = 0;  // Tenants of whose blocks the residency is being told.
+  size_t telling_ = 0;  // Calls of TellResidency() that run.
 };
 
 }  // namespace kvtier

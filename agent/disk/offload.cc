@@ -48,7 +48,8 @@ void Offloader::OnChange(const BlockChange& change) {
   parts_.scope->Spawn(PumpSoon());
 }
 
-// Runs later, and not inside the change that made room scarce, which the index has not finished.
+// Calls Pump() in a later turn, because the index has not finished the change that made room
+// scarce.
 Task<void> Offloader::PumpSoon() {
   co_await SleepUntil(parts_.executor, parts_.executor->Now());
   pumping_soon_ = false;

@@ -1,7 +1,7 @@
 // Offloader writes blocks of host memory to disk, in the background, so that they outlive
-// eviction and, as far as they were written, kill -9. DiskAdmission says which. It never
-// slows an eviction; a put of what the disks would be promised takes room first
-// (DiskPromises).
+// eviction and, as far as they were written, kill -9. DiskAdmission says which blocks. An eviction
+// never waits for the Offloader. A put whose blocks would be promised to the disks first takes room
+// for them (DiskPromises).
 //
 // With writes at commit, blocks are offered in the order of their commits. A block that is not on
 // disk is offered again whenever it is hit in memory. An admitted block is promised: it stays in
@@ -61,13 +61,13 @@ class Offloader final : public BlockFollower {
   // Does not own.
   explicit Offloader(const Parts& parts);
 
-  // Returns whether a put of the block is to take room in DiskPromises: the disks may be promised
-  // it.
+  // Returns whether a put of the block is to take room in DiskPromises, because the block may be
+  // promised to the disks.
   bool WouldPromise(const BlockKey& key, uint64_t block_bytes) const;
   // Notes that a block of a put is in host memory; `room` is what its put took, if any.
   void Committed(const BlockKey& key, DiskQueueRoom room);
-  // Notes that a worker was just given these blocks of host memory: what BlockIndex::Touch() of the
-  // run has returned.
+  // Notes that a worker was just given these blocks of host memory. `run` is the result of
+  // BlockIndex::Touch().
   void Used(std::span<const HostBlock* const> run);
   void OnChange(const BlockChange& change) override;
   // Gives the domain's blocks `weight` times the turns of a domain of weight 1, which is the weight
@@ -75,22 +75,23 @@ class Offloader final : public BlockFollower {
   void SetWeight(DomainId domain, uint32_t weight) {
     queue_.SetWeight(static_cast<size_t>(domain), weight);
   }
-  // Ends the promises of the domain's blocks, but of those being written.
+  // Ends the promises of the domain's blocks, except of those that are being written.
   void Forget(DomainId domain);
 
   // Waits until none of `keys` waits for its turn or is being written; returns how many of
   // them are on disk then, or at `deadline`.
   Task<size_t> AwaitDurable(std::vector<BlockKey> keys, absl::Time deadline);
 
-  // Starts writes while there is room. To be called also when a disk went out of service:
-  // the puts that it holds up count no longer, and its promises end.
+  // Starts writes while there is room. Also called when a disk went out of service, because the
+  // puts that it holds up then no longer count, and its promises end.
   void Pump();
   // Returns the number of blocks that wait for their turn or are being written.
   size_t pending() const { return pending_.size(); }
   void Audit() const;
 
  private:
-  // A block that DiskAdmission let pass, and that stays in host memory for it.
+  // Promise is a block that DiskAdmission admitted, and that is pinned in host memory until it is
+  // written.
   struct Promise {
     BlockMeta meta;
     WriteCandidate candidate;
@@ -102,7 +103,7 @@ class Offloader final : public BlockFollower {
   // Durable is one call of AwaitDurable().
   struct Durable {
     explicit Durable(Executor* executor) : ended(executor) {}
-    size_t left = 0;  // Blocks of it that are pending.
+    size_t left = 0;  // Blocks that the call still waits for.
     Event ended;
   };
   bool at_commit() const { return parts_.admission->options().moment == WriteMoment::kAtCommit; }
@@ -115,12 +116,12 @@ class Offloader final : public BlockFollower {
   // Puts the promise in line for its turn.
   void Queue(Promise promise);
   std::optional<Promise> TakeNext();
-  // Promises of disks that left the service end, or another disk takes them over.
+  // Ends the promises of disks that left the service, unless another disk takes them over.
   void EndBroken();
   Task<void> PumpSoon();
   Task<void> Run(Promise promise);
   Task<void> Write(const Promise& promise);
-  // Ends a promise of which nothing is left to do.
+  // Ends a promise: its block is no longer pending, and calls that wait for it are told.
   void End(const Promise& promise);
 
   const Parts parts_;
@@ -130,8 +131,8 @@ class Offloader final : public BlockFollower {
   std::list<Promise*> running_;
   // Blocks in the queue or running, which are not offered again.
   absl::flat_hash_set<BlockKey> pending_;
-  // Parents of the blocks that are pending, and how many of those each has: their children
-  // count as on disk already when they are judged.
+  // Parents of pending blocks, each with the number of its pending children. When a parent is
+  // judged, these children count as on disk already.
   absl::flat_hash_map<BlockKey, size_t> parents_of_pending_;
   absl::flat_hash_map<BlockKey, std::vector<std::shared_ptr<Durable>>> awaited_;
   std::vector<bool> serving_;  // Whether each disk served at the last Pump().

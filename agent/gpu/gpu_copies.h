@@ -1,5 +1,6 @@
-// GpuCopies runs the agent's copies between host memory and one GPU pool, proves what
-// comes out of it, and counts what they took. What a lost device may still copy it keeps.
+// GpuCopies runs the agent's copies between host memory and one GPU pool, proves blocks that come
+// out of the pool, and counts the copies. It keeps the memory from or to which a lost device may
+// still copy.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_GPU_COPIES_H_
@@ -26,13 +27,13 @@ namespace kvtier {
 struct CopiedBlock {
   SlotRef slot;                // Slot in the pool.
   std::span<std::byte> bytes;  // Bytes in host memory.
-  // The end that the block comes to is room of its own, one of the first two. The end that
-  // it comes from is room that a worker wrote, or a block's that is pinned.
+  // Holds on the two ends. The end that is copied to is held by `gpu` or `host`. The end that is
+  // copied from is held by the other of these, or by `pin` if it is a published block's.
   GpuSlot gpu{};
   HostSlot host{};
   Pin pin{};
-  BlockMeta meta{};     // CopyOut() proves the block by its sum; others need not fill it in.
-  bool proved = false;  // CopyOut() has copied this very block.
+  BlockMeta meta{};     // CopyOut() compares the copy with its sum; Onboard(), Offload() ignore it.
+  bool proved = false;  // Whether CopyOut() found that the copy matches the sum.
   ReuseHint hint{};     // Hint of the request that loads it into the pool.
 };
 
@@ -53,10 +54,11 @@ class GpuCopies {
   // the slots and pins are kept here.
   Task<absl::Status> Onboard(std::span<CopiedBlock> blocks);
   Task<absl::Status> Offload(std::span<CopiedBlock> blocks, CopyUrgency urgency);
-  // Offload() of whole blocks, each of which is then proved by its sum, or is not. On an
-  // error none is.
+  // Calls Offload(), compares each copied block with its sum, and sets `proved`. Proves no block if
+  // it returns an error.
   Task<absl::Status> CopyOut(std::span<CopiedBlock> blocks, CopyUrgency urgency);
-  // Returns the memory that nobody uses again while this agent runs. A device's lanes bound it.
+  // Returns the blocks of copies that a lost device may still make. Their memory is not used again
+  // while this agent runs. The device's lanes bound their number.
   const std::vector<CopiedBlock>& abandoned() const { return abandoned_; }
 
  private:

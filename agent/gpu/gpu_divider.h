@@ -1,5 +1,5 @@
 // GpuDivider divides the memory of each GPU of the node between the tenants that have pools there.
-// Each pool is to have its tenant's fair share (core/tier_share.h) while all of them want
+// Each pool is to have the fair share (core/tier_share.h) that its tenant has when all tenants want
 // everything. When shares change, pools that are too large shrink, as workers let go of what
 // leaves, and the others grow as memory comes free. All pools of a GPU together never have more
 // than its memory for pools.
@@ -44,7 +44,8 @@ class GpuDivider {
 
   // Returns whether several tenants have pools.
   bool divides() const { return parts_.gpus->tenants().size() > 1; }
-  // Returns the memory that the pools of all GPUs have, or have to divide.
+  // Returns the bytes that the pools of all GPUs divide, or those that they have if one tenant has
+  // all pools.
   uint64_t bytes() const;
   // Begins to bring the pools to these shares, in bytes of all GPUs together. REQUIRES: each tenant
   // that has pools is named; the guarantees fit into bytes().

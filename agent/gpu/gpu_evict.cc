@@ -6,8 +6,8 @@
 namespace kvtier {
 namespace {
 
-// Blocks evicted for one slot when steps of workers may still read what they leave: the slots are
-// free a step later, so more would be lost for nothing.
+// Blocks evicted for one slot while steps of workers may still read the slots that they leave. Such
+// slots are free a step later, so it would be of no use to evict more.
 constexpr size_t kMaxDrainedForOne = 4;
 
 }  // namespace

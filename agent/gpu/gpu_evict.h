@@ -27,8 +27,8 @@ class GpuEvictor {
   };
   explicit GpuEvictor(const Parts& parts) : parts_(parts) {}
 
-  // Errors: kResourceExhausted, every slot is held, or what was given up may still be read by steps
-  // of workers.
+  // Takes a free slot, and first drops blocks if none is free. Errors: kResourceExhausted, every
+  // slot is held, or steps of workers may still read the slots of the dropped blocks.
   absl::StatusOr<GpuSlot> Reserve();
   // Drops, of the blocks that host memory or a disk has, too, the one whose slot is worth the
   // least. Returns false if there is none among the cheapest blocks.

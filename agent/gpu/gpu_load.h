@@ -37,7 +37,7 @@ class GpuLoader {
   // Takes the block's pin in host memory and starts its load, or joins the one in
   // flight; it moves with the next Flush(). nullptr: no slot could be freed.
   SharedLoad Start(Pin host_pin, const ReuseHint& hint);
-  // Starts moving everything started since the last one.
+  // Starts the copies of all loads that were started since the last Flush().
   void Flush();
 
  private:

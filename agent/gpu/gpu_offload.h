@@ -30,12 +30,12 @@
 
 namespace kvtier {
 
-// The watermarks, as what is to spare: one slot of so many, and at least one. Fewer are
-// free or draining than the first says: blocks leave until as many are as the second says.
-// A pool of one slot has none to spare.
+// Watermarks of the spare slots, which are free or draining: one slot in this many, and at least
+// one. If fewer slots are spare than the first says, blocks leave until as many are as the second
+// says. A pool of one slot needs none.
 inline constexpr size_t kGpuHighWatermarkSpare = 32;
 inline constexpr size_t kGpuLowWatermarkSpare = 16;
-// Maximum number of blocks of one look, so that a look takes microseconds.
+// Maximum number of blocks that one Pump() evicts, so that it takes microseconds.
 inline constexpr size_t kMaxEvictedAhead = 64;
 // Blocks of one copy to host memory, which are proved together, and copies at a time: one
 // is proved while the next moves.
@@ -74,19 +74,20 @@ class GpuOffloader {
   size_t spare() const {
     return parts_.pool->table().free_slots() + parts_.pool->table().draining_slots();
   }
-  // Returns the slots to spare under a watermark.
+  // Returns the number of spare slots that a watermark asks for.
   size_t SpareOf(size_t watermark) const;
-  // Starts copies until what they copy is enough.
+  // Starts copies until they will leave enough slots spare, or kMaxGpuOffloadsRunning run.
   void StartCopies();
   Batch NextBatch(size_t blocks);
   Task<void> Run(Batch batch);
-  // A copy has ended. `forgotten`: the tenant was erased meanwhile, so it does not arrive in
-  // host memory, and leaves the pool if nobody holds it.
+  // Publishes a copied block in host memory, and drops it from the pool if its slot is needed.
+  // `forgotten`: the tenant was erased meanwhile, so the block is not published, and leaves the
+  // pool if nobody holds it.
   void Finish(CopiedBlock copy, uint64_t last_use, bool forgotten);
 
   const Parts parts_;
-  size_t running_ = 0;  // Copies.
-  size_t leaving_ = 0;  // Blocks in them.
+  size_t running_ = 0;  // Copies that run.
+  size_t leaving_ = 0;  // Blocks in those copies.
   bool stopping_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Parts of a GPU's memory that tenants have for their pools: how large they are, in handles of all
-// those pools, of which each has a whole number.
+// These functions divide the memory of a GPU into parts, one for the pool of each tenant. A part is
+// a whole number of handles, which all have one size.
 //
 // Pure arithmetic; any thread.
 #ifndef KVTIER_AGENT_GPU_GPU_PARTS_H_

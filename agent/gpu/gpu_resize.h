@@ -1,9 +1,8 @@
 // GpuResizer brings the GPU pool to the size that an operator asks for, by whole handles.
 // To grow takes as long as the driver takes. To shrink, it hands nothing beyond the new
-// size out any more, drops the cached blocks there that nobody holds (a lower tier may have
-// them; what none has is lost, as by any eviction), waits for what workers hold and for
-// their steps, and gives the memory back handle by handle from the end. Everything else
-// goes on meanwhile.
+// size out any more, drops the blocks there that nobody holds (a block that no lower tier has is
+// lost, as by any eviction), waits for what workers hold and for their steps, and gives the memory
+// back handle by handle from the end. Everything else goes on meanwhile.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_GPU_RESIZE_H_
@@ -39,7 +38,8 @@ class GpuResizer {
     GpuPool* pool = nullptr;
     GpuWorkers* workers = nullptr;
   };
-  // Progress tells the sizes that the pool has and is to have.
+  // Progress is the size that the pool has, the size that it is to have, and what the resize waits
+  // for.
   struct Progress {
     uint64_t bytes = 0;         // Memory now.
     uint64_t target_bytes = 0;  // Equal to `bytes`: no resize is under way.
@@ -49,14 +49,14 @@ class GpuResizer {
   };
   explicit GpuResizer(const Parts& parts) : parts_(parts), target_(parts.pool->handles().size()) {}
 
-  // Begins to bring the pool to `bytes`, rounded down to whole handles, in place of what is
-  // under way. It has kGpuResizeTimeout; then the pool stays as large as it is, and hands
-  // all of it out again. Errors: kInvalidArgument, less than a handle, or more than the
-  // pool may have; kUnavailable, the agent is stopping.
+  // Begins to bring the pool to `bytes`, rounded down to whole handles, in place of a resize that
+  // is under way. After kGpuResizeTimeout the resize ends, and the pool keeps the size that it has
+  // then, and hands all of it out again. Errors: kInvalidArgument, less than a handle, or more than
+  // the pool may have; kUnavailable, the agent is stopping.
   absl::Status Begin(uint64_t bytes);
-  // Ends when nothing is under way any more; false: that was not so by `deadline`.
+  // Waits until no resize is under way. Returns false if one still is at `deadline`.
   Task<bool> AwaitEnd(absl::Time deadline);
-  // Ends the resize under way soon, where it is.
+  // Ends the resize under way soon, at the size reached so far, and lets no other begin.
   void Stop();
   Progress progress() const;
   uint64_t max_bytes() const { return parts_.pool->max_handles() * parts_.pool->handle_bytes(); }

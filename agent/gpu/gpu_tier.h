@@ -42,7 +42,7 @@
 
 namespace kvtier {
 
-// Blocks of one copy out of the pool at a commit: of 2 MiB, 0.6 ms on PCIe 5.0.
+// Blocks in one copy out of the pool at a commit: 0.6 ms on PCIe 5.0 for blocks of 2 MiB.
 inline constexpr size_t kMaxBlocksGathered = 16;
 
 class GpuTier {
@@ -95,16 +95,16 @@ class GpuTier {
 
   // Takes a slot for the session to write; evicts for it. Errors: kResourceExhausted.
   absl::StatusOr<Reserved> Reserve(SessionId session);
-  // Returns whether bytes that are complete at the end of `step` can be waited for. Errors:
-  // kInvalidArgument, naming the step: it has not begun. REQUIRES of both: the session has a page
-  // of steps here.
+  // Checks that `step` of the session has begun, so that its end can be awaited. Errors:
+  // kInvalidArgument, naming the step: it has not begun. REQUIRES of this and AwaitStep(): the
+  // session has a signal page here.
   absl::Status CheckStep(SessionId session, uint64_t step);
   // Returns whether the session's step has ended by `deadline`, so that its writes are complete.
   // Returns false also if its worker died in the step.
   Task<bool> AwaitStep(SessionId session, uint64_t step, absl::Time deadline);
-  // Copies blocks out of written slots into host memory, a batch at a time, in room that it makes
-  // there. Sets `host` of each block that arrived. The copy ends before the blocks are summed or
-  // published. REQUIRES: `gpu` and `meta` of each are set.
+  // Copies blocks out of written slots into host memory, in room that it makes there. Sets `host`
+  // of each block that arrived. The copy ends before the blocks are summed or published. REQUIRES:
+  // `gpu` and `meta` of each are set.
   Task<void> Gather(std::vector<CopiedBlock>* blocks);
   // Lets the block be found in the pool. REQUIRES: its bytes are those of the meta's sum.
   void Publish(const BlockMeta& meta, GpuSlot slot, const ReuseHint& hint);
@@ -117,8 +117,8 @@ class GpuTier {
     return loader_.Start(std::move(host_pin), hint);
   }
   void Flush() { loader_.Flush(); }
-  // Returns the session's own hold on a block that is pinned here; nullopt: the block is to leave
-  // with the end of the pool, and gets no new leases.
+  // Returns the session's own hold on a block that is pinned here; nullopt: the block lies in the
+  // part of the pool that is to be given back, and gets no new leases.
   std::optional<GpuHold> Hold(SessionId session, const Pin& pin);
 
   // Copies slots that workers were granted to host memory, and back; both ends are taken already.
@@ -135,12 +135,12 @@ class GpuTier {
   // Makes room ahead of need: after slots were taken.
   void Pump() { offloader_.Pump(); }
 
-  // Returns the session's page of steps. Errors: GpuWorkers::Attach()'s.
+  // Returns the session's signal page. Errors: GpuWorkers::Attach()'s.
   absl::StatusOr<const SignalPage*> Attach(SessionId session) { return workers_.Attach(session); }
   // Closes a session that hung up. Returns how many slots were granted to it, which it may still
   // write.
   size_t Close(SessionId session);
-  // Notes that nothing of the session writes slots any more, but steps that have not ended.
+  // Notes that nothing of the session writes slots any more, except steps that have not ended.
   void WritesOver(SessionId session);
   // Notes that the process of the session is gone.
   void ProcessGone(SessionId session) { workers_.ProcessGone(session); }

@@ -1,11 +1,11 @@
 // GpuWorkers knows which sessions work on one GPU pool: each has a number in the slot table, and a
-// signal page in which it says which of its steps began and ended. Slots that a worker was leased
-// or given to write it holds in the table under its number, so that a slot is used again only
-// behind the steps that may read or write it.
+// signal page in which it says which of its steps began and ended. The table holds slots that a
+// worker was leased, or given to write, under the worker's number, so that a slot is used again
+// only after the steps that may read or write it.
 //
 // A session that hangs up may be a process that is still dying, with work of its own on the device.
-// Its number, and what it holds, go back when the process is gone, or when its words say that
-// nothing of it runs.
+// Its number and its holds end when the process is gone, or when its signal page says that no step
+// of it runs.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_GPU_WORKERS_H_
@@ -38,7 +38,7 @@ class GpuWorkers {
   // Returns the session's page, which it gets with its number when it first asks. Valid until
   // Close(). Errors: kResourceExhausted, every number is taken; the device's.
   absl::StatusOr<const SignalPage*> Attach(SessionId session);
-  // Returns nullptr when the session has no number.
+  // Returns the session's worker; nullptr: the session has no number.
   std::shared_ptr<const GpuWorker> Find(SessionId session) const;
   // Returns a hold of the session on a slot that is held already; empty if the session has no
   // number.
@@ -60,7 +60,7 @@ class GpuWorkers {
   size_t size() const { return workers_.size(); }
 
  private:
-  // Ends its holds, and its place.
+  // Ends the worker's holds and its place in the slot table.
   void End(GpuWorker* worker);
 
   SlotTable* const table_;

@@ -48,7 +48,7 @@ class NodeGpus {
   // Returns a pool: those of the first GPU come first, and on each GPU they are in the order of
   // tenants().
   GpuTier& at(size_t i) const { return *tiers_.at(i); }
-  // Returns the tenants that have pools, which each of them has on each GPU.
+  // Returns the tenants that have pools. Each of them has one on every GPU.
   const std::vector<DomainId>& tenants() const { return tenants_; }
   // Returns the GPU that the session works on: the one that it chose, else the first whose pool is
   // its domain's; nullptr: there is none.
@@ -59,8 +59,9 @@ class NodeGpus {
   // Returns the GPU with a copy of the block. REQUIRES: one has it.
   GpuTier* With(const BlockKey& key) const;
   // Returns the GPU that an operator names by its UUID; empty: the only one. Errors: kNotFound,
-  // there is no such; kFailedPrecondition, the node has none, or several tenants have pools there,
-  // whose sizes follow from their shares; kInvalidArgument, there are several and none is named.
+  // there is no such GPU; kFailedPrecondition, the node has none, or several tenants have pools
+  // there, whose sizes follow from their shares; kInvalidArgument, there are several and none is
+  // named.
   absl::StatusOr<GpuTier*> Named(const std::string& uuid) const;
   // Makes the session work on that GPU. Errors: kNotFound, no GPU with this UUID has a pool
   // for the domain; kFailedPrecondition, the session works on another one.
@@ -75,10 +76,10 @@ class NodeGpus {
   size_t BlocksNotInHost(DomainId domain) const;
 
   // CheckStep() and AwaitStep() call GpuTier's functions of the same name, on the GPU that has the
-  // session's page of steps. Errors also: kInvalidArgument, naming the step, if no GPU has it.
+  // session's signal page. Errors also: kInvalidArgument, naming the step, if no GPU has the page.
   absl::Status CheckStep(SessionId session, uint64_t step) const;
   Task<bool> AwaitStep(SessionId session, uint64_t step, absl::Time deadline) const;
-  // Returns the steps that the session's worker has begun; none where it has no page of steps.
+  // Returns the steps that the session's worker has begun; none where it has no signal page.
   BegunSteps StepsOf(SessionId session);
   // Close() and the functions after it call GpuTier's functions of the same name, on the GPU that
   // the session works on.
@@ -86,7 +87,7 @@ class NodeGpus {
   void WritesOver(SessionId session);
   void ProcessGone(SessionId session);
 
-  // Looks at what workers' words say of their steps.
+  // Reads in workers' signal pages which steps began and ended.
   void ObserveSteps();
   // Makes room ahead of need: leases may have ended, or slots were granted.
   void Pump();
@@ -95,14 +96,14 @@ class NodeGpus {
   void Stop();
   uint64_t capacity_bytes() const;
   uint64_t used_bytes() const;
-  // Returns the same of the tenant's pools.
+  // Return the capacity and the used bytes of the tenant's pools.
   uint64_t CapacityOf(DomainId domain) const;
   uint64_t UsedBy(DomainId domain) const;
   uint64_t pinned_bytes() const;
   void Audit() const;
 
  private:
-  // Returns the GPU that has the session's page of steps; nullptr: none has.
+  // Returns the GPU that has the session's signal page; nullptr: none has.
   GpuTier* WithSteps(SessionId session) const;
   // Returns the UUIDs of all GPUs, for an error.
   std::string UuidsText() const;

@@ -83,7 +83,7 @@ uint64_t SlotGrants::UnusedBytes() const {
   for (const auto& [session, held] : held_) {
     const std::shared_ptr<const GpuWorker> worker = workers_->Find(session);
     if (worker == nullptr || worker->hung_up) continue;
-    // The word is the worker's to write: it speaks for no more than it holds.
+    // The worker writes this number itself, so at most the bytes that the worker holds are counted.
     bytes +=
         std::min(worker->words->UnusedBytes(worker->number), held.size() * pool_->slot_bytes());
   }

@@ -1,7 +1,7 @@
-// SlotGrants are the slots of the GPU pool that workers use as their own KV memory: held
-// for a session until it gives them back, or it ended and nothing of its process writes them
-// any more. What is in them is the worker's affair; they serve others behind the steps of
-// the worker that may still use them.
+// SlotGrants are the slots of the GPU pool that workers use as their own KV memory: they are held
+// for a session until it gives them back, or has ended and its process writes them no more. Only
+// the worker knows what is in them. Others get a slot after the steps of the worker that may still
+// use it.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_SLOT_GRANTS_H_
@@ -28,13 +28,15 @@ class SlotGrants {
   SlotGrants(GpuEvictor* evictor, GpuPool* pool, GpuWorkers* workers)
       : evictor_(evictor), pool_(pool), workers_(workers) {}
 
-  // Returns the pool's numbers of up to `count` slots. Errors: kResourceExhausted, the session
-  // would hold more than kMaxSlotsPerSession, or not a single slot can be had.
+  // Grants the session up to `count` slots, and returns their numbers in the pool. Errors:
+  // kResourceExhausted, the session would hold more than kMaxSlotsPerSession, or not a single slot
+  // can be had.
   absl::StatusOr<std::vector<uint32_t>> Take(SessionId session, uint32_t count);
-  // Grants a slot that the caller took for the session. REQUIRES: it is open, and CheckRoom().
+  // Grants a slot that the caller took for the session. REQUIRES: the session is open, and
+  // CheckRoom() is OK.
   void Grant(SessionId session, GpuSlot slot);
-  // Returns one more hold of the agent's on each slot, so that none is used again while it is
-  // copied, whatever becomes of the session. Errors: kInvalidArgument, naming a slot that the
+  // Holds each slot once more for the agent, so that no slot is used again while it is copied, even
+  // if the session ends. Returns these holds. Errors: kInvalidArgument, naming a slot that the
   // session does not hold, or that is named twice.
   absl::StatusOr<std::vector<GpuSlot>> HoldAgain(SessionId session,
                                                  std::span<const uint32_t> slots) const;
@@ -44,8 +46,7 @@ class SlotGrants {
   void Release(SessionId session, std::span<const uint32_t> slots);
   // Ends a session whose worker perhaps still runs: its slots stay taken. Returns how many.
   size_t EndSession(SessionId session);
-  // Releases the slots of a session of which nothing writes any more, but steps that have not
-  // ended.
+  // Releases the slots of a session that writes no more, except in steps that have not ended.
   void ReleaseAll(SessionId session) { held_.erase(session); }
   size_t size() const;  // Slots, of all sessions.
   // Returns the bytes of granted slots that hold no token, as far as workers of open sessions tell.

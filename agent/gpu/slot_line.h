@@ -3,7 +3,7 @@
 // sequence that was swapped out earlier. Slots are gathered until they are enough for the call that
 // is then first, so no call is served before those ahead of it, and no slots are taken in vain.
 //
-// Colder cached blocks make room, as for SlotGrants; others may take free slots meanwhile.
+// Blocks are evicted to make room, as for SlotGrants. Other calls may take free slots meanwhile.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_SLOT_LINE_H_
@@ -42,8 +42,8 @@ class SlotLine {
   };
   explicit SlotLine(const Parts& parts) : parts_(parts) {}
 
-  // Waits until it is first in line and there are `count` slots. Errors: kResourceExhausted, it was
-  // not so by `deadline`. REQUIRES: `count` is positive.
+  // Takes `count` slots, once the call is first in line and so many are there. Errors:
+  // kResourceExhausted, that was not so by `deadline`. REQUIRES: `count` is positive.
   Task<absl::StatusOr<std::vector<GpuSlot>>> Take(Place place, size_t count, absl::Time deadline);
   size_t size() const { return line_.size(); }
   size_t gathered() const { return gathered_.size(); }  // Slots.

@@ -1,5 +1,5 @@
-// CoordinatorLink is the seam to the coordinator (law 9). What comes back is a
-// hint; that nothing comes back is no error to anybody but this link.
+// CoordinatorLink is the seam to the coordinator (law 9). Its answers are hints, and callers go on
+// without them when it fails.
 #ifndef KVTIER_AGENT_PEERS_COORDINATOR_LINK_H_
 #define KVTIER_AGENT_PEERS_COORDINATOR_LINK_H_
 

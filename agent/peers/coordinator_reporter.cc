@@ -49,7 +49,7 @@ void CoordinatorReporter::Note(const absl::Status& reported) {
     refusal_.clear();
     if (!was_connected) Log(LogLevel::kInfo, "connected to the coordinator");
   } else if (absl::IsFailedPrecondition(reported)) {
-    // Once for each reason: it is said again with every heartbeat.
+    // Logs each reason once, because the coordinator repeats it at every heartbeat.
     const std::string reason(reported.message());
     if (reason == refusal_) return;
     refusal_ = reason;

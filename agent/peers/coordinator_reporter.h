@@ -1,5 +1,6 @@
-// CoordinatorReporter is the loop that talks to the coordinator: changes as they
-// gather, a heartbeat when there are none, and patience when nobody answers.
+// CoordinatorReporter is the loop that talks to the coordinator: it reports changes as they gather,
+// sends a heartbeat when there are none, and tries again at the interval of heartbeats while nobody
+// answers.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_PEERS_COORDINATOR_REPORTER_H_
@@ -54,8 +55,8 @@ class CoordinatorReporter final : public BlockFollower {
   std::optional<absl::Time> heard() const {
     return connected_ ? last_answer_ : std::optional<absl::Time>();
   }
-  // Returns why the coordinator takes no reports of this node, in its words: another agent has its
-  // name, or its version is another one. Empty: it takes them, or was not heard since it did.
+  // Returns why the coordinator refuses the reports of this node, in its words: another agent has
+  // this node's name, or the versions do not match. Empty: it refused none since it last took one.
   const std::string& refusal() const { return refusal_; }
   // Returns the time since the last answer; nullopt: there was none.
   std::optional<absl::Duration> silence() const;

@@ -9,7 +9,7 @@ namespace kvtier {
 
 void DirectorySync::Add(const Delta& delta) {
   if (snapshot_due_) return;  // The snapshot will tell it.
-  // A snapshot may be larger than the limit: the node is what it is.
+  // A snapshot may be larger than the limit, because it has all blocks of the node.
   if (outbox_.size() - snapshot_left_ >= kMaxPendingDeltas) {
     Abandon();
     return;

@@ -1,6 +1,6 @@
 // DirectorySync keeps the coordinator's picture of this node true: it numbers the
 // changes, repeats what was not acknowledged, and starts over with a snapshot when
-// the two sides no longer agree. Pure: what to send and what an answer means.
+// the two sides no longer agree. It does no I/O: it says what to send, and takes the answers.
 //
 // A number is never used for two changes, not even when a snapshot replaces what was
 // not acknowledged: a report that was believed lost and arrives late must find its
@@ -34,8 +34,8 @@ class DirectorySync {
         address_(std::move(address)),
         snapshot_of_(std::move(snapshot_of)) {}
 
-  // Adds one change of the node. Beyond kMaxPendingDeltas, not counting what is left of a snapshot,
-  // a new snapshot replaces them all.
+  // Adds one change of the node. If more than kMaxPendingDeltas changes wait, what is left of a
+  // snapshot not counted, a new snapshot replaces them.
   void Add(const Delta& delta);
   // Returns whether there is more to say than a heartbeat.
   bool HasNews() const { return !synced() || !outbox_.empty(); }
@@ -59,7 +59,7 @@ class DirectorySync {
   const std::string address_;
   SnapshotOf snapshot_of_;
   Epoch coordinator_epoch_;
-  bool snapshot_due_ = true;       // Whether the other side knows nothing yet.
+  bool snapshot_due_ = true;       // Whether Next() is to begin a snapshot.
   bool snapshot_started_ = false;  // Whether the first report of the snapshot was acknowledged.
   bool snapshot_done_ = false;     // Whether all reports of the snapshot were acknowledged.
   size_t snapshot_left_ = 0;       // Deltas of the outbox that belong to the snapshot.

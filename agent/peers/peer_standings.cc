@@ -12,7 +12,7 @@ namespace {
 // The estimates before a peer was measured are those of a loaded 10 GbE link.
 constexpr absl::Duration kPriorLatency = absl::Milliseconds(2);
 constexpr double kPriorBytesPerSecond = 500e6;
-// Peers come and go; what is known of more than this many is forgotten.
+// Beyond this number of peers, those without running fetches are forgotten.
 constexpr size_t kMaxPeersKnown = 4096;
 
 TransferEstimate Prior() { return {kPriorLatency, kPriorBytesPerSecond}; }
@@ -38,8 +38,8 @@ void PeerStandings::Ended(const std::string& address, DomainId domain, const Out
   Peer& peer = Find(address);
   peer.running.GiveBack(domain);
   running_.GiveBack(domain);
-  // Time in which nothing came teaches as well, but for a refusal: that it is soon over
-  // says nothing of a transfer.
+  // A fetch that brought nothing teaches as well, unless it ended quickly: a refusal says nothing
+  // about a transfer.
   if (outcome.bytes > 0 || outcome.took > peer.estimate.Predict(0)) {
     peer.estimate.Observe(outcome.bytes, outcome.took);
     peer.measured = clock_->Now();

@@ -37,13 +37,14 @@ class PeerStandings {
   PeerStandings(const Clock* clock, const TenantTable* tenants)
       : clock_(clock), tenants_(tenants) {}
 
-  // Returns what a plan of the tenant may make of the peer now.
+  // Returns the peer's standing now, for a plan of the tenant's fetches.
   PeerStanding Of(const std::string& address, DomainId domain);
   // Returns how many fetches more the tenant may run, at all peers together.
   size_t FreeFor(DomainId domain) const { return running_.FreeFor(domain, tenants_->size()); }
   // Counts that a plan of the tenant found no fetch free for it.
   void CountRefused(DomainId domain) { running_.CountRefused(domain); }
-  // Counts a fetch of the tenant in; Ended() is called once for each, and learns from it.
+  // Began() counts a fetch of the tenant as running. Ended() is called once for each, and learns
+  // from its outcome.
   void Began(const std::string& address, DomainId domain);
   void Ended(const std::string& address, DomainId domain, const Outcome& outcome);
   const StreamShares& running() const { return running_; }  // Fetches, at all peers.

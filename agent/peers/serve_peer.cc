@@ -25,7 +25,8 @@ AlignedBuffer::AlignedBuffer(size_t bytes, std::shared_ptr<std::atomic<size_t>> 
   in_use_->fetch_add(bytes, std::memory_order_relaxed);
 }
 
-// A disk read outlives the peer's deadline when the disk does; its state is shared.
+// DiskRead is the state of a disk read. It is shared, because the read may end after the peer's
+// deadline.
 struct PeerServer::DiskRead {
   DiskRead(Executor* executor, std::shared_ptr<AlignedBuffer> into)
       : buffer(std::move(into)), done(executor) {}

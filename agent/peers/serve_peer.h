@@ -1,7 +1,8 @@
-// PeerServer answers other agents: it holds a block still, proves what it is, and
-// shows its bytes. From host memory in place; from disk through a bounded number of
-// private buffers, so that another node's misses do not evict this node's blocks. The tenants whose
-// blocks are asked for divide the streams (StreamShares), and so what the streams read from disk.
+// PeerServer answers other agents: it holds a block in place, proves what it is, and shows its
+// bytes. It shows a block of host memory in place, and a block on disk in one of a bounded number
+// of private buffers, so that another node's misses do not evict this node's blocks. The tenants
+// whose blocks are asked for divide the streams (StreamShares), and so what the streams read from
+// disk.
 //
 // Executor thread only; a ServedBlock must be destroyed there too.
 #ifndef KVTIER_AGENT_PEERS_SERVE_PEER_H_
@@ -30,7 +31,7 @@
 
 namespace kvtier {
 
-// 4 KiB aligned memory outside the arena. Thread-safe: it may end on any thread.
+// AlignedBuffer is memory outside the arena, aligned to 4 KiB. It may be destroyed on any thread.
 class AlignedBuffer {
  public:
   // Allocates a buffer, which is counted in `in_use` as long as it lives. REQUIRES: `bytes` is a
@@ -70,7 +71,7 @@ class PeerServer {
     HostProver* prover = nullptr;
     AgentStats* stats = nullptr;
   };
-  // `max_buffer_bytes`: of blocks from disk that are being read or sent.
+  // `max_buffer_bytes` bounds the buffers of blocks from disk that are being read or sent.
   PeerServer(const Parts& parts, size_t max_buffer_bytes)
       : executor_(parts.executor),
         scope_(parts.scope),
@@ -82,14 +83,14 @@ class PeerServer {
         stats_(parts.stats),
         max_buffer_bytes_(max_buffer_bytes) {}
 
-  // Counts a stream in for the tenant whose blocks are asked for, and returns the tenant, for
+  // Counts a new stream of the tenant whose blocks are asked for, and returns the tenant, for
   // EndStream(); nullopt: none of the blocks is here, and nothing is counted. Errors:
   // kResourceExhausted, all kMaxPeerStreamsServed are in use; kAborted, those that are free are
   // kept for other tenants.
   absl::StatusOr<std::optional<DomainId>> BeginStream(std::span<const BlockKey> keys);
   void EndStream(DomainId domain) { streams_.GiveBack(domain); }
-  // Ends by `deadline`. nullopt: not here, not readable in time, or too many disk
-  // reads for peers are running, or their buffers take too much.
+  // Holds the block for a peer; ends by `deadline`. nullopt: the block is not here or not readable
+  // in time, or disk reads for peers, or their buffers, are at their bound.
   Task<std::optional<ServedBlock>> Serve(BlockKey key, absl::Time deadline);
 
  private:

@@ -28,12 +28,12 @@ class StreamShares {
   size_t GuaranteeOf(size_t tenants) const;
   // Returns how many streams more the tenant may take, one of so many tenants. O(limit).
   size_t FreeFor(DomainId domain, size_t tenants) const;
-  // Takes one. REQUIRES: there is one.
+  // Takes a stream. REQUIRES: one is free.
   void Take(DomainId domain);
-  // Gives one back. REQUIRES: the tenant has one.
+  // Gives a stream back. REQUIRES: the tenant has one.
   void GiveBack(DomainId domain);
 
-  // Counts that the tenant was given no stream for its share's sake.
+  // Counts that the tenant got no stream because of its share.
   void CountRefused(DomainId domain) { ++refused_[domain]; }
   uint64_t Refused(DomainId domain) const;
 

@@ -1,6 +1,6 @@
-// AdminService's part about disks: what there is to say of each, and their verification,
-// begun by one call and followed by others. A pass takes minutes to days, so no call
-// waits for it, and it outlives who asked.
+// AdminService's part about disks: the status of each, and their verification, which one call
+// begins and others follow. A pass takes minutes to days, so no call waits for it, and it goes on
+// when the caller is gone.
 #include <optional>
 #include <vector>
 

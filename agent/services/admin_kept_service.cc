@@ -1,4 +1,4 @@
-// AdminService's part about what tenants keep, and about prefixes that are to go.
+// AdminService's part about kept prefixes, and about prefixes that an operator drops.
 #include <utility>
 #include <vector>
 

@@ -188,7 +188,7 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
       FillStats(agent_->disks().set()->stats(), report);
       FillEviction(agent_->disks().Eviction(), report->mutable_eviction());
       report->set_misses(report->misses() + stats.disk_misses);
-      // Beside what the disks themselves had no room or no turn for.
+      // Adds these to what the disks themselves declined.
       report->set_declined(report->declined() + stats.offload.declined_behind +
                            stats.offload.evicted);
     } else {

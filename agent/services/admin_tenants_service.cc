@@ -1,4 +1,4 @@
-// AdminService's part about tenants: what each has, and who comes, is changed and goes.
+// AdminService's part about tenants: what each has, and how one is added, changed and dropped.
 #include <algorithm>
 #include <functional>
 #include <optional>
@@ -49,7 +49,8 @@ OfAll WorkOut(Agent* agent) {
   return all;
 }
 
-// Returns which tenants' blocks left for the domain, the most first.
+// Returns the tenants whose blocks were evicted for the domain's, with the number of blocks, the
+// largest first.
 std::vector<v1::TenantTaken> TakenBy(Agent* agent, DomainId domain) {
   std::vector<v1::TenantTaken> all;
   agent->evictor().ledger().ForEachTakenBy(domain, [&](DomainId owner, uint64_t blocks) {

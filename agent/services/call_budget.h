@@ -24,7 +24,7 @@ namespace kvtier {
 class CallBudget {
  public:
   struct Limits {
-    // Memory of calls that are no tenant's, as MemoryOf() counts them, all together.
+    // Largest sum of MemoryOf() over the calls under way that are no tenant's.
     size_t bytes = 0;
     // Age from which a call may be cut to make room for others: its caller does not read the
     // answer, and so holds its memory.
@@ -34,7 +34,8 @@ class CallBudget {
   explicit CallBudget(Limits limits, CallShares* tenants = nullptr)
       : limits_(limits), tenants_(tenants) {}
 
-  // Returns what a call takes of memory: its request, its answer, gRPC's part and its flow.
+  // Returns the bytes of memory that a call takes: its request, its answer, gRPC's part and its
+  // flow.
   static size_t MemoryOf(const google::protobuf::MessageLite& request);
 
   // Share is one call's share of the budget. Its owner ends it by End().
@@ -44,7 +45,7 @@ class CallBudget {
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
     virtual ~Share() = default;
-    // Ends the call soon, without a call of the budget's before it returns.
+    // Lets the call end soon. Must not call the budget before it returns.
     virtual void Cut() = 0;
 
    private:
@@ -57,8 +58,8 @@ class CallBudget {
   };
 
   // Charges the call to the tenant of the session that has the token, or to no tenant. Errors:
-  // kResourceExhausted, the budget has no room for it; calls that lasted too long are cut then, for
-  // the next one.
+  // kResourceExhausted, there is no room for the call; Begin() then cuts calls that lasted too
+  // long, to make room for later ones.
   absl::Status Begin(Share* share, absl::string_view session_token = {}) ABSL_LOCKS_EXCLUDED(mu_);
   // Ends the call. The caller must do so also where Begin() failed.
   void End(Share* share) ABSL_LOCKS_EXCLUDED(mu_);
@@ -68,7 +69,7 @@ class CallBudget {
  private:
   // Counts the call where there is room for it.
   absl::Status Count(Share* share) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Cuts the calls that lasted too long when this one came.
+  // Cuts the calls that had lasted too long when `share` began.
   void CutLong(const Share& share) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Limits limits_;

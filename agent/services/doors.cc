@@ -49,7 +49,8 @@ Doors::Doors(const AgentConfig& config, Agent* agent, AdminService::About about)
       agent_(agent) {}
 
 bool Doors::MemoryIsShort() {
-  // Memory of blocks that are gone is not given back to the system: the most there were counts.
+  // The memory of dropped blocks is not given back to the system, so the largest number of blocks
+  // so far counts.
   size_t most = most_blocks_.load(std::memory_order_relaxed);
   const size_t now = agent_->block_count();
   while (now > most && !most_blocks_.compare_exchange_weak(most, now, std::memory_order_relaxed)) {

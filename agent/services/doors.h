@@ -25,7 +25,7 @@ namespace kvtier {
 // Thread-safe. REQUIRES: the agent outlives it.
 class Doors {
  public:
-  // Opens all of them. REQUIRES: config.socket_dir is locked. Errors: kUnavailable, one of them
+  // Opens all doors. REQUIRES: config.socket_dir is locked. Errors: kUnavailable, one of them
   // cannot be opened.
   static absl::StatusOr<std::unique_ptr<Doors>> Open(const AgentConfig& config, Agent* agent,
                                                      AdminService::About about);

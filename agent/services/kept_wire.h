@@ -19,7 +19,7 @@ void FillDeleted(const Deleted& deleted, Message* wire) {
   wire->set_more(!deleted.is_whole);
 }
 
-// Returns a time that is left of a kept prefix.
+// Returns the milliseconds that are left of a kept prefix; 0: its time is over.
 inline uint32_t MillisLeft(absl::Time deadline, absl::Time now) {
   return static_cast<uint32_t>(
       absl::ToInt64Milliseconds(std::max(deadline - now, absl::ZeroDuration())));

@@ -35,7 +35,7 @@ OnboardStream* OnboardStream::Run(const Home& home, grpc::CallbackServerContext*
 Task<void> OnboardStream::Answer(Ask ask) {
   const absl::Status sent = co_await SendParts(std::move(ask));
   served_->parts.reset();
-  // Either may end this on another thread before it returns.
+  // Either call may delete this object, on another thread, before it returns.
   if (sent.ok()) {
     StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
   } else {
@@ -54,7 +54,7 @@ Task<absl::Status> OnboardStream::SendParts(Ask ask) {
   if (served_->is_gone) parts->Cancel();
   for (;;) {
     KVT_CO_ASSIGN_OR_RETURN(const OnboardPart part, co_await parts->Next());
-    // Once it is being written, the caller may have it: then its leases end by release, or at
+    // Once a part is being written, the caller may have it. Its leases then end by release, or at
     // their deadline.
     if (context_->IsCancelled()) {
       parts->TakeBack(part);

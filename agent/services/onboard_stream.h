@@ -50,8 +50,8 @@ class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
   void OnDone() override;
 
  private:
-  // The onboard under way for the caller. The executor's own; a cancellation may come after the end
-  // of the call.
+  // Served is the onboard under way for the caller, used on the executor only. It is shared,
+  // because a cancellation may come after the end of the call.
   struct Served {
     bool is_gone = false;
     // Parts of the running onboard; null before it begins and after it ended.

@@ -27,8 +27,8 @@ bool SendBlock(const ServedBlock& block, uint32_t index,
   return true;
 }
 
-// StreamDeadline cancels a stream at its deadline: a write that waits for a reader who does
-// not read ends in no other way. Not on the executor.
+// StreamDeadline cancels a stream at its deadline: a write that waits for a peer that does not read
+// ends in no other way. Must not be used on the executor, for which it waits.
 class StreamDeadline {
  public:
   StreamDeadline(Executor* executor, absl::Time deadline, grpc::ServerContext* context)
@@ -69,7 +69,7 @@ absl::Status PeerService::Serve(grpc::ServerContext* context, const v1::FetchReq
   PeerServer* const server = &agent_->flows().peer_server;
   KVT_ASSIGN_OR_RETURN(const std::optional<DomainId> tenant,
                        CallOn(executor, [&] { return server->BeginStream(keys); }));
-  if (!tenant.has_value()) return absl::OkStatus();  // This node has nothing of the tenant.
+  if (!tenant.has_value()) return absl::OkStatus();  // None of the blocks is on this node.
   const StreamDeadline ends_by(executor, deadline, context);
   const absl::Status sent = Send(keys, deadline, writer);
   CallOn(executor, [&] {

@@ -13,7 +13,7 @@
 namespace kvtier {
 
 // Thread-safe. REQUIRES: `agent` and `admin` outlive the server. An RPC that is not named here is
-// answered with UNIMPLEMENTED; tests/integration/doors_test.cc wants each to be placed.
+// answered with UNIMPLEMENTED; tests/integration/doors_test.cc fails until each RPC has its door.
 class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
  public:
   RemoteAdminService(Agent* agent, AdminService* admin, std::string admin_socket)

@@ -1,4 +1,4 @@
-// RunNamer reads whose call a request is, and names the blocks that it is about.
+// RunNamer finds the session of a request, and names the blocks that the request is about.
 #ifndef KVTIER_AGENT_SERVICES_RUN_NAMER_H_
 #define KVTIER_AGENT_SERVICES_RUN_NAMER_H_
 
@@ -21,10 +21,10 @@ class RunNamer {
   // Does not own the agent.
   explicit RunNamer(Agent* agent) : agent_(agent) {}
 
-  // Errors: kInvalidArgument, not a token; kFailedPrecondition, no open session has it.
+  // Errors: kInvalidArgument, `token` is no token; kFailedPrecondition, no open session has it.
   absl::StatusOr<SessionId> FindSession(const std::string& token) const;
-  // Returns the caller of the session: the tenant that pays for it. REQUIRES: the token lives until
-  // the call begins.
+  // Returns the caller: the session, and how to find the tenant that pays for it. REQUIRES: the
+  // token lives until the call begins.
   Caller CallerOf(const std::string& session_token) const;
   // Names the sequences of a request, and gives way to other tenants meanwhile. REQUIRES: the
   // request outlives the task. Errors: FindSession()'s; kInvalidArgument, naming the field.

@@ -1,5 +1,5 @@
-// SessionCalls() is what the descriptor socket asks the agent for: sessions that open and close,
-// and the memory that they are handed.
+// SessionCalls() makes the calls by which the descriptor socket asks the agent to open and close
+// sessions, and for the memory that it hands to them.
 #ifndef KVTIER_AGENT_SERVICES_SESSION_CALLS_H_
 #define KVTIER_AGENT_SERVICES_SESSION_CALLS_H_
 

@@ -6,7 +6,7 @@
 
 namespace kvtier {
 
-// gRPC keeps it until the answer is sent and then calls OnDone(), which ends it.
+// Call is one call under way. gRPC calls its OnDone(), which deletes it, when the answer is sent.
 class UnaryCalls::Call final : public grpc::ServerUnaryReactor, public CallBudget::Share {
  public:
   Call(CallBudget* budget, grpc::CallbackServerContext* context, size_t bytes)
@@ -16,9 +16,9 @@ class UnaryCalls::Call final : public grpc::ServerUnaryReactor, public CallBudge
     budget_->End(this);
     delete this;
   }
-  // Lets the thread that has sent the answer call OnDone(): another one costs each call a switch
-  // of threads. TryCancel() may be called under the lock that OnDone() takes all the same: what
-  // it ends is told by gRPC's own threads, and never inside of it.
+  // Lets the thread that has sent the answer call OnDone(), which saves each call a switch of
+  // threads. The budget may still call TryCancel() under the lock that OnDone() takes: gRPC's own
+  // threads then call OnDone(), and never TryCancel() itself.
   bool InternalInlineable() override { return true; }
 
  private:

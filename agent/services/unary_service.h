@@ -1,6 +1,6 @@
-// UnaryCalls answers the unary RPCs of one service, each by a task on the executor: no gRPC
-// thread waits. What they take of memory is of a budget, from the moment that a request is whole
-// until its answer is sent.
+// UnaryCalls answers the unary RPCs of one service, each by a task on the executor, so that no gRPC
+// thread waits. The memory of a call is charged to a CallBudget from the time when its request is
+// complete until its answer is sent.
 #ifndef KVTIER_AGENT_SERVICES_UNARY_SERVICE_H_
 #define KVTIER_AGENT_SERVICES_UNARY_SERVICE_H_
 
@@ -21,7 +21,7 @@
 
 namespace kvtier {
 
-// Caller says whose call a request is.
+// Caller says for which session and tenant a call is.
 struct Caller {
   absl::string_view session_token;  // Names the session that pays for its memory.
   // Tenant in whose turn the call begins; null: the call begins at once.

@@ -1,4 +1,4 @@
-// WorkerService's part about what is kept and what is dropped.
+// WorkerService's RPCs that keep prefixes and drop blocks.
 #include <utility>
 
 #include "agent/services/kept_wire.h"

@@ -16,7 +16,7 @@
 namespace kvtier {
 namespace {
 
-// LeaseIds or ReservationIds.
+// Returns the numbers as ids of one kind, such as LeaseId.
 template <typename Id>
 std::vector<Id> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
   std::vector<Id> ids;
@@ -181,7 +181,7 @@ Task<absl::Status> WorkerService::DoTakeTicket(Context* context,
   }
   KVT_CO_ASSIGN_OR_RETURN(const TakenTicket taken,
                           co_await agent_->flows().tickets.Take(std::move(wanted)));
-  // A caller that is gone passes it to nobody.
+  // A caller that is gone passes the ticket to nobody.
   if (context->IsCancelled()) agent_->flows().tickets.Release(holder, taken.id);
   FillTaken(taken, response);
   co_return absl::OkStatus();
@@ -270,7 +270,7 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
     }
   }
   if (!status.ok() || context->IsCancelled()) {
-    // The asker writes nothing where it knows of nothing.
+    // A caller that gets no answer knows of no reservation, and writes nothing.
     agent_->sessions().reservations().Release(session, ids);
     co_return status;
   }

@@ -1,5 +1,5 @@
-// WorkerService is the gRPC face of the flows for workers: convert, run, convert
-// back. Served on the node's Unix socket only.
+// WorkerService answers the RPCs of workers: it converts the request, runs a flow and converts the
+// result. It is served on the workers' Unix socket only.
 #ifndef KVTIER_AGENT_SERVICES_WORKER_SERVICE_H_
 #define KVTIER_AGENT_SERVICES_WORKER_SERVICE_H_
 
@@ -83,13 +83,13 @@ class WorkerService final : public v1::Worker::CallbackService {
                                   v1::TakeTicketResponse* response);
   Task<absl::Status> DoRedeemTicket(Context* context, const v1::RedeemTicketRequest* request,
                                     v1::OnboardResponse* response);
-  // Returns whose tickets the session takes and redeems. REQUIRES: it is open.
+  // Returns the holder of the tickets that the session takes and redeems. REQUIRES: it is open.
   TicketHolder Holder(SessionId session) const;
   // Reads what an onboard asks for and ends the leases that it gives back.
   Task<absl::StatusOr<std::vector<OnboardRequest>>> OnboardsOf(const Context& context,
                                                                const v1::OnboardRequest& request);
-  // Writes the leases that were granted to `session`. Ends them at once if the caller is gone,
-  // because it would never release leases that it does not know.
+  // Writes the leases that were granted to `session` to the response. Ends them at once if the
+  // caller is gone, because it would never release leases that it does not know.
   void Answer(Context* context, SessionId session, const std::vector<Onboarded>& onboarded,
               v1::OnboardResponse* response);
   Task<absl::Status> DoPrefetch(const v1::PrefetchRequest* request, v1::PrefetchResponse* response);
@@ -111,11 +111,11 @@ class WorkerService final : public v1::Worker::CallbackService {
   Task<absl::Status> DoDelete(const v1::DeleteRequest* request, v1::DeleteResponse* response);
   Task<absl::Status> DoRelease(const v1::ReleaseRequest* request);
 
-  // Notes the sums that the request carries and adds the reservations they are of to `ids`.
-  // Errors: kInvalidArgument, not two numbers for each.
+  // Notes the sums in the request, and adds the reservations of these sums to `ids`. Errors:
+  // kInvalidArgument, there are not two numbers for each reservation.
   absl::Status NoteSums(SessionId session, const v1::CommitRequest& request,
                         std::vector<ReservationId>* ids);
-  // Returns the end of `timeout_ms` from now, or the caller's own deadline before that.
+  // Returns the time `timeout_ms` from now, or the caller's own deadline if that is earlier.
   absl::StatusOr<absl::Time> DeadlineOf(const Context& context, uint32_t timeout_ms) const;
   // Ends the leases, and gives way to other tenants meanwhile.
   Task<void> ReleaseLeases(SessionId session, std::vector<LeaseId> ids);
@@ -125,14 +125,15 @@ class WorkerService final : public v1::Worker::CallbackService {
     return calls_.Run(context, request, UnlessStopping(std::move(task)),
                       namer_.CallerOf(request.session_token()));
   }
-  // Checks a call that writes in the same way, and refuses it to a session that may only read.
+  // Does the same for a call that writes, which it refuses to a session that may only read.
   template <typename Request>
   Reactor* RunToWrite(Context* context, const Request& request, Task<absl::Status> task) {
     return Run(context, request, IfMayWrite(&request.session_token(), std::move(task)));
   }
-  // Errors: FindSession()'s; kPermissionDenied, naming the share group that it may only read.
+  // Runs `task` if the session may write. Errors: FindSession()'s; kPermissionDenied, naming the
+  // share group that the session may only read.
   Task<absl::Status> IfMayWrite(const std::string* session_token, Task<absl::Status> task) const;
-  // Refuses the call where the agent is stopping.
+  // Runs `task`, or refuses the call if the agent is stopping.
   Task<absl::Status> UnlessStopping(Task<absl::Status> task);
 
   Agent* const agent_;

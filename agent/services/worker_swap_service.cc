@@ -1,4 +1,4 @@
-// WorkerService's part about sequences that are swapped out and in.
+// WorkerService's RPCs that swap sequences out and in.
 #include <optional>
 #include <span>
 #include <utility>
@@ -31,7 +31,7 @@ Task<absl::Status> WorkerService::DoSwapOut(Context* context, const v1::SwapOutR
                                           session, request->space_id(), std::nullopt, {}));
   KVT_CO_ASSIGN_OR_RETURN(const SwapId id,
                           co_await agent_->flows().swapper.SwapOut(std::move(wanted)));
-  // The asker does not know of it, and would never bring it back.
+  // A caller that is gone does not know the swap_id, and would never swap the sequence in.
   if (context->IsCancelled()) agent_->sessions().swapped().Drop(session, std::span(&id, 1));
   response->set_swap_id(static_cast<uint64_t>(id));
   co_return absl::OkStatus();
@@ -53,7 +53,7 @@ Task<absl::Status> WorkerService::DoSwapIn(Context* context, const v1::SwapInReq
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<uint32_t> slots,
                           co_await agent_->flows().swapper.SwapIn(std::move(wanted)));
   GpuTier* const gpu = agent_->gpus().Of(session, agent_->sessions().table().DomainOf(session));
-  // The asker does not know which slots it was given.
+  // A caller that is gone does not know which slots it was given.
   if (context->IsCancelled()) {
     gpu->grants().Release(session,
                           std::span(slots).subspan(static_cast<size_t>(request->slots_size())));

@@ -42,7 +42,7 @@ v1::MissReason ToWire(MissReason reason) {
       return v1::MISS_REASON_EVICTED;
     case MissReason::kUnreachable:
     case MissReason::kSpaceRefused:
-      break;  // A client says this of an agent that said nothing.
+      break;  // Clients alone give these reasons.
   }
   return v1::MISS_REASON_ABSENT;
 }

@@ -1,4 +1,5 @@
-// Answers of the flows for workers as kvtier.v1 messages, and fields of the requests.
+// These functions turn flows' results for workers into kvtier.v1 messages, and read fields of
+// requests.
 #ifndef KVTIER_AGENT_SERVICES_WORKER_WIRE_H_
 #define KVTIER_AGENT_SERVICES_WORKER_WIRE_H_
 

@@ -24,8 +24,8 @@ namespace kvtier {
 
 class CallShares {
  public:
-  // Bytes of calls: what the tenant's take, what they are guaranteed, and what there is for all;
-  // and how many calls of the tenant were refused.
+  // Use is what a tenant's calls take and are guaranteed and the limit of all tenants' calls, in
+  // bytes, and how many calls of the tenant were refused.
   struct Use {
     size_t taken = 0;
     size_t guaranteed = 0;
@@ -40,11 +40,11 @@ class CallShares {
   void DropDomain(DomainId domain) ABSL_LOCKS_EXCLUDED(mu_);
   // Charges calls with this token to the domain until SessionClosed().
   void SessionOpened(const SessionToken& token, DomainId domain) ABSL_LOCKS_EXCLUDED(mu_);
-  // Lets calls with this token be nobody's from now on. Those under way stay charged.
+  // Charges calls with this token to no tenant from now on. Those under way stay charged.
   void SessionClosed(const SessionToken& token) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Charges a call to the tenant of the session that has the token, and returns the tenant, which
-  // is to give it back; nullopt: no open session has it, and nothing was charged. Errors:
+  // Charges a call to the tenant of the session that has the token, and returns the tenant, for
+  // GiveBack(); nullopt: no open session has it, and nothing was charged. Errors:
   // kResourceExhausted, the tenant may take no more now; calls of its own are to end first.
   absl::StatusOr<std::optional<DomainId>> Take(absl::string_view token, size_t bytes)
       ABSL_LOCKS_EXCLUDED(mu_);

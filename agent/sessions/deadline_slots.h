@@ -36,8 +36,8 @@ class DeadlineSlots {
     ++size_;
     return slot.id;
   }
-  // Returns the item; nullptr: there was none of that id, or it was erased. It stays where it is
-  // until then.
+  // Returns the item, whose address stays the same until it is erased; nullptr: no item has that
+  // id, or it was erased.
   Item* Find(Id id) {
     const Slot* const slot = SlotOf(id);
     return slot == nullptr ? nullptr : &slots_[NumberOf(id)].item.value();
@@ -46,7 +46,7 @@ class DeadlineSlots {
     const Slot* const slot = SlotOf(id);
     return slot == nullptr ? nullptr : &slot->item.value();
   }
-  // REQUIRES of these: Find().
+  // REQUIRES of Erase() and the functions up to DeadlineOf(): Find() finds the item.
   void Erase(Id id) {
     KVT_CHECK(SlotOf(id) != nullptr);
     const uint32_t number = NumberOf(id);
@@ -74,7 +74,7 @@ class DeadlineSlots {
     KVT_CHECK(SlotOf(id) != nullptr);
     return slots_[NumberOf(id)].deadline;
   }
-  // Returns an item whose deadline lies before `now`, the earliest; nullopt: there is none.
+  // Returns the id of the item with the earliest deadline, if that lies before `now`; else nullopt.
   std::optional<Id> Overdue(absl::Time now) const {
     if (earliest_ == kNone || slots_[earliest_].deadline >= now) return std::nullopt;
     return slots_[earliest_].id;

@@ -1,7 +1,6 @@
-// DescriptorSocket opens and ends worker sessions: the SEQPACKET Unix socket that
-// checks who connects, proves the tenant, hands over descriptors, and takes a hangup
-// as the end of the session, though not as the end of what its process does. The protocol is
-// proto/session_wire.h.
+// DescriptorSocket opens and ends worker sessions. It is the SEQPACKET Unix socket that checks who
+// connects, proves the tenant, hands over descriptors, and takes a hangup as the end of the
+// session, though not as the end of what its process does. The protocol is proto/session_wire.h.
 //
 // It runs one thread of its own, which knows the agent only by the calls below.
 #ifndef KVTIER_AGENT_SESSIONS_DESCRIPTOR_SOCKET_H_
@@ -62,8 +61,8 @@ class DescriptorSocket {
     // Called after close(), when the worker surely writes nothing more of what the session had
     // reserved.
     absl::AnyInvocable<void(SessionId)> over;
-    // Called after close(), when the worker's process is gone: for each session that may still
-    // write or was given a signal page, but not for one that is over and has no such page.
+    // Called after close(), when the worker's process is gone: for a session that was given a
+    // signal page, or that could still write until then.
     absl::AnyInvocable<void(SessionId)> gone;
     // Returns the memory that the wish asks for. Errors: kNotFound, this node has no such memory
     // for the session, or it is closed; kResourceExhausted.
@@ -88,8 +87,8 @@ class DescriptorSocket {
     SessionId session{};
     pid_t pid = 0;  // Process of the worker; 0: it is in another PID namespace.
     bool has_page = false;
-    int process = -1;   // A pidfd, once it is open; -1: it cannot be watched.
-    int lifeline = -1;  // Our end of it; -1: it did not ask.
+    int process = -1;   // A pidfd, set at Hello; -1: the process cannot be watched.
+    int lifeline = -1;  // Agent's end of the lifeline; -1: the worker asked for none.
     absl::Time hello_by;
   };
   DescriptorSocket(Options options, Calls calls, int listen_fd, int epoll_fd, int stop_fd);

@@ -14,7 +14,7 @@ void FairTurns::Run(size_t cost, WhoseCall whose, Executor::Closure begin) {
   });
 }
 
-// Touches nothing of this behind begin(): the call may be the last one that keeps it alive.
+// Uses no member after begin(): the call may be the last one that keeps this object alive.
 void FairTurns::Arrive(size_t cost, WhoseCall* whose, Executor::Closure begin) {
   const bool is_last = on_their_way_.fetch_sub(1, std::memory_order_relaxed) == 1;
   if (is_last && waiting_ == 0) return begin();
@@ -40,7 +40,8 @@ bool FairTurns::OthersWait(DomainId domain) {
 void FairTurns::Pause::await_suspend(std::coroutine_handle<> awaiting) {
   awaiting_ = awaiting;
   turns_->Enter(domain_).paused.push_back(this);
-  // Now, so that who comes meanwhile comes first: the call has had turns without paying.
+  // Charges the call now, because it has had turns without paying: calls that arrive meanwhile go
+  // first.
   paid_ = turns_->order_.Charge(static_cast<size_t>(domain_), kTurnCost);
   if (turns_->waiting_++ == 0) turns_->PostNext();
 }
@@ -63,7 +64,7 @@ void FairTurns::BeginNext() {
   if (!domain.has_value()) return;  // The wait was given up.
   Queue* const next = &queues_[*domain];
   const bool is_last = --waiting_ == 0;
-  // The next one is posted last: what arrived meanwhile is posted by now, and has its say first.
+  // The next turn is posted last, behind the calls that arrived meanwhile and are posted by now.
   if (next->paused.empty()) {
     Waiting call = std::move(next->calls.front());
     next->calls.pop_front();

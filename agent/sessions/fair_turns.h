@@ -1,9 +1,10 @@
-// FairTurns decides in which order the calls of several tenants begin, and go on. Where nothing
-// waits, a call begins at once. Of calls that wait, the next one is of the tenant whose calls had
-// the least so far, by the size of their requests over its weight; those of one tenant begin in the
-// order of their arrival. A long call pauses after each stretch of work, if another tenant's wait,
-// and goes on before others of its tenant begin. So a tenant that keeps thousands of calls under
-// way makes another one's call wait for one stretch of one of its own.
+// FairTurns decides in which order the calls of several tenants begin, and go on. If no call waits,
+// a call begins at once. Of the calls that wait, one of the tenant whose calls had the least so far
+// is next: the sum of the sizes of their requests, divided by the tenant's weight. Calls of one
+// tenant begin in the order of their arrival. A long call pauses after each stretch of work if a
+// call of another tenant waits, and goes on before other calls of its tenant begin. So a tenant
+// that keeps thousands of calls under way makes another one's call wait for one stretch of one of
+// its own.
 //
 // A tenant that had nothing waiting begins level with the others: it saves up no turns.
 #ifndef KVTIER_AGENT_SESSIONS_FAIR_TURNS_H_
@@ -29,11 +30,11 @@ inline constexpr size_t kKeysPerTurn = 256;
 
 class FairTurns {
  public:
-  // Cost of one turn at most, that of a request for kKeysPerTurn keys: what is larger pauses, and
-  // pays for its next turn then.
+  // Largest cost of one turn, that of a request for kKeysPerTurn keys. A call that costs more
+  // pauses, and pays for each further turn at its pause.
   static constexpr size_t kTurnCost = 224 * kKeysPerTurn;
-  // Tells of which tenant a call is, on the executor; nullopt: of none, and it begins at once, to
-  // be refused.
+  // Returns the tenant of a call, on the executor; nullopt: the call has none, so it begins at once
+  // and is refused.
   using WhoseCall = absl::AnyInvocable<std::optional<DomainId>()>;
   class Pause;
 
@@ -48,11 +49,11 @@ class FairTurns {
   void SetWeight(DomainId domain, uint32_t weight) {
     order_.SetWeight(static_cast<size_t>(domain), weight);
   }
-  // Runs `begin` on the executor, in its turn: before it returns where the executor has nothing
-  // else to do. Any thread. REQUIRES: this outlives what `begin` begins; `cost` > 0.
+  // Runs `begin` on the executor, in its tenant's turn: before Run() returns, if the executor has
+  // nothing else to do. Any thread. REQUIRES: this outlives what `begin` begins; `cost` > 0.
   void Run(size_t cost, WhoseCall whose, Executor::Closure begin);
-  // co_await: goes on in the next turn of the tenant; at once, where no other's call waits.
-  // Executor thread only. REQUIRES: this outlives the task.
+  // Returns a pause: co_await on it goes on in the tenant's next turn, or at once if no call of
+  // another tenant waits. Executor thread only. REQUIRES: this outlives the task.
   Pause GiveWay(DomainId domain);
 
  private:
@@ -65,12 +66,13 @@ class FairTurns {
     std::deque<Waiting> calls;
     bool empty() const { return paused.empty() && calls.empty(); }
   };
-  // Makes the domain's queue ready for what is about to wait in it.
+  // Returns the domain's queue, to which the caller adds a waiting call. A domain whose queue was
+  // empty begins to take turns.
   Queue& Enter(DomainId domain);
   Queue& QueueOf(DomainId domain) { return queues_.at(static_cast<size_t>(domain)); }
   // Returns whether a call of another tenant waits, or may be about to.
   bool OthersWait(DomainId domain);
-  // Notes that the call is on the executor.
+  // Begins a call that has arrived on the executor, or lets it wait.
   void Arrive(size_t cost, WhoseCall* whose, Executor::Closure begin);
   void BeginNext();
   void PostNext();
@@ -82,7 +84,7 @@ class FairTurns {
   std::deque<Queue> queues_;
   size_t waiting_ = 0;  // Number of calls that wait, in all queues.
   TurnOrder order_;     // Turns of the domains.
-  // Posted work looks at it, and does nothing once this is destroyed.
+  // Posted tasks look at it, and do nothing once this FairTurns is destroyed.
   const std::shared_ptr<const bool> is_there_ = std::make_shared<bool>(true);
 };
 

@@ -51,8 +51,8 @@ class KeptPrefixes final : public BlockFollower {
   // Amounts that a domain keeps, or may keep.
   struct Use {
     uint64_t prefixes = 0;
-    uint64_t blocks = 0;  // Once for each prefix, those that have left included.
-    uint64_t bytes = 0;   // Bytes of their slots, each once, as far as they are there.
+    uint64_t blocks = 0;  // Blocks, once for each prefix, with those that have left.
+    uint64_t bytes = 0;   // Bytes of the slots of blocks that are there, each once.
     friend bool operator==(const Use&, const Use&) = default;
   };
   // Listed describes one prefix to its tenant and to operators.
@@ -77,11 +77,11 @@ class KeptPrefixes final : public BlockFollower {
   // renewed: its deadline is the later one of both. Otherwise a new one is made.
   Begun Begin(DomainId domain, const PayloadSum& identity, absl::Time deadline);
   bool Has(Handle handle) const { return prefixes_.Find(handle) != nullptr; }
-  // REQUIRES of these: Has().
+  // REQUIRES of the functions from here to Erase(): Has().
   KeptId IdOf(Handle handle) const { return prefixes_.Find(handle)->id; }
   absl::Time DeadlineOf(Handle handle) const { return prefixes_.DeadlineOf(handle); }
-  // Keeps one block more for the prefix. Anything but kNone: it does not, for that reason.
-  // REQUIRES: the block is in the domain's host memory.
+  // Adds one block to the prefix, which keeps it. Any result but kNone is the limit because of
+  // which the block was not added. REQUIRES: the block is in the domain's host memory.
   KeepLimit Add(Handle handle, const BlockKey& key);
   // Lets go of `limit` blocks of the prefix at most; returns whether it has more.
   bool Shrink(Handle handle, size_t limit);
@@ -94,13 +94,14 @@ class KeptPrefixes final : public BlockFollower {
   std::optional<Handle> Find(DomainId domain, KeptId id) const;
   // Returns the domain's prefixes whose time is not over at `now`, by id. O(blocks of them).
   std::vector<Listed> List(DomainId domain, absl::Time now) const;
-  // Keeps the block no more, in whatever prefix.
+  // Keeps the block no longer, whichever prefixes have it.
   void LetGoOf(const BlockKey& key);
   // Ends the prefixes of the domain of which no block is left. O(blocks of the domain's prefixes).
   void EndEmpty(DomainId domain);
-  // Ends all of the domain's at once.
+  // Ends all prefixes of the domain at once.
   void EndAll(DomainId domain);
-  // Ends those whose deadline lies before `now`, a bounded number of blocks at a time.
+  // Ends prefixes whose deadline lies before `now`. Lets go of kMaxKeptEndedPerSweep blocks at
+  // most.
   void Sweep(absl::Time now);
 
   Use UseOf(DomainId domain) const;
@@ -114,7 +115,7 @@ class KeptPrefixes final : public BlockFollower {
     BlockKey key;
     uint64_t bytes = 0;  // Size of its slot; 0: it has left.
     uint32_t uses = 0;   // Number of prefixes that it belongs to.
-    uint32_t next = 0;   // Next free entry, of a free one.
+    uint32_t next = 0;   // Next free entry, if this one is free.
   };
   static_assert(sizeof(Block) == 32);
   struct Prefix {

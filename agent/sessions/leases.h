@@ -1,11 +1,11 @@
 // LeaseTable holds the leases of workers. A Lease is a Pin with a deadline that belongs to a
-// session. It ends by release, by deadline, or with its session. In the GPU pool a lease is a hold
-// of the worker, too: its slot stays held after the lease while the worker's steps may still read
-// it.
+// session. It ends by release, by deadline, or with its session. A lease in the GPU pool also has a
+// hold of the worker's: the slot stays held after the end of the lease while the worker's steps may
+// still read it.
 //
 // Executor thread only. A grant, a release and an expiry cost what DeadlineSlots says, and
-// ReleaseAll() looks at each lease. Invariant, checked by Audit(): a session's count equals its
-// leases.
+// ReleaseAll() looks at every lease of the table. Invariant, checked by Audit(): a session's count
+// equals its leases.
 #ifndef KVTIER_AGENT_SESSIONS_LEASES_H_
 #define KVTIER_AGENT_SESSIONS_LEASES_H_
 
@@ -39,8 +39,8 @@ class LeaseTable {
   // kMaxLeasesPerSession, and at the tenant's share of kMaxLeases.
   absl::StatusOr<LeaseId> Grant(SessionId session, DomainId payer, Pin pin, absl::Time deadline,
                                 GpuHold hold = {});
-  // Returns the block in host memory of the session's lease; nullopt: unknown, another session's,
-  // or it is in the GPU pool.
+  // Returns the block of the session's lease, if it is in host memory; nullopt: the lease is
+  // unknown or another session's, or its block is in the GPU pool.
   std::optional<BlockKey> HostBlockOf(SessionId session, LeaseId id) const;
   // Returns the pin of the lease. REQUIRES: it has not ended.
   const Pin& PinOf(LeaseId id) const { return leases_.Find(id)->pin; }

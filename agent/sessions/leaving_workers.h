@@ -1,6 +1,6 @@
-// LeavingWorkers watches those whose session hung up while their process may still use
-// what the session had: until the worker says on its lifeline that its writes are over, and
-// until its process is gone.
+// LeavingWorkers watches workers whose session hung up while their process may still use what the
+// session had. It watches a worker until the worker's process is gone or, if the worker has no
+// steps, until the worker says on its lifeline that its writes are over.
 //
 // A process is gone when the kernel says so (a pidfd) and nobody has its lifeline any more: a
 // child that it forked has a copy of the lifeline, and of the memory. A worker that has no
@@ -58,9 +58,9 @@ class LeavingWorkers {
 
   // Takes over the worker's descriptors. Calls come from OnReadable() and Sweep() only.
   void Add(const Worker& worker, absl::Time now);
-  // Returns false if the descriptor is none of these.
+  // Takes an event of a watched descriptor. Returns false if `fd` is none of those.
   bool OnReadable(int fd, absl::Time now);
-  // Looks whose grace is over.
+  // Treats processes whose grace is over as gone.
   void Sweep(absl::Time now);
 
   size_t size() const { return workers_.size(); }
@@ -75,7 +75,7 @@ class LeavingWorkers {
   };
   using Workers = std::map<SessionId, Leaving>;
   void Watch(int fd, SessionId session);
-  // Closes one of its descriptors, which becomes -1.
+  // Closes a worker's descriptor, and sets it to -1.
   void Drop(int* fd);
   void ReadLifeline(Leaving* leaving, absl::Time now);
   void EndIfGone(Workers::iterator found);

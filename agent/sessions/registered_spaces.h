@@ -28,21 +28,21 @@ class RegisteredSpaces {
     uint64_t last_used = 0;  // Number of the last Add() or Remove(): the larger, the later.
   };
 
-  // Notes that one session more uses `spec`, whose digest is `digest`. Beyond kMaxSpacesDescribed
-  // the space that nobody uses any more for the longest time is forgotten; if all are in use, this
-  // one is not remembered.
+  // Notes that one session more uses `spec`, whose digest is `digest`. Beyond kMaxSpacesDescribed,
+  // the space that has been unused for the longest time is forgotten; if all are in use, this one
+  // is not remembered.
   void Add(DomainId domain, const SpaceSpec& spec, const SpaceDigest& digest);
   // Notes that one session less uses the space. Ignores spaces that are not remembered.
   void Remove(DomainId domain, const SpaceDigest& digest);
 
   // Returns all, by domain and then by digest.
   std::vector<const Registered*> All() const;
-  // Uses of spaces that were not remembered, so far.
+  // Returns how many uses of spaces were not remembered, so far.
   uint64_t forgotten() const { return forgotten_; }
 
  private:
   using Key = std::pair<DomainId, SpaceDigest>;
-  // Makes room for one more. False: all are in use.
+  // Forgets an unused space. Returns false if all are in use.
   bool ForgetOne();
 
   std::map<Key, Registered> spaces_;

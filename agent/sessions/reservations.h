@@ -10,8 +10,8 @@
 // ended. So is a slot that a commit gives up because its step did not end in time. A slot of the
 // GPU pool is held for such steps by the slot table.
 //
-// A worker that stages writes no slot of others' memory: a late reservation of it keeps its slot in
-// the session's own region alone, and all of them end with the session.
+// A worker that stages writes only its session's own region. A late reservation of such a worker
+// keeps its slot in that region alone, and all its reservations end with the session.
 //
 // Executor thread only. To reserve, to take out and to expire costs what DeadlineSlots says;
 // ReleaseAll() and EndSession() look at each reservation.
@@ -47,11 +47,11 @@ namespace kvtier {
 
 enum class ReservationId : uint64_t {};
 
-// A block that is being put. One of `host` and `gpu` is set, and neither of a staged block that is
-// late.
+// PendingBlock is a block that is being put. One of `host` and `gpu` is set; neither is, if the
+// block is staged and late.
 struct PendingBlock {
   BlockMeta meta;       // Description of the block, without its sum unless `summed`.
-  bool summed = false;  // Whether the worker took the sum, which the agent then trusts.
+  bool summed = false;  // Whether the worker took the sum; the agent trusts it unless `staged`.
   DomainId domain{};    // Domain that the block is for.
   // Member that puts it, as BlockRun::member.
   std::optional<DomainId> member{};
@@ -94,40 +94,41 @@ class ReservationTable {
   // kMaxReservationsPerSession, and at the tenant's share of kMaxReservations.
   absl::StatusOr<ReservationId> Add(SessionId session, PendingBlock block, absl::Time deadline);
   // Takes the block out for committing; its key stays pending until Finish().
-  // nullopt: unknown, late, another session's, or it awaits a step.
+  // nullopt: the reservation is unknown, late or another session's, or it awaits a step.
   std::optional<PendingBlock> Take(SessionId session, ReservationId id);
   void Finish(const BlockKey& key);
-  // Returns the block where it is; nullptr as nullopt of Take(). Valid until the next change.
+  // Returns the block, which stays in the table; nullptr where Take() returns nullopt. Valid until
+  // the next change.
   PendingBlock* Find(SessionId session, ReservationId id);
   // Does what Take() and Finish() do for a block that Find() returns and that was committed from
   // where it was.
   void End(ReservationId id);
-  // Notes what the worker says of the sum of the slot's bytes. Ignores what Take() does, and slots
-  // of the GPU pool, whose bytes are summed where they arrive.
+  // Notes the sum of the slot's bytes that the worker took. Ignores ids for which Take() returns
+  // nullopt, and slots of the GPU pool, whose bytes are summed after their copy to host memory.
   void NoteSum(SessionId session, ReservationId id, const PayloadSum& sum);
-  // A commit awaits the step that writes the block: nothing but TakeAwaited() or
-  // GiveUpAwaited(), which the commit owes within a deadline of its own, ends the
-  // reservation. False: as nullopt of Take().
+  // Notes that a commit awaits the step that writes the block. From now on only TakeAwaited() or
+  // GiveUpAwaited() ends the reservation; the commit calls one of them by a deadline of its own.
+  // Returns false where Take() returns nullopt.
   bool Await(SessionId session, ReservationId id);
   // Takes a block as Take() does, when the step has ended. REQUIRES of both: it awaits a step.
   PendingBlock TakeAwaited(ReservationId id);
   // Gives up a reservation whose step did not end in time, or whose worker died in it.
   void GiveUpAwaited(ReservationId id);
-  // Returns the blocks of those of `ids` that the session may commit.
+  // Returns the keys of the blocks of those of `ids` that the session may commit.
   std::vector<BlockKey> KeysOf(SessionId session, std::span<const ReservationId> ids);
   // Gives slots back. Ignores ids that are unknown, another session's or awaiting a step.
   void Release(SessionId session, std::span<const ReservationId> ids);
   // Gives back slots that a commit names as never written; counts them, and returns how many.
   size_t GiveBackUnwritten(SessionId session, std::span<const ReservationId> ids);
-  // Gives back all slots of the session, but those of steps that have not ended: its worker writes
-  // no others any more.
+  // Gives back all slots of the session, except those that steps may still write. Called when its
+  // worker writes no others any more.
   void ReleaseAll(SessionId session);
-  // The session is over, its worker perhaps not: all that it had reserved is late, but what
-  // awaits a step, and what it staged, which is over with it. Returns how much it still has.
+  // Ends a session whose worker may still run: its staged reservations end, and the others become
+  // late, except those that await a step. Returns how many reservations it still has.
   size_t EndSession(SessionId session);
-  // Frees what waited for steps that have ended.
+  // Ends the given back reservations whose steps have ended.
   void Sweep();
-  // Marks what is past its deadline as late; returns how many.
+  // Makes the reservations late whose deadline is past; returns how many.
   size_t Expire(absl::Time now);
   const TenantShares& shares() const { return shares_; }  // Shares of kMaxReservations.
   size_t size() const { return reserved_.size(); }        // Late ones included.
@@ -135,7 +136,7 @@ class ReservationTable {
   uint64_t unwritten_blocks(Tier tier) const {            // kHost or kGpu; so far.
     return tier == Tier::kGpu ? unwritten_gpu_blocks_ : unwritten_host_blocks_;
   }
-  // Returns whether the domain's late slots in host memory are as many as they may be.
+  // Returns whether the domain's late slots in host memory take as many bytes as they may.
   bool TooMuchIsLate(DomainId domain) const;
   void Audit() const;
 
@@ -150,16 +151,16 @@ class ReservationTable {
     // of `given_back_`.
     std::optional<BegunSteps> written_by{};
   };
-  // Returns nullptr as Find().
+  // Returns the reservation; nullptr where Find() returns nullptr.
   Reserved* FindOpen(SessionId session, ReservationId id);
-  // Returns what Await() was called for. REQUIRES: it awaits its step.
+  // Returns the reservation. REQUIRES: it awaits a step.
   Reserved* FindAwaited(ReservationId id);
-  // Returns its block, and ends the reservation but not that its key is pending.
+  // Ends the reservation and returns its block, whose key stays pending.
   PendingBlock TakeOut(ReservationId id, Reserved* reserved);
   void Erase(ReservationId id, const Reserved& reserved);
-  // Calls `visit` with each of the session, which may end it.
+  // Calls `visit` with each reservation of the session; `visit` may end that one.
   void ForEachOf(SessionId session, absl::FunctionRef<void(ReservationId, Reserved*)> visit);
-  // Ends it, or makes it late until `steps`, the session's, have ended.
+  // Ends the reservation, or makes it late until `steps` of its session have ended.
   void GiveBack(ReservationId id, Reserved* reserved, const BegunSteps& steps);
   // REQUIRES: it is not late.
   void MakeLate(ReservationId id, Reserved* reserved);
@@ -172,7 +173,7 @@ class ReservationTable {
   DeadlineSlots<ReservationId, Reserved> reserved_;
   std::vector<ReservationId> given_back_;  // Late ones that wait for steps; oldest first.
   absl::flat_hash_set<BlockKey> pending_keys_;
-  absl::flat_hash_map<BlockKey, ReuseHint> advice_;  // The latest for each of them that has some.
+  absl::flat_hash_map<BlockKey, ReuseHint> advice_;  // Latest hint of each pending key with one.
   absl::flat_hash_map<SessionId, size_t> counts_;
   absl::flat_hash_map<DomainId, uint64_t> late_host_bytes_;
   uint64_t late_gpu_bytes_ = 0;

@@ -1,5 +1,5 @@
-// SessionTable knows the workers that are connected: whose they are and which
-// spaces they use. It is where an engine's keys become BlockKeys.
+// SessionTable knows the open sessions: the tenants of each, and the spaces that it uses. It turns
+// an engine's keys into BlockKeys.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_SESSIONS_SESSIONS_H_
@@ -33,20 +33,20 @@ class SessionTable {
   // Closes the session. Ignores unknown ids.
   void Close(SessionId id);
   bool IsOpen(SessionId id) const { return sessions_.contains(id); }
-  // REQUIRES of these four: it is open.
+  // REQUIRES of these four: the session is open.
   const SessionToken& TokenOf(SessionId id) const { return sessions_.at(id).token; }
   const SessionTenants& TenantsOf(SessionId id) const { return sessions_.at(id).of; }
   // Returns the domain that its blocks lie in.
   DomainId DomainOf(SessionId id) const { return TenantsOf(id).home->domain; }
-  // Returns the domain of the tenant to which is charged what it takes.
+  // Returns the domain of the tenant that pays for what the session takes.
   DomainId PayerOf(SessionId id) const { return TenantsOf(id).payer->domain; }
-  // Returns the open sessions whose blocks lie in the domain, or that it pays for, in no order.
-  // O(sessions).
+  // Returns the open sessions whose blocks lie in the domain, or for which its tenant pays, in no
+  // order. O(sessions).
   std::vector<SessionId> OfDomain(DomainId domain) const;
   // Returns the open sessions of members of share groups, in no order. O(sessions).
   std::vector<SessionId> InGroups() const;
   size_t size() const { return sessions_.size(); }
-  // Returns the spaces that sessions registered, those that are over included.
+  // Returns the spaces that sessions registered, closed sessions included.
   const RegisteredSpaces& spaces() const { return spaces_; }
 
   // Errors: kFailedPrecondition, no open session has this token (open a new one).
@@ -57,7 +57,8 @@ class SessionTable {
   absl::StatusOr<uint32_t> AddSpace(SessionId id, const SpaceSpec& spec, uint64_t registration = 0);
   // Removes a space that the session no longer names. Ignores unknown ids.
   void RemoveSpace(SessionId id, uint32_t space_id);
-  // Errors: kInvalidArgument, `space_id` is not the session's.
+  // Makes the run with the BlockKeys of these engine keys. Errors: kInvalidArgument, `space_id` is
+  // not the session's.
   absl::StatusOr<BlockRun> NameRun(SessionId id, uint32_t space_id,
                                    const std::optional<EngineKey>& parent,
                                    std::span<const EngineKey> keys) const;

@@ -73,14 +73,13 @@ class Staging {
 
   // Returns whether a worker writes to its region alone.
   bool enabled() const { return options_.session_bytes > 0; }
-  // Returns the session's region, which the first call makes; logs once for a session that none can
-  // be made. REQUIRES: the session is open.
-  // `payer` is the domain of the tenant that pays for the session. Errors: kNotFound, workers of
-  // this node write the arena; kResourceExhausted, the tenant has as many as it may have, or there
-  // is no memory.
+  // Returns the session's region, which the first call makes. If it cannot be made, this is logged
+  // once for the session. REQUIRES: the session is open. `payer` is the domain of the tenant that
+  // pays for the session. Errors: kNotFound, workers of this node write the arena;
+  // kResourceExhausted, the tenant has as many as it may have, or there is no memory.
   absl::StatusOr<const SealedMemory*> RegionOf(SessionId session, DomainId payer);
-  // Returns a slot of `bytes` in the session's region. None: it has no region, or there is no room
-  // in it. REQUIRES: `bytes` is positive.
+  // Returns a slot of `bytes` in the session's region. Returns an empty slot if the session has no
+  // region, or the region no room. REQUIRES: `bytes` is positive.
   StagedSlot Take(SessionId session, uint64_t bytes);
   // Unmaps the session's region as soon as no slot of it is in use. Unknown ids are ignored.
   void Close(SessionId session);

@@ -1,6 +1,7 @@
 // SwappedSequences knows which sequences the workers' sessions swapped out of the GPU pools, and
-// holds the host memory of their blocks. These are in no index: nobody finds them, nothing evicts
-// or moves them, and no disk gets them. A sequence is its session's alone, and goes with it.
+// holds the host memory of their blocks. These blocks are in no index: nobody finds them, nothing
+// evicts or moves them, and no disk gets them. A sequence belongs to its session alone, and ends
+// with it.
 //
 // SwappedSequences copies nothing (agent/flows/swap.h). A sequence whose bytes are on their way
 // stays in the table until they have arrived, even when its session ends or drops it meanwhile.
@@ -37,7 +38,7 @@ struct SwappedBlock {
   PayloadSum sum;  // Sum of the block as it went out.
 };
 
-// A sequence that goes out.
+// LeavingSequence describes a sequence that is being swapped out.
 struct LeavingSequence {
   SessionId session{};
   DomainId domain{};
@@ -48,7 +49,7 @@ struct LeavingSequence {
   uint64_t slot_bytes = 0;  // Host memory of each block.
 };
 
-// A sequence on its way back.
+// ReturningSequence is a sequence that is being swapped in.
 struct ReturningSequence {
   LeavingSequence of;
   std::vector<SwappedBlock> blocks;
@@ -84,19 +85,20 @@ class SwappedSequences {
   void CountRefused(DomainId domain) { ++domains_[domain].counts.refused; }
 
   // Hands over the blocks of a sequence that is to come back. One of the next three functions ends
-  // the return. Errors: kNotFound, the session has no such sequence, or it is on its way.
+  // the return. Errors: kNotFound, the session has no such sequence, or the sequence is being
+  // copied.
   absl::StatusOr<ReturningSequence> BeginReturn(SessionId session, SwapId id);
-  // Notes that the sequence did not come back and is out as before; or it is gone, where no session
-  // wants it any more.
+  // Notes that the sequence did not come back and stays out. Drops it if its session ended or
+  // dropped it meanwhile.
   void StayOut(SwapId id, std::vector<SwappedBlock> blocks);
-  // Notes that the sequence is back. Returns false if no session wants it any more.
+  // Notes that the sequence is back. Returns false if its session ended or dropped it meanwhile.
   bool EndReturn(SwapId id);
   // Drops a sequence that is lost.
   void Lose(SwapId id);
 
   // Drops sequences of the session; unknown ids are ignored.
   void Drop(SessionId session, std::span<const SwapId> ids);
-  // Drops all of the session.
+  // Drops all sequences of the session.
   void EndSession(SessionId session);
 
   Use UseOf(DomainId domain) const;
@@ -120,7 +122,7 @@ class SwappedSequences {
   // Returns a sequence that is on its way.
   Sequences::iterator Moving(SwapId id);
   Sequences::iterator Erase(Sequences::iterator found);
-  // Drops it now, or when it has moved. Returns what is behind it.
+  // Drops the sequence now, or after its copy. Returns the next sequence.
   Sequences::iterator DropOne(Sequences::iterator found);
 
   uint64_t numbered_ = 0;  // Ids given so far.

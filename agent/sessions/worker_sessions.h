@@ -38,9 +38,8 @@ class WorkerSessions {
   // Errors: kResourceExhausted, the paying tenant has its share of kMaxSessions; closed sessions
   // that may still write count.
   absl::StatusOr<SessionId> Open(const SessionTenants& of, const SessionToken& token);
-  // Returns the page of steps by which the session works on its GPU's pool. Errors: kNotFound, the
-  // node has no pool for it, as for every session in a share group, or it is closed;
-  // GpuWorkers::Attach()'s.
+  // Returns the session's signal page on its GPU's pool. Errors: kNotFound, the node has no pool
+  // for it, as for every session in a share group, or it is closed; GpuWorkers::Attach()'s.
   absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id);
   // Frees everything that the session holds, with two exceptions. GPU slots that its steps may
   // still use stay until these steps have ended, or ProcessGone(). Slots that it reserved and did
@@ -53,7 +52,8 @@ class WorkerSessions {
   void WritesOver(SessionId id);
   // Notes, after Close(), that the session's process is gone. Ignores unknown ids.
   void ProcessGone(SessionId id);
-  // Ends what is past its deadline, and frees what waited for steps that have ended; counts it.
+  // Ends leases and makes reservations late whose deadline is past, and counts both. Frees slots
+  // that waited for steps that have ended.
   void Sweep(absl::Time now, AgentStats* stats);
   void Audit() const;
 
@@ -74,7 +74,8 @@ class WorkerSessions {
   SwappedSequences swapped_;
   TenantShares shares_;
   CallShares calls_;
-  // Closed ones with slots that they may still write, and the domains that pay for them.
+  // Closed sessions with slots that their workers may still write, and the domains that pay for
+  // them.
   absl::flat_hash_map<SessionId, DomainId> leaving_;
 };
 
