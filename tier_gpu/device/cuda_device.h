@@ -25,21 +25,22 @@ struct CudaOptions {
   // kInvalidArgument.
   bool kernels = false;
   // Raw bytes of the largest block that SubmitBlocks() takes, if `kernels` is set (no block has
-  // more than kMaxRawBytes). It costs six times as much GPU memory.
+  // more than kMaxRawBytes). The device takes six times as many bytes of GPU memory.
   uint64_t largest_block = kMaxBlockBatchBytes;
   // The engine's cudaStream_t to use as Lane::kCompute; null is CUDA's default stream. It must
-  // outlive the device, and must not be cudaStreamPerThread. nullopt: a stream of our own. While it
-  // captures a graph, Signal() and Await() in that lane return kFailedPrecondition.
+  // outlive the device, and must not be cudaStreamPerThread. nullopt: a stream of our own. While
+  // the stream captures a graph, Signal() and Await() in that lane return kFailedPrecondition.
   // REQUIRES: no capture begins or ends on another thread during a call.
   std::optional<void*> compute_stream;
   uint64_t pin_chunk_bytes = kPinChunkBytes;
 };
 
 // Opens the GPU in the context that the CUDA runtime uses in this process. If there is none it is
-// made, which takes some hundred MiB of GPU memory. `clock` is real, and not owned. The destructor
-// waits for running operations, at most a second: what still runs then keeps its memory until the
-// process ends.
-// REQUIRES: its regions are destroyed before it, and it before the host memory that it pinned.
+// made, which takes some hundred MiB of GPU memory. `clock` must be a real clock and is not owned.
+// The device's destructor waits at most a second for running operations; the memory of those that
+// still run then stays until the process ends.
+// REQUIRES: the device's regions are destroyed before the device, and the device before the host
+// memory that it pinned.
 // Errors: kInvalidArgument, a bad compute_stream; kUnavailable, with the driver's text: no driver,
 // one older than CUDA 12.8, no such GPU, or a GPU without exportable memory or without words that
 // streams can wait for; kResourceExhausted.
