@@ -65,7 +65,8 @@ absl::Status DiskSet::SetShares(std::span<const OwnerShare> shares) {
     for (OwnerShare& named : on_disk) {
       if (named.share.has_value()) named.share = PartOf(*named.share, part, capacity);
     }
-    // Rounded down, the guarantees fit wherever all of them fit together.
+    // Cannot fail: guarantees that fit into the whole set, scaled to a disk and rounded down, fit
+    // there.
     KVT_CHECK(disk->tier->SetShares(on_disk).ok());
   }
   return absl::OkStatus();

@@ -90,7 +90,7 @@ void ReusePredictor::AdaptSample(uint64_t written_bytes) {
   if (round_bytes < disk_bytes_ && sample_shift_ < kMaxSampleShift) {
     HalveSample();
   } else if (round_bytes / 4 > disk_bytes_ && sample_shift_ > 0) {
-    --sample_shift_;  // Counts of the thinner sample fade by themselves.
+    --sample_shift_;  // Needs no halving: the few counts of the thinner sample fade.
   }
 }
 

@@ -23,7 +23,8 @@ namespace kvtier {
 inline constexpr size_t kMinMasterBytes = 32;    // 256 bits, like the keys made of it.
 inline constexpr size_t kMaxMasterBytes = 4096;  // A larger file is a mistake: the wrong file.
 
-// KeyMaterial is the bytes of one file; its destructor wipes them. Move-only: memory has one copy.
+// KeyMaterial is the bytes of one file; its destructor wipes them. It is move-only, so that memory
+// has one copy.
 class KeyMaterial {
  public:
   // Takes the bytes. REQUIRES: kMinMasterBytes to kMaxMasterBytes of them.

@@ -72,7 +72,7 @@ class RecordCipher {
                                    std::span<std::byte> out) const;
 
   // Fills `out` with the proven payload of `sealed`; `out` may be `sealed`. Errors:
-  // kFailedPrecondition, it is under another key (TenantKeys::CipherToOpen finds the right one),
+  // kFailedPrecondition, the proof names another key (TenantKeys::CipherToOpen finds its cipher),
   // `out` untouched; kDataLoss, bytes, proof or identity are not those that were sealed, `out`
   // wiped. REQUIRES: `out` is as long as `sealed`.
   absl::Status Open(const RecordIdentity& identity, const CipherProof& proof,

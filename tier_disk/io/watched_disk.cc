@@ -110,7 +110,7 @@ void WatchedDisk::Check(absl::Time due) {
     // queued: that is no stall of the disk. Check again.
     if (now - due < kWatchInterval) health_.Outstanding(io_starts_.front(), now);
   } else if (!health_.healthy() && health_.next_probe() <= now) {
-    // Checked only now: an earlier I/O that has not ended already counts as a bad probe.
+    // Probes only when no I/O is in flight: an I/O that does not end counts as a bad probe already.
     health_.BeginProbe(now);
     scope_->Spawn(Probe());
   }

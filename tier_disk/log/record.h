@@ -38,7 +38,7 @@ struct RecordHeader {
   std::optional<CipherProof> proof{};  // Proof of a sealed payload.
 };
 
-// Return the header of a block in the clear, and of a sealed one.
+// Return the header of a record in the clear, and of a sealed one.
 RecordHeader HeaderOf(const DiskEntry& entry, const PayloadSum& sum);
 RecordHeader HeaderOf(const DiskEntry& entry, const CipherProof& proof);
 

@@ -94,12 +94,12 @@ class RecordIndex {
   // Returns every block, by segment and offset.
   std::vector<BlockKey> Keys() const;
 
-  // Marks a block and all its ancestors here as used. Returns the first ancestor that is not here
-  // (another disk may have it), unless it was known to be marked; an absent block is its own first.
-  // Costs a step for each ancestor not yet marked in this epoch.
+  // Marks a block and all its ancestors here as used. Returns the first of them that is not here
+  // (another disk may have it), which may be `key` itself; nullopt: all are here, or the rest was
+  // already marked in this epoch. Costs a step for each block that was not yet marked.
   std::optional<BlockKey> Touch(const BlockKey& key);
-  // Returns whether it was touched in a later epoch than the one in which its record was appended.
-  // Moving the record cools it. Absent: false.
+  // Returns whether the block was touched in a later epoch than the one in which its record was
+  // appended. Move() makes the block cold again. False if the block is absent.
   bool IsWarm(const BlockKey& key) const;
 
   // Returns the memory of the block's uses; empty for a new block, and Move() leaves it unchanged.
@@ -157,8 +157,8 @@ class RecordIndex {
     uint64_t generation = 0;
     uint64_t live_bytes = 0;
     uint8_t epoch = 0;  // Epoch of its first record.
-    // Nodes of the segment by offset. Nodes that have left, and numbers that were reused, are still
-    // listed here.
+    // Nodes of the segment by offset. The list still names nodes whose blocks have left, also if
+    // their numbers were reused for other blocks.
     std::vector<NodeId> nodes;
     std::vector<OwnedBytes> owners;  // Tenants with live bytes here.
   };
@@ -179,10 +179,10 @@ class RecordIndex {
   void Occupy(NodeId id, const RecordPlace& place);
   void Vacate(NodeId id);
   void Adopt(NodeId parent, NodeId child);
-  void Orphan(NodeId child);  // Frees its parent if that is now a ghost without children.
+  void Orphan(NodeId child);  // Also frees a parent that is now a ghost without children.
   std::vector<NodeId> NodesIn(SegmentId segment) const;
 
-  SteadyVector<Node> nodes_;  // Free nodes are as new, except for their link.
+  SteadyVector<Node> nodes_;  // Free nodes are empty but for `next`.
   NodeId free_ = kNone;       // Head of the free list.
   NumbersByKey<Node> ids_{&nodes_};
   ShapeTable shapes_;
@@ -191,7 +191,7 @@ class RecordIndex {
   size_t size_ = 0;
   uint64_t used_bytes_ = 0;
   uint8_t epoch_ = 0;
-  uint32_t segments_begun_ = 0;  // Number in this epoch.
+  uint32_t segments_begun_ = 0;  // Number of segments begun in this epoch.
 };
 
 }  // namespace kvtier

@@ -51,7 +51,7 @@ struct TenantRoom {
   uint64_t used_bytes = 0;  // Bytes of live records, headers included.
   uint64_t guaranteed_bytes = 0;
   uint64_t maximum_bytes = UINT64_MAX;
-  // Bytes that it could have beside what the others have now, and that no tenant could take back.
+  // Fair share of the tenant if it wants all that it can get, and the others what they have now.
   uint64_t fair_bytes = 0;
   uint64_t evictions = 0;  // Number of its blocks that were dropped to make room.
   // Number of these that were dropped for writes of other tenants.
@@ -84,10 +84,10 @@ class Allowances {
 
 class RoomShares {
  public:
-  // Part of the usable bytes that is divided: one in this many.
+  // Divisor of the usable bytes: the quotient is divided between the tenants.
   static constexpr uint64_t kDividedPart = 2;
-  // Tenants from which reclaim may take: those within a segment of the one furthest over its fair
-  // share, or all that are over theirs.
+  // Tenants from which reclaim may take. kFurthestOver: the tenant furthest over its fair share,
+  // and those less than a segment behind it. kAllOver: all that are over their fair shares.
   enum class TakeFrom : uint8_t { kFurthestOver, kAllOver };
 
   // Makes shares without named tenants. REQUIRES: usable_bytes >= segment_bytes.
@@ -127,7 +127,7 @@ class RoomShares {
 
  private:
   struct Tenant {
-    TierShare share;      // Share of the tenant; without a call of Set() it has no guarantee.
+    TierShare share;      // Share of the tenant; no guarantee unless Set() named the tenant.
     uint64_t unpaid = 0;  // Bytes written lately for which nothing was dropped yet.
     uint64_t evictions = 0;
     uint64_t suffered = 0;
