@@ -159,7 +159,7 @@ Task<absl::Status> DiskSet::Put(BlockMeta meta, std::span<const std::byte> slot,
       absl::StrCat("none of ", disks_.size(), " disks is in service for a put"));
   const std::vector<size_t> order = placement_.Order(meta.key);
   for (const size_t place : order) {
-    // Checked each time: another put of the block may have ended meanwhile.
+    // Looks before each disk: another put of the block may have ended meanwhile.
     if (Contains(meta.key)) co_return absl::OkStatus();
     if (erasing_.contains(tenant)) {
       co_return absl::AbortedError(absl::StrCat("tenant '", tenant, "' is being erased"));

@@ -96,8 +96,8 @@ class DiskSet final : public DiskResidents {
   ~DiskSet() override;
 
   // Opens all disks at the same time; call it once, before anything else. Ends by `deadline`: a
-  // disk that opens later joins then, and one that fails stays out until the next start. Errors:
-  // the first disk's, if none opened.
+  // disk that opens later joins the set then, and a disk that fails to open stays out until the
+  // next start. Errors: the first disk's, if none opened.
   Task<absl::StatusOr<Recovery>> Open(absl::Time deadline);
 
   // Scrubs every disk, in `scope`, from when it opens: DiskTier::RunScrub(). Call it once, after

@@ -33,7 +33,7 @@ Task<DiskSet::TenantErasure> DiskSet::EraseTenant(std::string tenant) {
   }
   for (size_t i = 0; i < disks_.size(); ++i) {
     Disk* const disk = disks_[i].get();
-    if (!disk->serving) {  // A disk out of service might never answer.
+    if (!disk->serving) {  // A call on a disk out of service might never end.
       erasure.status.Update(absl::UnavailableError(
           absl::StrCat("disk ", disk->id.ToHex(), " is out of service: it still has the key of '",
                        tenant, "'; call again when it is back")));

@@ -146,8 +146,8 @@ struct DiskTier::State {
   ReclaimPlan PlanFor(const ReclaimChoice& choice, uint64_t budget_bytes) const;
   // Unpublishes blocks to make room; their rows remain to be erased.
   void Evict(const std::vector<BlockKey>& keys);
-  // Copies the blocks that are worth it and those that must not be taken from their tenants.
-  // Errors: kResourceExhausted, there was no room for all of the latter.
+  // Copies the blocks that are worth a second write, and those that must not be taken from their
+  // tenants. Errors: kResourceExhausted, there was no room for all of the latter.
   Task<absl::Status> CopyWhatStays(const ReclaimChoice& choice, uint64_t budget_bytes);
   struct Copied {
     uint64_t bytes = 0;    // Bytes of the copied records.

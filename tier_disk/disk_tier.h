@@ -42,8 +42,8 @@ namespace kvtier {
 // Maximum number of Put() in flight; the next one is declined, not queued.
 inline constexpr size_t kMaxDiskPutsInFlight = 64;
 inline constexpr size_t kMaxDiskGetsInFlight = 256;
-// Maximum number of puts in flight where payloads are sealed: each has a buffer of its block's size
-// beside its slot.
+// Maximum number of puts in flight where payloads are sealed: each needs a buffer of its block's
+// size in addition to its slot.
 inline constexpr size_t kMaxSealedPutsInFlight = 16;
 // Tenant of blocks in a test or bench that has no tenants.
 inline constexpr char kNoTenant[] = "default";

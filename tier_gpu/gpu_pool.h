@@ -106,8 +106,8 @@ class GpuPool {
   // is running.
   void BeginShrink(size_t handles);
   // Frees closed handles from the end, as many as have no slot in use, and returns how many it
-  // freed. To free the rest, evict, wait for steps, and call it again. Workers that still map a
-  // freed handle keep its memory. REQUIRES: as Grow().
+  // freed. To free the rest, evict blocks, wait for steps to retire, and call FreeClosed() again.
+  // Workers that still map a freed handle keep its memory. REQUIRES: as Grow().
   Task<size_t> FreeClosed();
   // Stops shrinking: closed slots are handed out again.
   void CancelShrink() { table_.Reopen(); }

@@ -73,8 +73,8 @@ void LaneRunner::Pump() {
   while (const size_t count = device_->Poll(ended)) {
     for (size_t i = 0; i < count; ++i) Ended(ended[i]);
   }
-  // A batch submitted in one direction may hold back the other direction's background, or let it
-  // go.
+  // Tries both directions until neither has a batch to submit: a batch in one direction may hold
+  // back the other's background batches, or let them go.
   while (SubmitNext(CopyDirection::kHostToDevice) || SubmitNext(CopyDirection::kDeviceToHost)) {
   }
   for (auto& running : running_) {

@@ -1,5 +1,5 @@
-// MasterSecret is the key material that an operator mounts beside the disk, and keeps elsewhere:
-// without it the disk is noise.
+// MasterSecret is the key material that an operator mounts on the node and does not keep on the
+// disk. Without it nobody can read the disk's payloads.
 //
 //   <directory>/master            at least 32 random bytes, used unchanged
 //   <directory>/master.previous   optional: the content of `master` before a rotation

@@ -114,7 +114,7 @@ absl::StatusOr<std::unique_ptr<SegmentFiles>> SegmentFiles::Open(const DiskLayou
   }
   KVT_RETURN_IF_ERROR(files->RemoveSegmentsFrom(layout.segment_count));
   KVT_RETURN_IF_ERROR(files->OpenSegments());
-  // Recorded last: after a crash before this, the resize begins again.
+  // Records the geometry last: after a crash before this, the next Open() resizes again.
   KVT_RETURN_IF_ERROR(files->RecordGeometry());
   KVT_RETURN_IF_ERROR(files->RecordKeyCheck());
   return files;

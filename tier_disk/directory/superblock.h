@@ -31,7 +31,7 @@
 
 namespace kvtier {
 
-// One page, which nothing else shares; a write of it may be torn.
+// Size of one copy: a page of its own, of which a write may be torn.
 inline constexpr size_t kSuperblockBytes = 4096;
 inline constexpr size_t kSuperblockFileBytes = 2 * kSuperblockBytes;
 inline constexpr uint32_t kDiskLayoutVersion = 1;
@@ -87,8 +87,8 @@ std::array<std::byte, kSuperblockFileBytes> EncodeSuperblockFile(const Superbloc
 // it.
 absl::StatusOr<DecodedSuperblock> DecodeSuperblock(std::span<const std::byte> file);
 
-// Checks that the configured files are those of the disk. Errors: kFailedPrecondition, naming the
-// first field that differs and both values: open the disk as it is, or resize it and change the
+// Checks that the configured geometry is the disk's. Errors: kFailedPrecondition, naming the first
+// field that differs and both values: open the disk as it is, or resize it and change the
 // superblock.
 absl::Status CheckGeometry(const Superblock& superblock, const DiskGeometry& configured);
 

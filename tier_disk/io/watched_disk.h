@@ -3,7 +3,8 @@
 // knows no blocks.
 //
 // Executor thread only. Does not own `executor`, `scope` or `disk`. Probes run in `scope`.
-// REQUIRES: its tasks, and those of `scope`, have ended or were destroyed before the disk is.
+// REQUIRES: the tasks of its calls and of `scope` have ended, or were destroyed, before the
+// WatchedDisk is.
 #ifndef KVTIER_TIER_DISK_IO_WATCHED_DISK_H_
 #define KVTIER_TIER_DISK_IO_WATCHED_DISK_H_
 

@@ -34,23 +34,23 @@ struct ReclaimChoice {
 };
 
 // Chooses the segment to reclaim. On a disk of one tenant, it is an empty segment if there is one;
-// else the oldest; else, when the reserve is gone and nothing can be re-appended, the one that
-// loses the fewest bytes.
+// else, while another segment is free, the oldest; else, as little can be re-appended, the one with
+// the fewest live bytes.
 //
 // With several tenants, the victim is the first of these that exists: an empty segment; the oldest
 // segment of which at most `budget_bytes` must stay if only the tenants furthest over their fair
-// shares lose blocks; the oldest one if all tenants over their shares lose blocks; a segment whose
-// leaf blocks of those tenants are dropped until no more than that must stay. When the reserve is
-// used up, by a crash in the middle of a reclaim or by copies that failed, the victim is the
-// segment of which the least must stay, and the choice is_forced.
+// shares lose blocks; the oldest such segment if all tenants over their fair shares lose blocks; a
+// segment for which leaf blocks of these tenants are dropped (`trim`) until at most `budget_bytes`
+// must stay. When the reserve is used up, by a crash in the middle of a reclaim or by copies that
+// failed, the victim is the segment of which the least must stay, and the choice is_forced.
 //
-// nullopt: every segment is free, open or has writes in flight, or too much of the others must
-// stay.
+// nullopt: every segment is free, open or has writes in flight, or too much of every other segment
+// must stay.
 std::optional<ReclaimChoice> ChooseVictim(const ReclaimView& view, uint64_t budget_bytes);
 
 struct ReclaimTerms {
   SegmentId victim{};
-  // Maximum bytes of records that are re-appended because they are worth it.
+  // Maximum bytes of records that are re-appended because ReclaimOrder finds them worth it.
   uint64_t budget_bytes = 0;
   // Allowances of the tenants; null: any block may be dropped.
   const Allowances* allowances = nullptr;

@@ -85,7 +85,7 @@ double ReclaimOrder::ChanceOfPuts() const {
 void ReclaimOrder::BeginReclaim(SegmentId victim) {
   const Moment before = std::exchange(reclaimed_.at(static_cast<size_t>(victim)), clock_.now());
   const std::vector<BlockKey> keys = index_->InSegment(victim);
-  // An emptied segment says nothing about how long blocks live.
+  // A segment without blocks says nothing about how long blocks live.
   if (learning_ == nullptr || keys.empty()) return;
   learning_->sample.Full(index_->size());
   learning_->round_seconds = std::max(SecondsBetween(before, clock_.now()), kMinRoundSeconds);

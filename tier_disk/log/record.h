@@ -52,7 +52,7 @@ void EncodeRecordHeader(const RecordHeader& header, std::span<std::byte, kRecord
 absl::StatusOr<RecordHeader> DecodeRecordHeader(
     std::span<const std::byte, kRecordHeaderBytes> page);
 
-// Proves that the page is the header of `expected`, written for exactly that place; says nothing of
+// Proves that the page is the header of `expected`, written for exactly that place; does not check
 // the payload. Errors: kDataLoss, naming what differs.
 absl::StatusOr<RecordHeader> VerifyHeader(const DiskEntry& expected,
                                           std::span<const std::byte, kRecordHeaderBytes> page);

@@ -11,7 +11,7 @@
 // as one of its children is there.
 //
 // Recency is an epoch, modulo 256; one round of the log has at most 64 epochs. So a record is
-// reclaimed, or appended anew, long before two epochs can be mistaken for each other.
+// reclaimed, or appended again, long before its epoch's number is used again.
 // Invariants, checked by Audit(): the three views (by key, by segment, by parent) name the same
 // blocks; records of a segment do not overlap; a ghost has a child and no parent; the bytes of the
 // owners add up, in each segment and in all.
@@ -37,10 +37,10 @@
 
 namespace kvtier {
 
-// Memory of the uses of one block.
+// Uses of one block, as ReclaimOrder noted them.
 struct BlockUse {
   ReuseState state;
-  // Second of its last use, by the writer's clock; 0: unknown.
+  // Second of the last use, by ReclaimOrder's clock; 0: unknown.
   uint32_t last_second = 0;
 };
 
@@ -102,12 +102,12 @@ class RecordIndex {
   // appended. Move() makes the block cold again. False if the block is absent.
   bool IsWarm(const BlockKey& key) const;
 
-  // Returns the memory of the block's uses; empty for a new block, and Move() leaves it unchanged.
-  // nullptr: the block is not here. Valid until the next change.
+  // Returns the block's uses: empty for a new block, and unchanged by Move(). nullptr: the block is
+  // not here. Valid until the next change.
   BlockUse* UseOf(const BlockKey& key);
   const BlockUse* UseOf(const BlockKey& key) const;
 
-  // Calls `visit` with the memory of each ancestor of the block, its parent first, until `visit`
+  // Calls `visit` with the uses of each ancestor of the block, its parent first, until `visit`
   // returns false or an ancestor is not here.
   template <typename Visit>
   void ForEachAncestor(const BlockKey& key, Visit visit) {

@@ -7,13 +7,13 @@
 // others write it is taken back, first from the tenants furthest over their fair shares.
 //
 // The reason for half: reclaim frees a segment once it has copied what must stay of it, at most
-// half a segment. All that must stay are the fair shares, together half of what the segments hold.
-// So there is always a segment of which no more than half must stay, once the writes in flight to
-// it have ended. Each reclaim therefore gains at least half a segment: the log makes progress, and
-// for each byte put at most one more is written. A record larger than half a segment leaves less
-// room for copies, and may be declined. Fair shares do not protect blocks that cannot be read or
-// written again, nor a segment that is forced because a crash in the middle of a reclaim, or copies
-// that failed, have used up the reserve (ChooseVictim).
+// half a segment. Only the fair shares must stay, which are together half of what the segments
+// hold. So there is always a segment of which no more than half must stay, once the writes in
+// flight to it have ended. Each reclaim therefore gains at least half a segment: the log makes
+// progress, and for each byte put at most one more is written. A record larger than half a segment
+// leaves less room for copies, and may be declined. Fair shares do not protect blocks that cannot
+// be read or written again, nor a segment that is forced because a crash in the middle of a
+// reclaim, or copies that failed, have used up the reserve (ChooseVictim).
 //
 // A disk of one tenant is not divided.
 //
@@ -41,7 +41,8 @@ namespace kvtier {
 // Share of a tenant in the room of a disk, in bytes of records.
 struct OwnerShare {
   TenantTag owner{};
-  // nullopt: an equal part of what the shares that are set leave, all of it guaranteed.
+  // nullopt: the guarantees of the other tenants leave some of the divided bytes, and the tenants
+  // without a share are guaranteed equal parts of that.
   std::optional<TierShare> share;
 };
 

@@ -214,7 +214,7 @@ absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
   KVT_KILL_POINT("manifest.after_write");
   if (written.ok()) return absl::OkStatus();
   // Some errors stop RocksDB until Resume(); the next commit finds out whether the cause is gone.
-  // It does not recover from a lack of space (kManifestReserveBytes).
+  // Resume() does not help after a lack of space (kManifestReserveBytes).
   db_->Resume().PermitUncheckedError();
   return absl::UnavailableError(StoreError("cannot commit", written).message());
 }

@@ -2,8 +2,8 @@
 // driver: a program with it starts on any machine, and opening the device says what is missing.
 //
 // In an engine's process CudaDevice uses the engine's context, and its kernels run beside the
-// engine's. In a process of its own it should use the copy engines only: without MPS, kernels of
-// two processes take turns of milliseconds.
+// engine's. In another process, such as an agent, it should use only the GPU's copy engines:
+// without MPS, kernels of two processes take turns of milliseconds.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_DEVICE_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_DEVICE_H_
 

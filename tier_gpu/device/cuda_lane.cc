@@ -132,7 +132,7 @@ absl::Status CudaLane::AddMark() {
 bool CudaLane::HasWork() const {
   if (idle()) return false;
   if (fed_operations_ < operations_.size() && HasRoom()) return true;
-  // Relaxed, as it only compares: Observe() acquires.
+  // Relaxed, because this load only compares; the load in Observe() acquires.
   return options_.word->load(std::memory_order_relaxed) > seen_mark_;
 }
 

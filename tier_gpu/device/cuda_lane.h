@@ -123,7 +123,7 @@ class CudaLane {
     absl::Time submitted;
     std::vector<CudaCommand> commands;  // Emptied when all are in the stream.
     size_t fed = 0;
-    uint64_t known_failures = 0;  // Number of failures whose ends were taken when it was added.
+    uint64_t known_failures = 0;  // Value of taken_failures_ when it was added.
     absl::Status status;          // Status with which it will end.
     // Mark at its end; known when all commands are in the stream.
     uint64_t end_mark = ~uint64_t{0};

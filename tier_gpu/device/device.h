@@ -94,9 +94,9 @@ class Device {
   // Returns whether the device runs kernels, and so takes SubmitBlocks().
   virtual bool has_kernels() const = 0;
   // Returns an error that says why, if the device is lost. It stays lost: every operation ends with
-  // kUnavailable (one that may still run, as IsAbandoned()), regions keep their bytes as long as
-  // the driver does, and host and disk tiers go on serving. Every method up to Unpin() may be
-  // called on any thread.
+  // kUnavailable (with an error that IsAbandoned(), if it may still run), regions keep their bytes
+  // as long as the driver does, and host and disk tiers go on serving. Every method up to Unpin()
+  // may be called on any thread.
   virtual absl::Status state() const = 0;
   // Allocates memory of the device, at first `handles` handles of the shape. Errors:
   // kResourceExhausted, no memory; kUnavailable, the device is lost.

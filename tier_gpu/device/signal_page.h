@@ -1,6 +1,6 @@
 // SignalPage is shared memory of words by which lanes, compute and processes wait for each other. A
 // word that is waited for only rises, and a wait is for a value or more. The page is in host
-// memory, so that a process can release those that wait for a dead process.
+// memory, so that a process can release lanes and processes that wait for a dead one.
 #ifndef KVTIER_TIER_GPU_DEVICE_SIGNAL_PAGE_H_
 #define KVTIER_TIER_GPU_DEVICE_SIGNAL_PAGE_H_
 

@@ -87,8 +87,8 @@ class BlockTable {
   // Changes the sequence's priority, also while it is swapped out. Errors: kNotFound.
   absl::Status SetPriority(SequenceId sequence, int32_t priority);
   // Makes the blocks in these sealed slots the head of an empty sequence, whose worker then holds
-  // them. Errors: kNotFound; kAborted, one of them was reused since; kFailedPrecondition, one is
-  // not sealed, or the sequence is swapped out or not empty.
+  // them. Errors: kNotFound; kAborted, a slot was reused since; kFailedPrecondition, one is not
+  // sealed, or the sequence is swapped out or not empty.
   absl::Status Adopt(SequenceId sequence, std::span<const SlotRef> blocks);
   // Makes room for `tokens` more tokens. A last block that is shared or sealed is copied first.
   // Errors: kNotFound; kInvalidArgument, no tokens; kFailedPrecondition, the sequence is swapped
