@@ -1,6 +1,6 @@
-// Defines what a disk remembers of a block besides its bytes, and where its record lies. The
-// payload's sum, or the proof in its place where payloads are sealed, is in the record itself: a
-// reader gets it there.
+// Defines the facts that a disk keeps of a block besides its bytes, and the place of its record.
+// The payload's sum, or the proof in its place where payloads are sealed, is in the record itself,
+// where a reader finds it.
 #ifndef KVTIER_TIER_DISK_DISK_BLOCK_H_
 #define KVTIER_TIER_DISK_DISK_BLOCK_H_
 

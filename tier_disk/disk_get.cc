@@ -40,7 +40,8 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
   const DiskAddress address{.segment = entry.place.segment, .offset = entry.place.offset};
   const absl::Status read = co_await disk->Read(io_class, address, buffers);
   if (!read.ok() && !absl::IsResourceExhausted(read)) ++stats.io_errors;
-  // Checked first: a record that left meanwhile proves nothing about the disk.
+  // Comes first: if the record was reclaimed meanwhile, the result of the read says nothing of the
+  // disk.
   if (!index.IsAt(key, entry.place)) co_return NotHere(key);
   if (!read.ok()) co_return read;
 

@@ -21,9 +21,9 @@ namespace {
 // segments cannot spare them.
 constexpr size_t kMaxFreeAhead = 2;
 constexpr size_t kSegmentsPerFreeAhead = 32;
-// Rate at which survivors are copied while nobody waits for the room: a segment of 128 MiB, half of
-// it kept, takes a quarter of a second. Foreground reads go first in any case (IoClass::kReclaim);
-// this bounds what is taken from offload.
+// Rate at which survivors are copied while nobody waits for the room. A segment of 128 MiB, of
+// which half survives, takes a quarter of a second. Foreground reads go first in any case
+// (IoClass::kReclaim); this bounds what is taken from offload.
 constexpr double kReclaimBytesPerSecond = 256 << 20;
 
 }  // namespace
@@ -101,7 +101,7 @@ Task<absl::Status> DiskTier::State::ReclaimOne(std::optional<ReclaimChoice> choi
 Task<DiskTier::State::Copied> DiskTier::State::CopySurvivors(SegmentId victim,
                                                              std::vector<BlockKey> keys) {
   Copied copied;
-  std::optional<PageBuffer> buffer;  // Fits the largest record so far, as its pages are expensive.
+  std::optional<PageBuffer> buffer;  // Kept for all records, as new pages are expensive.
   const absl::Time started = executor->Now();
   for (const BlockKey& key : keys) {
     const std::optional<DiskEntry> entry = index.Find(key);
@@ -146,7 +146,7 @@ Task<absl::Status> DiskTier::State::CopyWhatStays(const ReclaimChoice& choice,
                                                   uint64_t budget_bytes) {
   const SegmentId victim = choice.victim;
   if (choice.take_from) log->ReserveForReclaim(index.live_bytes(victim));
-  // Repeated, because blocks may be touched while copies are in flight.
+  // Plans again after the copies, because blocks may be touched while copies are in flight.
   absl::flat_hash_set<BlockKey> tried;
   while (true) {
     const ReclaimPlan plan = PlanFor(choice, budget_bytes);
@@ -182,7 +182,7 @@ Task<absl::Status> DiskTier::State::Reclaim(ReclaimChoice choice, uint64_t budge
     co_return stays;
   }
   log->ReserveForReclaim(0);
-  // Nothing waits between the last plan and this line, so no child can appear in between.
+  // No co_await lies between this plan and Evict(), so no child of a dropped block can appear.
   ManifestBatch batch{.erases = PlanFor(choice, 0).drop};
   KVT_KILL_POINT("reclaim.before_drop");
   Evict(batch.erases);
@@ -202,7 +202,8 @@ Task<absl::Status> DiskTier::State::Reclaim(ReclaimChoice choice, uint64_t budge
     log->Free(victim, generation);
     KVT_KILL_POINT("reclaim.freed");
   } else {
-    // The segment is empty now; its entries are erased, or stale after the next try.
+    // The segment is empty now. Rows that were not erased become stale when the next reclaim raises
+    // its generation.
     log->PutBack(victim);
   }
   co_return committed;

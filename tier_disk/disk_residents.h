@@ -27,8 +27,8 @@ class DiskResidents {
   virtual size_t block_count() const = 0;
   // Returns every block, in an order that depends only on the content of the disks.
   virtual std::vector<BlockKey> Keys() const = 0;
-  // Marks the block and its ancestors as used, from wherever the block was served. Touched blocks
-  // are kept longer than others. Ignores a block that is not here.
+  // Marks the block and its ancestors as used, also when host memory or a peer served the block.
+  // Touched blocks are kept longer than others. Ignores a block that is not here.
   virtual void Touch(const BlockKey& key, const ReuseHint& hint) = 0;
 };
 

@@ -1,5 +1,4 @@
-// Implements DiskTier's division of its room between tenants: what each may have, and has
-// (log/room_shares.h).
+// Implements DiskTier's division of its room between tenants (log/room_shares.h).
 #include <algorithm>
 #include <utility>
 

@@ -50,7 +50,7 @@ DiskSet::~DiskSet() {
 Task<void> DiskSet::OpenOne(Disk* disk) {
   disk->recovery = co_await disk->tier->Open();
   if (--opening_ == 0) all_ended_opening_->Set();
-  if (!open_) co_return;  // Open() has not ended yet and counts it.
+  if (!open_) co_return;  // Open() still runs, and admits this disk when it ends.
   if (!disk->recovery.ok()) {
     Log(LogLevel::kError,
         absl::StrCat("disk ", disk->id.ToHex(), ": ", disk->recovery.status().ToString()));
@@ -96,7 +96,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> DiskSet::Open(absl::Time deadline) {
     result.total.dropped_misfit += found.dropped_misfit;
     result.total.dropped_keyless += found.dropped_keyless;
     disk->serving = disk->watched->health().healthy();
-    disk->announced = disk->serving;  // Announced by Keys().
+    disk->announced = disk->serving;  // The caller of Open() reads Keys() instead of the observer.
     StartErasing(disk.get());
   }
   if (!any) co_return disks_.front()->recovery.status();
@@ -159,7 +159,7 @@ Task<absl::Status> DiskSet::Put(BlockMeta meta, std::span<const std::byte> slot,
       absl::StrCat("none of ", disks_.size(), " disks is in service for a put"));
   const std::vector<size_t> order = placement_.Order(meta.key);
   for (const size_t place : order) {
-    // Checked each time: another put of the block may have ended meanwhile.
+    // Looks before each disk: another put of the block may have ended meanwhile.
     if (Contains(meta.key)) co_return absl::OkStatus();
     if (erasing_.contains(tenant)) {
       co_return absl::AbortedError(absl::StrCat("tenant '", tenant, "' is being erased"));
@@ -178,7 +178,7 @@ Task<absl::Status> DiskSet::PutOn(Disk* disk, const BlockMeta& meta,
                                   std::span<const std::byte> slot, const std::string& tenant) {
   ++disk->calls.puts;
   absl::Status status;
-  // A hidden copy that is still there must not be taken for the new one.
+  // Erases a hidden copy first: the tier would take it for the block and write nothing.
   if (disk->hidden.contains(meta.key)) status = co_await EraseOn(disk, meta.key);
   if (status.ok()) status = co_await disk->tier->Put(meta, slot, tenant);
   --disk->calls.puts;
@@ -269,7 +269,7 @@ Task<void> DiskSet::EraseHidden(Disk* disk) {
 void DiskSet::TierChanged(size_t member, Change change, const BlockKey& key, TenantTag owner) {
   Disk* const disk = disks_[member].get();
   if (change == Change::kDropped) disk->hidden.erase(key);
-  // A copy that KeepOneCopy() will give up is not announced, and its removal is not either.
+  // Does not announce a copy that KeepOneCopy() will hide, nor the removal of such a copy.
   const bool counts = change == Change::kAdded ? disk->serving : disk->announced;
   if (counts && !IsElsewhere(disk, key)) observer_(change, key, owner);
 }
@@ -310,7 +310,7 @@ Task<void> DiskSet::Withdraw(Disk* disk) {
   const std::vector<BlockKey> keys = disk->tier->Keys();
   size_t told = 0;
   for (const BlockKey& key : keys) {
-    if (IsElsewhere(disk, key)) continue;  // Put there meanwhile.
+    if (IsElsewhere(disk, key)) continue;  // Another serving disk has the block.
     const std::optional<TenantTag> owner = disk->tier->OwnerOf(key);
     if (!owner.has_value()) continue;  // The drop was announced when the block left.
     observer_(Change::kDropped, key, *owner);
@@ -328,7 +328,7 @@ Task<void> DiskSet::Admit(Disk* disk) {
       absl::StrCat("disk ", disk->id.ToHex(), " in service: ", disk->visible(), " blocks"));
   size_t told = 0;
   for (const BlockKey& key : keys) {
-    if (!disk->serving) break;  // The loop withdraws the announcements next.
+    if (!disk->serving) break;  // UpdateAnnouncements() withdraws them next.
     if (!disk->Has(key)) continue;
     observer_(Change::kAdded, key, *disk->tier->OwnerOf(key));
     if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());

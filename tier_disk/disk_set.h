@@ -51,10 +51,10 @@ class DiskSet final : public DiskResidents {
     DiskTier* tier = nullptr;
     WatchedDisk* disk = nullptr;
   };
-  // Called as the tier's observer. It may get kAdded for a block that it knows, when a disk came
-  // back with the block. It may get kDropped for a block that it does not know, when the disk is
-  // quarantined and the block was already unreadable. It is not called for blocks that Open() finds
-  // in time. It must not call the set.
+  // Called like the observer of a tier, for the whole set. The observer may get kAdded for a block
+  // that it knows, when a disk came back with the block. It may get kDropped for a block that it
+  // does not know, when the disk is quarantined and the block was already unreadable. It is not
+  // called for blocks that Open() finds by its deadline. It must not call the set.
   using Change = DiskTier::Change;
   using Observer = DiskTier::Observer;
   struct Recovery {
@@ -75,7 +75,7 @@ class DiskSet final : public DiskResidents {
     uint64_t used_bytes = 0;
     uint64_t index_bytes = 0;     // Memory of its index.
     uint64_t manifest_bytes = 0;  // Memory of its manifest.
-    uint64_t bytes_in = 0;        // Same meaning as in TierStats, like the next.
+    uint64_t bytes_in = 0;        // Same meaning as in TierStats, as has bytes_out.
     uint64_t bytes_out = 0;
     uint64_t written_bytes = 0;     // WatchedDisk::written_bytes().
     uint64_t reappended_bytes = 0;  // Part of written_bytes; as in DiskTier::Reclaimed.
@@ -96,8 +96,8 @@ class DiskSet final : public DiskResidents {
   ~DiskSet() override;
 
   // Opens all disks at the same time; call it once, before anything else. Ends by `deadline`: a
-  // disk that opens later joins then, and one that fails stays out until the next start. Errors:
-  // the first disk's, if none opened.
+  // disk that opens later joins the set then, and a disk that fails to open stays out until the
+  // next start. Errors: the first disk's, if none opened.
   Task<absl::StatusOr<Recovery>> Open(absl::Time deadline);
 
   // Scrubs every disk, in `scope`, from when it opens: DiskTier::RunScrub(). Call it once, after
@@ -111,9 +111,9 @@ class DiskSet final : public DiskResidents {
   Task<bool> Idle(absl::Time deadline);
 
   // Calls DiskTier::Put() on the disk where the block belongs or, if that one does not take it, on
-  // the next. As with all calls, a disk that hangs holds up its own call (the device may still use
-  // the bytes) and no other. Errors: those of the last disk tried; kUnavailable, no disk serves, or
-  // the disk that took the block no longer does.
+  // the next. A disk that hangs holds up only the calls that use this disk, which wait because the
+  // device may still use their bytes; this is so for all methods. Errors: those of the last disk
+  // tried; kUnavailable, no disk serves, or the disk that took the block no longer does.
   Task<absl::Status> Put(BlockMeta meta, std::span<const std::byte> slot,
                          std::string tenant = kNoTenant);
   // Calls DiskTier::Get() on the disk that has the block. Errors: that disk's; kNotFound, no
@@ -163,12 +163,13 @@ class DiskSet final : public DiskResidents {
   uint64_t capacity_bytes() const;
   uint64_t used_bytes() const;  // Includes hidden copies.
 
-  // Return members, in the constructor's order, whether they serve or not.
+  // Return the number of members, one member's tier, and whether the member serves. Members are
+  // numbered in the constructor's order.
   size_t disk_count() const { return disks_.size(); }
   const DiskTier& tier(size_t member) const;
   bool serves(size_t member) const;
-  // Returns whether the observer was told exactly of the blocks that the disks serve. False: a disk
-  // has just joined or left, and its blocks are being announced.
+  // Returns whether the observer knows exactly the blocks that the disks serve. False: a disk has
+  // just joined or left, and its blocks are being announced or withdrawn.
   bool settled() const;
   // Returns the member on which Put() tries the block first; nullopt: none serves.
   std::optional<size_t> DiskFor(const BlockKey& key) const;
@@ -177,8 +178,8 @@ class DiskSet final : public DiskResidents {
 
   TierStats stats() const;  // Sum over all disks; a put that two disks declined counts twice.
   std::vector<DiskStatus> Statuses() const;
-  // Returns the calls that disks out of service have not ended yet, and perhaps never will. A bound
-  // on calls in flight should not count them, or one bad disk uses it up for all.
+  // Returns the number of calls in flight on disks out of service, which may never end. A bound on
+  // calls in flight should not count these calls, or one bad disk could use up the bound.
   Calls stuck() const;
   void Audit() const;
 
@@ -193,7 +194,8 @@ class DiskSet final : public DiskResidents {
   bool IsElsewhere(const Disk* disk, const BlockKey& key) const;
   Task<absl::Status> PutOn(Disk* disk, const BlockMeta& meta, std::span<const std::byte> slot,
                            const std::string& tenant);
-  // Ends a put: makes this copy the block's only one, or gives it up.
+  // Ends a put on this disk: keeps the new copy and hides those on other disks, or hides the new
+  // copy.
   absl::Status KeepOneCopy(Disk* disk, const BlockKey& key);
   // Hides the disk's copy, if it has one, and erases it when that is possible.
   void HideCopy(Disk* disk, const BlockKey& key);
@@ -207,7 +209,7 @@ class DiskSet final : public DiskResidents {
   void HealthChanged(Disk* disk);
   void StartUpdate(Disk* disk);
   void StartErasing(Disk* disk);
-  // Announces and withdraws blocks until that agrees with the disk's health.
+  // Announces or withdraws the disk's blocks until the observer knows what the disk serves.
   Task<void> UpdateAnnouncements(Disk* disk);
   Task<void> Withdraw(Disk* disk);
   Task<void> Admit(Disk* disk);

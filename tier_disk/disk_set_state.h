@@ -28,9 +28,9 @@ struct DiskSet::Disk {
   bool announced = false;  // Whether its blocks, or some of them, were announced.
   bool updating = false;   // Whether UpdateAnnouncements() runs.
   bool erasing = false;    // Whether EraseHidden() runs.
-  // Copies that exist and must not be seen: they were erased, or put on another disk, while this
-  // disk was out of service. All of them are in the tier's index, which bounds them, or are just
-  // leaving it.
+  // Keys of copies that must not be served: the blocks were erased, or put on another disk, while
+  // this disk was out of service. The tier's index, which has all of them but those being erased,
+  // bounds their number.
   absl::btree_set<BlockKey> hidden;
   Calls calls;  // Calls in flight.
 };

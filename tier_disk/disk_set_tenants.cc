@@ -33,7 +33,7 @@ Task<DiskSet::TenantErasure> DiskSet::EraseTenant(std::string tenant) {
   }
   for (size_t i = 0; i < disks_.size(); ++i) {
     Disk* const disk = disks_[i].get();
-    if (!disk->serving) {  // A disk out of service might never answer.
+    if (!disk->serving) {  // A call on a disk out of service might never end.
       erasure.status.Update(absl::UnavailableError(
           absl::StrCat("disk ", disk->id.ToHex(), " is out of service: it still has the key of '",
                        tenant, "'; call again when it is back")));
@@ -65,7 +65,8 @@ absl::Status DiskSet::SetShares(std::span<const OwnerShare> shares) {
     for (OwnerShare& named : on_disk) {
       if (named.share.has_value()) named.share = PartOf(*named.share, part, capacity);
     }
-    // Rounded down, the guarantees fit wherever all of them fit together.
+    // Cannot fail: guarantees that fit into the whole set, scaled to a disk and rounded down, fit
+    // there.
     KVT_CHECK(disk->tier->SetShares(on_disk).ok());
   }
   return absl::OkStatus();

@@ -52,7 +52,7 @@ struct DiskTier::State {
   ByteThreads* const byte_threads;
   Disk* const disk;
   Manifest* const manifest;
-  TenantKeys* const keys;  // Keys of the payloads; null: payloads are in the clear.
+  TenantKeys* const keys;  // Keys that seal payloads; null: payloads are in the clear.
   Observer observer;
 
   GroupCommit commits;
@@ -82,8 +82,8 @@ struct DiskTier::State {
   TierStats stats;
   TaskScope background;  // Last member, so that its tasks are destroyed first.
 
-  // Make a block readable here, or end that, and tell the observer: after everything else, or
-  // before everything else (law 2).
+  // Publish() makes a block readable here, as the last step of a put, and Unpublish() ends that, as
+  // the first step of a removal (law 2). Both tell the observer.
   void Publish(const DiskEntry& entry);
   void Unpublish(const BlockKey& key);
 
@@ -107,7 +107,7 @@ struct DiskTier::State {
   // as Put(). REQUIRES: there are keys.
   Task<absl::StatusOr<RecordCipher>> CipherToPut(std::string tenant);
   Task<absl::Status> MakeSalt(std::string tenant);
-  // Returns false if the tenant's key was destroyed while the record was written.
+  // Returns whether the block's record can be opened; false: its tenant's key was destroyed.
   bool Opens(const DiskBlock& block) const {
     return block.key_id == KeyId{} || keys->Opens(block.key_id);
   }
@@ -115,7 +115,7 @@ struct DiskTier::State {
   // key. Errors: kNotFound, the key is gone; RecordCipher::Seal()'s.
   Task<absl::StatusOr<RecordHeader>> HeaderForCopy(DiskEntry* entry, const PayloadSum& sum,
                                                    std::span<std::byte> slot);
-  // Unpublishes all blocks under these keys, then erases them; returns how many.
+  // Unpublishes all blocks that these keys seal, then erases their rows; returns how many.
   Task<uint64_t> DropSealedUnder(std::vector<KeyId> key_ids);
   // Reads and verifies one record. Errors: kNotFound, it was reclaimed meanwhile; kDataLoss,
   // damaged and already dropped; the disk's.
@@ -135,19 +135,19 @@ struct DiskTier::State {
   Task<void> ReclaimUntilAhead();
   // Returns how many free segments puts should find, beside the reserve.
   size_t free_segments_wanted() const;
-  // Returns what to reclaim now: ChooseVictim().
+  // Calls ChooseVictim() for the present state of the disk.
   std::optional<ReclaimChoice> Choose(uint64_t budget_bytes);
   // Carries the choice out. Errors: kResourceExhausted, there is none; the manifest's.
   Task<absl::Status> ReclaimOne(std::optional<ReclaimChoice> choice, uint64_t budget_bytes);
   Task<absl::Status> Reclaim(ReclaimChoice choice, uint64_t budget_bytes);
-  // Ends the write of a record. A reclaim may wait for it, because the segment can be reclaimed
-  // then.
+  // Ends the write of a record, and wakes reclaims that wait until a segment has no writes in
+  // flight.
   void EndWrite(const RecordPlace& place);
   ReclaimPlan PlanFor(const ReclaimChoice& choice, uint64_t budget_bytes) const;
   // Unpublishes blocks to make room; their rows remain to be erased.
   void Evict(const std::vector<BlockKey>& keys);
-  // Copies the blocks that are worth it and those that must not be taken from their tenants.
-  // Errors: kResourceExhausted, there was no room for all of the latter.
+  // Copies the blocks that are worth a second write, and those that must not be taken from their
+  // tenants. Errors: kResourceExhausted, there was no room for all of the latter.
   Task<absl::Status> CopyWhatStays(const ReclaimChoice& choice, uint64_t budget_bytes);
   struct Copied {
     uint64_t bytes = 0;    // Bytes of the copied records.

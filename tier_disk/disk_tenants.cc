@@ -45,7 +45,8 @@ Task<absl::Status> DiskTier::State::MakeSalt(std::string tenant) {
   const TenantSalt salt = DrawTenantSalt(tenant);
   ManifestBatch batch;
   batch.salts.push_back(salt);
-  // Made durable first: without its salt a record is lost.
+  // The salt must be durable before any record is sealed with it: without its salt a record is
+  // lost.
   outcome->status = co_await commits.Commit(std::move(batch));
   if (outcome->status.ok()) outcome->status = keys->Add(salt);
   salting.erase(tenant);
@@ -61,7 +62,7 @@ Task<absl::StatusOr<uint64_t>> DiskTier::EraseTenant(std::string tenant) {
         "tenant '", tenant, "': payloads are not sealed, so there is no key to destroy"));
   }
   KVT_CO_RETURN_IF_ERROR(ValidateTenantName(tenant));
-  // Nothing new is sealed for the tenant from here on.
+  // From here on CipherToPut() refuses the tenant, so nothing new is sealed for it.
   if (!state.erasing.insert(tenant).second) {
     co_return absl::AbortedError(absl::StrCat("tenant '", tenant, "' is being erased already"));
   }

@@ -45,7 +45,7 @@ Task<absl::StatusOr<DiskTier::Recovery>> DiskTier::Open() {
   KVT_CHECK(state.keys == nullptr || state.keys->size() == 0);
   for (const TenantSalt& salt : image->salts) {
     if (state.keys == nullptr) continue;
-    // The tenant's blocks are misses if this fails.
+    // If this fails, no block of the tenant can be opened: Recover() drops them.
     if (const absl::Status added = state.keys->Add(salt); !added.ok()) {
       Log(LogLevel::kError, absl::StrCat("disk: ", added.message()));
     }

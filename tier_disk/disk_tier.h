@@ -1,6 +1,6 @@
-// DiskTier keeps blocks on one disk: an append-only log of records in segments, a manifest with
-// which they are found after kill -9, and verification of every read. It decides where records go
-// and which segment is reclaimed. It does no I/O itself (Disk and Manifest are seams) and knows
+// DiskTier keeps blocks on one disk: an append-only log of records in segments, a manifest that
+// finds the records again after kill -9, and verification of every read. It decides where records
+// go and which segment is reclaimed. It does no I/O itself (Disk and Manifest are seams) and knows
 // nothing of hosts or peers.
 //
 // Executor thread only. Does not own `executor`, `byte_threads`, `disk`, `manifest`.
@@ -42,8 +42,8 @@ namespace kvtier {
 // Maximum number of Put() in flight; the next one is declined, not queued.
 inline constexpr size_t kMaxDiskPutsInFlight = 64;
 inline constexpr size_t kMaxDiskGetsInFlight = 256;
-// Maximum number of puts in flight where payloads are sealed: each has a buffer of its block's size
-// beside its slot.
+// Maximum number of puts in flight where payloads are sealed: each needs a buffer of its block's
+// size in addition to its slot.
 inline constexpr size_t kMaxSealedPutsInFlight = 16;
 // Tenant of blocks in a test or bench that has no tenants.
 inline constexpr char kNoTenant[] = "default";
@@ -52,9 +52,9 @@ inline constexpr char kNoTenant[] = "default";
 inline constexpr uint32_t kMinSegments = 2;
 
 struct DiskTierOptions {
-  // Keys that seal payloads; null: payloads are in the clear. Borrowed. Rows of the other kind in
-  // the manifest are dropped. REQUIRES: made for this tier, and knows no tenant yet: its opening is
-  // that of the one SegmentLog here.
+  // Keys that seal payloads; null: payloads are in the clear. Borrowed. Open() drops manifest rows
+  // of sealed blocks if null, and of blocks in the clear if not. REQUIRES: the keys know no tenant
+  // yet, and seal for this tier only, because a second SegmentLog would repeat nonces.
   TenantKeys* keys = nullptr;
   // Policy that decides which blocks reclaim appends again: ReclaimOrder.
   EvictionPolicy eviction = EvictionPolicy::kLearnt;
@@ -161,8 +161,8 @@ class DiskTier final : public DiskResidents {
   std::vector<BlockKey> Keys() const override;
   size_t block_count() const override;
   void Touch(const BlockKey& key, const ReuseHint& hint) override;
-  // The two halves of Touch(), for several disks. NoteUse() tells the order of reclaim of the use
-  // of one block; MarkWarm() is RecordIndex::Touch().
+  // The two halves of Touch(), for several disks. NoteUse() notes a use of this one block in the
+  // order of reclaim. MarkWarm() returns RecordIndex::Touch().
   void NoteUse(const BlockKey& key, const ReuseHint& hint);
   std::optional<BlockKey> MarkWarm(const BlockKey& key);
   // Returns ReclaimOrder::Summary().

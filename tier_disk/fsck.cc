@@ -67,7 +67,7 @@ absl::StatusOr<size_t> ReadAt(const File& file, uint64_t offset, std::span<std::
   return done;
 }
 
-// Takes the lock of a running agent, without making or changing the file.
+// Takes the lock that a running agent would hold. Does not create or change the LOCK file.
 absl::StatusOr<File> LockDirectory(const std::string& directory) {
   const std::string path = directory + "/LOCK";
   File lock(open(path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -37,7 +37,7 @@ struct FsckReport {
   SuperblockState superblock_state = SuperblockState::kNone;  // Every state but kGood is damage.
   std::optional<Superblock> superblock;
 
-  uint32_t segments = 0;  // Number in the superblock; without one, up to the last file.
+  uint32_t segments = 0;  // Number of segments by the superblock; without one, by the last file.
   uint64_t segment_bytes = 0;
   uint32_t segments_missing = 0;
   uint32_t segments_short = 0;  // Number of files shorter than segment_bytes.
@@ -46,7 +46,7 @@ struct FsckReport {
   uint64_t rows_damaged = 0;
   // Number of rows of an older generation, which a crash leaves; that is no damage.
   uint64_t rows_stale = 0;
-  uint64_t rows_misfit = 0;   // Number of rows outside the segments, or over another record.
+  uint64_t rows_misfit = 0;   // Number of rows outside the segments, or overlapping another.
   uint64_t rows_keyless = 0;  // Number of rows under a destroyed key; that is no damage.
 
   uint64_t records = 0;  // Number of live records that were read and verified, whatever the result.

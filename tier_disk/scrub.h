@@ -23,7 +23,8 @@
 
 namespace kvtier {
 
-// Rate of regular passes: 2 TB in under six days, and a thousandth of what an NVMe reads.
+// Rate of regular passes: they read 2 TB in under six days, and take a thousandth of an NVMe
+// drive's read bandwidth.
 inline constexpr uint64_t kScrubBytesPerSecond = uint64_t{4} << 20;
 // Default rate of a requested pass: 2 TB in two hours.
 inline constexpr uint64_t kVerifyBytesPerSecond = uint64_t{256} << 20;
@@ -80,8 +81,8 @@ class Scrub {
   // Makes a scrub without a pass. REQUIRES: first_segment < segments.
   Scrub(const Options& options, absl::Time now);
 
-  // Begins a requested pass now, from where the last one stood; breaks off a regular pass. Returns
-  // false if a requested pass is running. REQUIRES: the rate is not 0.
+  // Begins a requested pass now, at the segment where the previous pass stopped; breaks off a
+  // regular pass. Returns false if a requested pass is running. REQUIRES: the rate is not 0.
   bool RequestPass(uint64_t bytes_per_second, absl::Time now);
   // Returns when Next() is to be called; InfiniteFuture: not before RequestPass().
   absl::Time due() const;

@@ -79,8 +79,8 @@ class GpuPool {
     uint64_t slot_bytes = 0;
     // Memory to which the pool may grow. A value below `bytes` means `bytes`.
     uint64_t max_bytes = 0;
-    // Size of a handle, a multiple of kRegionGranularity such that a region of max_bytes has at
-    // most kMaxRegionHandles; 0: the pool chooses.
+    // Size of a handle, a multiple of kRegionGranularity, large enough that max_bytes take at most
+    // kMaxRegionHandles handles; 0: the pool chooses.
     uint64_t handle_bytes = 0;
     PinnedChunks host{};  // Host memory of all transfers, and the chunks in which it is pinned.
   };
@@ -94,7 +94,7 @@ class GpuPool {
 
   // Takes a free slot. Errors: kResourceExhausted, none is free (evict, then retry).
   absl::StatusOr<GpuSlot> Reserve();
-  // Returns one more hold of the agent's on a slot. REQUIRES: the slot is held.
+  // Adds one more hold of the agent on a slot and returns it. REQUIRES: the slot is held.
   GpuSlot HoldAgain(SlotRef slot);
 
   // Adds one handle of memory, and its slots. REQUIRES: neither Grow() nor FreeClosed() is running.
@@ -106,8 +106,8 @@ class GpuPool {
   // is running.
   void BeginShrink(size_t handles);
   // Frees closed handles from the end, as many as have no slot in use, and returns how many it
-  // freed. To free the rest, evict, wait for steps, and call it again. Workers that still map a
-  // freed handle keep its memory. REQUIRES: as Grow().
+  // freed. To free the rest, evict blocks, wait for steps to retire, and call FreeClosed() again.
+  // Workers that still map a freed handle keep its memory. REQUIRES: as Grow().
   Task<size_t> FreeClosed();
   // Stops shrinking: closed slots are handed out again.
   void CancelShrink() { table_.Reopen(); }
@@ -115,7 +115,7 @@ class GpuPool {
   // some version has mapped every slot that was held at that version and is still held.
   uint64_t version() const { return version_; }
   const std::vector<PoolHandle>& handles() const { return handles_; }
-  // Returns false if the slot is to leave the pool: it is handed out to nobody any more.
+  // Returns false if a shrink has closed the slot: the pool no longer hands it out.
   bool StaysOpen(uint32_t slot) const { return slot < table_.closed_from(); }
   uint64_t handle_bytes() const { return region_->shape().handle_bytes; }
   size_t max_handles() const { return region_->shape().max_handles; }

@@ -11,7 +11,7 @@ namespace {
 // Maximum time for which an event that the device did not predict, such as its loss, stays unseen.
 constexpr absl::Duration kMaxPollInterval = absl::Milliseconds(1);
 
-// Keeps the first error of a copy, unless a later one says that it was abandoned.
+// Keeps the first error of a copy, but an error that IsAbandoned() replaces any other.
 void Add(const absl::Status& status, absl::Status* to) {
   if (IsAbandoned(status)) {
     *to = status;
@@ -73,8 +73,8 @@ void LaneRunner::Pump() {
   while (const size_t count = device_->Poll(ended)) {
     for (size_t i = 0; i < count; ++i) Ended(ended[i]);
   }
-  // A batch submitted in one direction may hold back the other direction's background, or let it
-  // go.
+  // Tries both directions until neither has a batch to submit: a batch in one direction may hold
+  // back the other's background batches, or let them go.
   while (SubmitNext(CopyDirection::kHostToDevice) || SubmitNext(CopyDirection::kDeviceToHost)) {
   }
   for (auto& running : running_) {
@@ -85,7 +85,7 @@ void LaneRunner::Pump() {
 
 void LaneRunner::TellHandedOver(Running& running) {
   auto& told = running.waited.batch.before.handed_over;
-  // The write is the last of the batch's operations.
+  // The `before` mark, if the batch has one, is its last operation.
   if (told == nullptr || !running.status.ok() || !device_->HandedOver(running.last)) {
     return;
   }
@@ -112,7 +112,8 @@ bool LaneRunner::SubmitNext(CopyDirection direction) {
   if (!next) return false;
   Waiting waiting = std::move(waiting_.extract(next->batch).mapped());
   Ticket last;
-  // No batch of a copy is submitted after its failure: a mark would say that all went well.
+  // After a batch of a copy has failed, its later batches are dropped: their marks would report
+  // success.
   absl::Status status = waiting.ending->failure;
   if (status.ok()) status = Submit(direction, waiting, &last);
   waiting.ending->failure.Update(status);
@@ -160,7 +161,7 @@ void LaneRunner::Finish(const ScheduledBatch& scheduled, const std::shared_ptr<E
 
 void LaneRunner::PumpAgain() {
   if (timer_) lanes_->Cancel(*std::exchange(timer_, std::nullopt));
-  // Batches that wait in the schedule wait for running ones.
+  // If no batch runs, none waits: the schedule holds batches back only while others run.
   if (running_[0].empty() && running_[1].empty()) return;
   const absl::Time now = lanes_->Now();
   timer_ = lanes_->PostAt(std::clamp(device_->next_poll(), now, now + kMaxPollInterval), [this] {

@@ -30,8 +30,8 @@ namespace kvtier {
 
 class LaneRunner {
  public:
-  // Word that the lane waits for until it reaches `value`, or that the lane sets to `value`. Null:
-  // the lane does neither.
+  // Word of the mark. As Batch::after, the lane waits until the word reaches `value`; as
+  // Batch::before, the lane sets the word to `value`. Null: there is no mark.
   struct Mark {
     SignalWord* word = nullptr;
     uint64_t value = 0;
@@ -60,8 +60,8 @@ class LaneRunner {
   };
 
   // Owns none of these. Flows run on `flows`. The device is called on `lanes`, which may be the
-  // same executor. Others may use the device's compute lane there: the runner polls its ended
-  // operations and drops them.
+  // same executor. Other code may use the device's compute lane on `lanes`; the runner polls that
+  // lane's ended operations and drops them.
   LaneRunner(Device* device, Executor* flows, Executor* lanes)
       : device_(device), flows_(flows), lanes_(lanes) {}
   // REQUIRES: nothing of this runner is queued or running on `lanes`.
@@ -71,9 +71,9 @@ class LaneRunner {
 
   // Copies, and ends when every byte has arrived. Batches of one direction and urgency run in the
   // order of the calls. At most kMaxQueuedBatches of them are queued in the schedule; the rest wait
-  // here, however long the copy is. (The device slots and host memory that waiting copies hold
-  // bound their number.) There is no deadline: a caller with one also waits for an event of its
-  // own.
+  // in the runner, however long the copy is. (Each waiting copy holds device slots and host memory,
+  // which bounds the number of copies.) There is no deadline: a caller with one also waits for an
+  // event of its own.
   // REQUIRES: the host memory, and the content of the region that is copied, stay until the copy
   // has ended. Destroying the task does not end the copy. Executor `flows` only.
   // Errors: the device's. IsAbandoned() if any batch was abandoned: then host memory and region
@@ -82,8 +82,8 @@ class LaneRunner {
   // written.
   Task<absl::Status> Run(Copy copy);
 
-  // Polls the device. Running copies are polled without it; the compute lane advances only while
-  // somebody polls. Executor `lanes` only.
+  // Polls the device, for the compute lane, which advances only while somebody polls. Running
+  // copies need no call: the runner polls while they run. Executor `lanes` only.
   void Poll() { Pump(); }
 
   // Runs `change` on `lanes`, between two polls of the device, and ends when it has returned. A
@@ -98,7 +98,7 @@ class LaneRunner {
     size_t left;
     absl::Status status;  // First error, or the error of an abandoned batch.
     Event done;
-    absl::Status failure;  // Same as `status`, as `lanes` knows it.
+    absl::Status failure;  // First error; used on `lanes`.
   };
   struct Waiting {
     Batch batch;
@@ -118,7 +118,7 @@ class LaneRunner {
   struct Running {
     ScheduledBatch scheduled;
     Ticket last;     // Last operation of the batch.
-    Waiting waited;  // The waiting batch, kept because it holds the pages of the marks.
+    Waiting waited;  // The batch; it keeps the pages of its marks alive.
     absl::Status status;
   };
   Line& line(CopyDirection direction, CopyUrgency urgency) {
@@ -127,8 +127,8 @@ class LaneRunner {
   // Hands batches over to `lanes`, as many as there is room for.
   void HandOver(CopyDirection direction, CopyUrgency urgency);
   void Enqueue(const ScheduledBatch& what, std::vector<Waiting> batches);
-  // Submits the batches that there is room for, finishes those that have ended, and schedules its
-  // next run.
+  // Finishes the batches that have ended, submits as many as the device has room for, and sets a
+  // timer for its next run.
   void Pump();
   // Submits one batch. Returns false if nothing is to be submitted in that direction now.
   bool SubmitNext(CopyDirection direction);

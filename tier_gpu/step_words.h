@@ -53,15 +53,16 @@ class StepWords {
   void Detach(PoolWorker worker);
   const std::shared_ptr<const SignalPage>& page(PoolWorker worker) const { return of(worker).page; }
 
-  // Passes what the words say on to the slot table. Call it before slots are released and before
-  // free slots are looked for.
+  // Reads the words and tells the slot table which steps began and which retired. Call it before
+  // slots are released and before free slots are looked for.
   void Observe();
   // Returns true when everything of the worker's step has ended, so that what the step wrote is
   // complete and may be copied out. Returns false if that has not happened by `deadline`, or the
   // worker is gone. The wait happens here and not in a lane, because a worker that never ends a
   // step would hold up the lane for all others. Errors: kInvalidArgument, the step has not begun.
   Task<absl::StatusOr<bool>> Retired(PoolWorker worker, uint64_t step, absl::Time deadline);
-  // Ends all waits in Retired() as if their deadlines had come, and every later one at once.
+  // Ends all waits in Retired() as if their deadlines had come. Later calls of Retired() do not
+  // wait.
   void EndWaits();
   // Returns the worker's kUnusedBytes; also 0 if it wrote nothing.
   uint64_t UnusedBytes(PoolWorker worker) const;

@@ -27,7 +27,7 @@ void GpuHold::Release() {
   const std::shared_ptr<const GpuWorker> worker = std::move(worker_);
   worker_ = nullptr;
   if (worker == nullptr || worker->hung_up) return;
-  // Observes first: a step that began since the last look may read the slot, too.
+  // Observes the words first: steps that began since the last Observe() may read the slot, too.
   worker->words->Observe();
   KVT_CHECK(worker->table->Release(worker->number, slot_).ok());
 }

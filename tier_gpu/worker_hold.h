@@ -19,9 +19,10 @@ struct GpuWorker {
   SlotTable* table = nullptr;
   StepWords* words = nullptr;
   PoolWorker number{};
-  // Whether the worker hung up: its holds then end all at once, with its place.
+  // Whether the worker hung up. Its holds then end together, when StepWords::Detach() frees its
+  // number.
   bool hung_up = false;
-  bool gone = false;  // Whether the place now belongs to another session, or to none.
+  bool gone = false;  // Whether StepWords::Detach() freed its number for other workers.
 };
 
 // GpuHold holds a slot for a worker. Move-only; the destructor ends the hold as of the worker's
@@ -42,16 +43,15 @@ class GpuHold {
   SlotRef slot_;
 };
 
-// BegunSteps are the steps that a worker had begun when the object was made. They may write
-// whatever the worker was given by then, also in host memory, where no slot table holds it for
-// them.
+// BegunSteps are the steps that a worker had begun when the object was made. They may write to all
+// memory that the worker was given by then, also to host memory, which no slot table protects.
 class BegunSteps {
  public:
   BegunSteps() = default;  // Has no steps.
   // Takes the steps that the worker has begun so far; none if `worker` is null.
   explicit BegunSteps(std::shared_ptr<const GpuWorker> worker);
-  // Returns whether all of the steps have ended, as far as the words were observed, or nothing of
-  // the worker runs any more.
+  // Returns whether all of the steps have ended, as of the last StepWords::Observe(), or the worker
+  // is gone.
   bool ended() const;
 
  private:

@@ -83,10 +83,10 @@ bool Admission::IsAmongTheLikeliest(const WriteCandidate& candidate, absl::Time 
   predictor_.Judged(candidate.key, evidence, budget_->written_bytes());
   const double better = ranking_.ShareAbove(probability);
   ranking_.Add(probability, candidate.record_bytes);
-  // The bar follows the bucket: when it is full, every candidate passes; at a quarter, only the
-  // best quarter. If candidates exceed the budget, the level settles where the passing share is the
-  // share that can be paid for. So there is no gain to tune and no integral to wind up. When the
-  // bucket is empty, the budget refuses even the best.
+  // The share of candidates that pass is the level of the bucket: all at a full bucket, the best
+  // quarter at a quarter. If candidates exceed the budget, the level settles where the budget pays
+  // for all that pass. So there is no controller to tune. When the bucket is empty, the budget
+  // refuses even the best candidate.
   return better <= 1 - budget_->Utilisation(now);
 }
 

@@ -8,9 +8,9 @@
 // Candidates are blocks of which the disk has no copy. At eviction a block is a candidate once for
 // each time it leaves; at commit, a block that was refused is a candidate again at each hit.
 //
-// A block whose child the disk has is always written, on credit if need be: without it the child,
-// and everything below, could not be served. Blocks leave host memory children first, so the
-// decision for a prefix falls at its last block and then holds for all of it. Half a prefix is
+// A block whose child the disk has is always written, even if the budget goes into debt: without it
+// the child, and everything below, could not be served. Blocks leave host memory children first, so
+// the decision for a prefix falls at its last block and then holds for all of it. Half a prefix is
 // worth little, while half of the prefixes is worth half.
 //
 // Pure: no I/O, no clock, deterministic. Executor thread only. Memory is fixed: options.seen_bytes

@@ -9,12 +9,12 @@ namespace {
 // Weight of the mean of all classes beside a class's own trials, in trials: some ten prompts of
 // tens of blocks.
 constexpr float kPriorTrials = 500;
-// Share of returns assumed before anything is known: half. The first trials outvote it.
+// Share of returns assumed before any trial; the first trials outweigh it.
 constexpr float kPriorShare = 0.5F;
 // Trials above which counts are halved. Well above the number of ghosts whose fate is open: a
 // return counts in full even if its trial has been halved since.
 constexpr float kWindowTrials = 4 * kMaxReuseGhosts;
-// Thinnest sample: one key in 65536.
+// Maximum of sample_shift_: one key in 65536 is in the sample.
 constexpr int kMaxSampleShift = 16;
 
 void Halve(auto* counts) {
@@ -46,7 +46,7 @@ bool ReusePredictor::InSample(const BlockKey& key) const {
 }
 
 void ReusePredictor::Add(const Counts& change, Counts* to) {
-  // A trial that is taken back may have been halved away already.
+  // A change of -1 trial may meet counts that were halved since the trial was counted.
   to->trials = std::max(to->trials + change.trials, 0.0F);
   to->returns = std::min(to->returns + change.returns, to->trials);
   if (to->trials > kWindowTrials) Halve(to);
@@ -90,14 +90,14 @@ void ReusePredictor::AdaptSample(uint64_t written_bytes) {
   if (round_bytes < disk_bytes_ && sample_shift_ < kMaxSampleShift) {
     HalveSample();
   } else if (round_bytes / 4 > disk_bytes_ && sample_shift_ > 0) {
-    --sample_shift_;  // Counts of the thinner sample fade by themselves.
+    --sample_shift_;  // Needs no halving: the few counts of the thinner sample fade.
   }
 }
 
 void ReusePredictor::HalveSample() {
   ++sample_shift_;
-  // Counts must weigh what they would in the new sample; otherwise the old rate of trials would
-  // outweigh the new one.
+  // Halves the counts, because half as many keys are in the new sample; otherwise old trials would
+  // outweigh new ones.
   Halve(&all_);
   for (Counts& counts : classes_) Halve(&counts);
   for (Ghost& ghost : ghosts_) {

@@ -33,7 +33,7 @@ inline constexpr size_t kMaxReuseGhosts = 4096;
 
 // Facts known of a block when it is judged.
 struct ReuseEvidence {
-  bool seen_before = false;  // Whether it was judged before: it comes back, or is judged once more.
+  bool seen_before = false;  // Whether the block was judged before.
   uint32_t host_hits = 0;    // Number of hits since it came into host memory.
 };
 

@@ -25,8 +25,8 @@ struct WriteBudgetOptions {
   // Number of times a day that the whole drive may be written. Drives are rated for 0.3 to 3 over
   // five years, a few for 60. 0: unlimited.
   double drive_writes_per_day = 0;
-  // Bytes of one drive write: the drive's, or those of our part of the drive. The latter is the
-  // careful choice where others write the rest.
+  // Bytes of one drive write: the capacity of the drive or, as a careful choice where other
+  // programs write to the drive, too, of our part of it.
   uint64_t drive_bytes = 0;
   absl::Duration burst = kDefaultWriteBurst;
 
@@ -48,7 +48,7 @@ class WriteBudget {
 
   // Returns how many bytes Take() would give; the largest uint64_t when unlimited.
   uint64_t Available(absl::Time now);
-  // Returns how much of the bucket is spent: 0 full (or unlimited) to 1 empty or in debt.
+  // Returns the spent part of the bucket: from 0 (full, or unlimited) to 1 (empty, or in debt).
   double Utilisation(absl::Time now);
   bool unlimited() const { return bytes_per_second_ == 0; }
   // Returns the sum of all bytes that Take() and Charge() took.

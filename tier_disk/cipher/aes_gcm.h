@@ -1,7 +1,8 @@
 // Encrypts with AES-256-GCM (NIST SP 800-38D), with nonces of 96 and tags of 128 bits. It hides
 // bytes and proves them, and proves associated data that is in the clear. It knows no records. The
-// caller answers for the law of the nonce: never two messages under one key and one nonce. Breaking
-// the law once reveals both messages, and lets an attacker forge any other message under that key.
+// caller must keep the law of the nonce: never seal two messages under one key and one nonce.
+// Breaking the law once reveals both messages, and lets an attacker forge any other message under
+// that key.
 //
 // Pure, any thread. No state of a call outlives it, not even the key's schedule.
 #ifndef KVTIER_TIER_DISK_CIPHER_AES_GCM_H_

@@ -1,6 +1,6 @@
 // Defines three random numbers of 128 bits: which disk, which incarnation of its content, and which
 // opening of that. Each has a type of its own, so that none is taken for another. The caller draws
-// them (FillRandom in secret_key.h). All zero means that it was forgotten to draw one, and no code
+// them (FillRandom in secret_key.h). All zero means that the caller forgot to draw one, and no code
 // accepts that.
 #ifndef KVTIER_TIER_DISK_CIPHER_DISK_IDENTITY_H_
 #define KVTIER_TIER_DISK_CIPHER_DISK_IDENTITY_H_

@@ -1,5 +1,5 @@
-// MasterSecret is the key material that an operator mounts beside the disk, and keeps elsewhere:
-// without it the disk is noise.
+// MasterSecret is the key material that an operator mounts on the node and does not keep on the
+// disk. Without it nobody can read the disk's payloads.
 //
 //   <directory>/master            at least 32 random bytes, used unchanged
 //   <directory>/master.previous   optional: the content of `master` before a rotation
@@ -23,7 +23,8 @@ namespace kvtier {
 inline constexpr size_t kMinMasterBytes = 32;    // 256 bits, like the keys made of it.
 inline constexpr size_t kMaxMasterBytes = 4096;  // A larger file is a mistake: the wrong file.
 
-// KeyMaterial is the bytes of one file; its destructor wipes them. Move-only: memory has one copy.
+// KeyMaterial is the bytes of one file; its destructor wipes them. It is move-only, so that memory
+// has one copy.
 class KeyMaterial {
  public:
   // Takes the bytes. REQUIRES: kMinMasterBytes to kMaxMasterBytes of them.

@@ -9,8 +9,8 @@
 // its place: at another place, or as another block, it does not open. A record that opens needs no
 // other checksum.
 //
-// A value type without pointers; const and any thread. It holds keys: a copy opens records as long
-// as it lives, even if the tenant was erased meanwhile.
+// RecordCipher is a value type without pointers. Const methods may be called on any thread. It
+// holds keys: a copy opens records as long as it lives, even if the tenant was erased meanwhile.
 #ifndef KVTIER_TIER_DISK_CIPHER_RECORD_CIPHER_H_
 #define KVTIER_TIER_DISK_CIPHER_RECORD_CIPHER_H_
 
@@ -46,8 +46,8 @@ struct CipherProof {
   friend bool operator==(const CipherProof&, const CipherProof&) = default;
 };
 
-// Number of generations that a nonce distinguishes, less one; at 1 MiB a segment that is 2^68
-// bytes.
+// Largest generation that fits into a nonce. With segments of 1 MiB a disk reaches it after 2^68
+// written bytes.
 inline constexpr uint64_t kMaxCipherGeneration = (uint64_t{1} << 48) - 1;
 
 // Returns segment:16 generation:48 page:32, big-endian. nullopt: the place does not fit (segment
@@ -72,7 +72,7 @@ class RecordCipher {
                                    std::span<std::byte> out) const;
 
   // Fills `out` with the proven payload of `sealed`; `out` may be `sealed`. Errors:
-  // kFailedPrecondition, it is under another key (TenantKeys::CipherToOpen finds the right one),
+  // kFailedPrecondition, the proof names another key (TenantKeys::CipherToOpen finds its cipher),
   // `out` untouched; kDataLoss, bytes, proof or identity are not those that were sealed, `out`
   // wiped. REQUIRES: `out` is as long as `sealed`.
   absl::Status Open(const RecordIdentity& identity, const CipherProof& proof,

@@ -62,8 +62,9 @@ absl::Status NoSuchKey(KeyId key_id) {
 
 uint64_t KeyCheckOf(const KeyMaterial& material, const DiskIdentity& disk) {
   KVT_CHECK(disk.disk != DiskId{} && disk.incarnation != IncarnationId{});
-  // The salt is the disk's own, so the check is no tenant's key id. Equal secrets on two disks do
-  // not show, and an attacker who guesses a secret from the check has to start anew for each disk.
+  // The salt is the disk's identity, so no tenant's key id equals the check. Equal secrets on two
+  // disks do not show, and an attacker who guesses a secret from the check has to start anew for
+  // each disk.
   const std::string salt = TextOf(disk);
   const SecretKey key = HkdfExtract(Octets(salt), material.bytes());
   return ExpandNumber(key, std::string(kCheckTag, sizeof(kCheckTag)));
@@ -112,8 +113,8 @@ absl::Status TenantKeys::Add(const TenantSalt& salt) {
   if (secret_->previous) tenant.previous = MakeCipher(*secret_->previous, salt);
   std::vector<KeyId> ids = {tenant.current.key_id()};
   if (tenant.previous) ids.push_back(tenant.previous->key_id());
-  // The chance is one in 2^50 at 4096 tenants; their records could then not be told apart. Zero is
-  // the id of records that are not sealed.
+  // Records under two keys with one id could not be told apart. The chance is one in 2^50 at 4096
+  // tenants. Zero is the id of records that are not sealed.
   const bool taken = std::any_of(ids.begin(), ids.end(), [&](KeyId id) {
     return id == KeyId{} || owners_.contains(id) || std::count(ids.begin(), ids.end(), id) > 1;
   });

@@ -36,9 +36,9 @@ uint64_t KeyCheckOf(const KeyMaterial& material, const DiskIdentity& disk);
 
 // Mounted secret with which a disk was last opened.
 enum class Master { kCurrent, kPrevious };
-// Returns the secret to which `key_check` from the disk's superblock belongs. kPrevious: the secret
-// was rotated; store the check of the current one. Errors: kFailedPrecondition, it belongs to
-// neither: the wrong secret is mounted, and nothing on the disk can be opened with it.
+// Returns which of the two secrets `key_check`, from the disk's superblock, was made of. kPrevious:
+// the secret was rotated; store the check of the current one. Errors: kFailedPrecondition, neither:
+// the wrong secret is mounted, and it opens nothing on the disk.
 absl::StatusOr<Master> MasterOf(uint64_t key_check, const MasterSecret& secret,
                                 const DiskIdentity& disk);
 

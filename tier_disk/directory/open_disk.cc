@@ -61,7 +61,7 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
   Log(LogLevel::kError,
       absl::StrCat("disk ", files->layout().directory, " starts empty: ", lost.message()));
   // Generations are in the manifest. Without it they start over, so no earlier record may stay: it
-  // would verify.
+  // could verify as a record of a new generation with the same number.
   KVT_KILL_POINT("renew.damaged");
   KVT_RETURN_IF_ERROR(files->Renew());
   return StartEmpty(executor, files);

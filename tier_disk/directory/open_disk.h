@@ -23,7 +23,7 @@ struct OpenedDisk {
   std::unique_ptr<SegmentFiles> files;
   std::unique_ptr<Disk> disk;
   std::unique_ptr<RocksManifest> manifest;
-  // Keys for the one DiskTier over the disk; null: it is not encrypted.
+  // Keys for the one DiskTier over the disk; null: the disk is not encrypted.
   std::unique_ptr<TenantKeys> keys;
   DiskId id;                           // Id of the directory, wherever it is mounted.
   DiskIoKind io = DiskIoKind::kUring;  // Form that was opened.

@@ -114,7 +114,7 @@ absl::StatusOr<std::unique_ptr<SegmentFiles>> SegmentFiles::Open(const DiskLayou
   }
   KVT_RETURN_IF_ERROR(files->RemoveSegmentsFrom(layout.segment_count));
   KVT_RETURN_IF_ERROR(files->OpenSegments());
-  // Recorded last: after a crash before this, the resize begins again.
+  // Records the geometry last: after a crash before this, the next Open() resizes again.
   KVT_RETURN_IF_ERROR(files->RecordGeometry());
   KVT_RETURN_IF_ERROR(files->RecordKeyCheck());
   return files;
@@ -161,8 +161,9 @@ absl::Status SegmentFiles::CheckSecret() {
   if (!superblock_) return absl::OkStatus();
   if (!superblock_->key_check && layout_.secret == nullptr) return absl::OkStatus();
   if (!superblock_->key_check) {
-    // An operator who asks for encryption wants no payload to stay in the clear. And if records of
-    // both kinds were accepted, an attacker could replace a sealed one by one in the clear.
+    // An operator who asks for encryption wants no payload to stay in the clear. And if the disk
+    // accepted records of both kinds, an attacker could replace a sealed record by one in the
+    // clear.
     Log(LogLevel::kWarning,
         absl::StrCat("disk ", layout_.directory,
                      " starts empty: its blocks are not encrypted, and a secret is mounted now"));
@@ -197,7 +198,7 @@ absl::Status SegmentFiles::OpenSegments() {
     descriptors_.push_back(*descriptor);
     KVT_KILL_POINT("open.segment_preallocated");
   }
-  // A file whose name is lost comes back empty; a removed file must stay removed.
+  // Without this, a power cut could lose a new file's name or bring a removed file back.
   return SyncDirectory(layout_.segments_path());
 }
 

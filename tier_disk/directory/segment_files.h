@@ -88,7 +88,7 @@ class SegmentFiles {
   const DiskLayout layout_;
   int lock_ = -1;
   std::optional<Superblock> superblock_;
-  // Superblock of a disk that continues while its content does not; used until BeginIncarnation().
+  // Superblock of a disk whose content starts anew: BeginIncarnation() keeps the disk's id.
   std::optional<Superblock> outdated_;
   std::vector<int> descriptors_;
 };

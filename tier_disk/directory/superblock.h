@@ -31,7 +31,7 @@
 
 namespace kvtier {
 
-// One page, which nothing else shares; a write of it may be torn.
+// Size of one copy: a page of its own, of which a write may be torn.
 inline constexpr size_t kSuperblockBytes = 4096;
 inline constexpr size_t kSuperblockFileBytes = 2 * kSuperblockBytes;
 inline constexpr uint32_t kDiskLayoutVersion = 1;
@@ -47,13 +47,14 @@ struct DiskGeometry {
 };
 
 struct Superblock {
-  uint64_t sequence = 1;  // Number of changes of this page.
+  uint64_t sequence = 1;  // Rises by one with every change of this page, from 1.
   DiskIdentity identity;
   DiskGeometry geometry;
   absl::Time created = absl::UnixEpoch();  // Time of this incarnation, in whole microseconds.
   // TenantKeys::key_check() of an encrypted disk; sets kFeatureEncrypted.
   std::optional<uint64_t> key_check{};
-  // Bits that a program need not know; it keeps those that it does not know.
+  // Feature bits that a program need not know to use the disk. It keeps the bits that it does not
+  // know.
   uint64_t compatible = 0;
   friend bool operator==(const Superblock&, const Superblock&) = default;
 };
@@ -67,7 +68,7 @@ constexpr uint64_t OffsetOf(SuperblockCopy copy) {
 struct DecodedSuperblock {
   std::optional<Superblock> superblock;             // nullopt: there is no file.
   SuperblockCopy write_first = SuperblockCopy::kA;  // Copy that is damaged, or not the newest.
-  // Whether one copy is damaged or older, so that the other must be written over it.
+  // Whether one copy is damaged or older, so that the newest must be written over it.
   bool copies_differ = false;
 };
 
@@ -86,8 +87,8 @@ std::array<std::byte, kSuperblockFileBytes> EncodeSuperblockFile(const Superbloc
 // it.
 absl::StatusOr<DecodedSuperblock> DecodeSuperblock(std::span<const std::byte> file);
 
-// Checks that the configured files are those of the disk. Errors: kFailedPrecondition, naming the
-// first field that differs and both values: open the disk as it is, or resize it and change the
+// Checks that the configured geometry is the disk's. Errors: kFailedPrecondition, naming the first
+// field that differs and both values: open the disk as it is, or resize it and change the
 // superblock.
 absl::Status CheckGeometry(const Superblock& superblock, const DiskGeometry& configured);
 

@@ -14,8 +14,8 @@ namespace {
 // Each window fits the bits of one word.
 static_assert(kErrorWindow == 64 && kSlowWindow == 32);
 static_assert(kErrorsTooMany <= kErrorWindow && kSlowTooMany <= kSlowWindow);
-// A disk must not become slow before it has a usual latency, and its usual latency must not become
-// slow before the disk does.
+// The history must have a median before a disk can be found slow, and the slow I/Os that make a
+// disk slow must not yet shift the median.
 static_assert(kHistoryMinIos > 2 * kSlowTooMany);
 
 }  // namespace

@@ -26,7 +26,8 @@ inline constexpr int kErrorsTooMany = 16;
 // Latency: kSlowTooMany of the last kSlowWindow I/Os were slow (more than half, so their median
 // was). An I/O is slow if it took over kSlowFactor times what the disk usually takes for its size,
 // and over kSlowFloor, and over what its backlog takes at kSlowestBytesPerSecond. Of slow I/Os that
-// overlap in time one counts: a pause of 60 ms with 32 I/Os in flight does not make a disk slow.
+// overlap in time only one counts, so that a single pause of 60 ms with 32 I/Os in flight does not
+// make a disk slow.
 inline constexpr int kSlowWindow = 32;
 inline constexpr int kSlowTooMany = 17;
 inline constexpr double kSlowFactor = 20;
@@ -35,7 +36,7 @@ inline constexpr double kSlowestBytesPerSecond = 100e6;
 
 // Stall: for this long no I/O ended while at least one was in flight ...
 inline constexpr absl::Duration kSilenceLimit = absl::Seconds(2);
-// ... or a single I/O did not end for this long, whatever the others did.
+// ... or a single I/O did not end for this long, even if others ended.
 inline constexpr absl::Duration kStallLimit = absl::Seconds(15);
 
 // Time from quarantine to the first probe; doubled by each bad probe and each relapse.

@@ -35,7 +35,7 @@ class DiskIo {
   uint64_t bytes() const { return bytes_; }
   std::span<const iovec> buffers() const { return buffers_; }
   void MoveToForeground() { class_ = IoClass::kForeground; }
-  // Returns the error of a device failure; names the place and the kind.
+  // Returns kUnavailable with `what`, the kind of I/O and its place.
   absl::Status Failure(absl::string_view what) const;
 
   // Cuts an I/O of several buffers into one for each; `done` is called when all have ended, with
@@ -56,9 +56,8 @@ class DiskIo {
   uint64_t bytes_ = 0;
 };
 
-// A batch takes neighbours up to this many bytes. At this size the cost of the call no longer
-// matters (64 KiB blocks gain most), and a longer batch would only make its first member wait for
-// its last.
+// Maximum bytes of a batch of several I/Os. At this size the cost of the call no longer matters (64
+// KiB blocks gain most), and a longer batch would only make its first member wait for its last.
 inline constexpr uint64_t kMaxBatchBytes = 512 << 10;
 inline constexpr size_t kMaxBatchBuffers = 32;  // Well below IOV_MAX.
 
@@ -90,7 +89,7 @@ class IoBatch {
  private:
   std::vector<std::unique_ptr<DiskIo>> members_;
   std::vector<iovec> buffers_;
-  size_t first_ = 0;  // Index of the first buffer that is not done.
+  size_t first_ = 0;  // Index of the first buffer with bytes left to move.
   uint64_t offset_ = 0;
   uint64_t bytes_ = 0;
   absl::Status status_;

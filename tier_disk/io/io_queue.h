@@ -17,16 +17,18 @@
 namespace kvtier {
 
 // Background I/O starts while fewer of its bytes than this are inside the device; one batch may
-// always run, however large. This is enough for bandwidth: with the batch that exceeds it, 7 GB/s
-// for a fifth of a millisecond. A read that arrives now waits for no more than that. I/O that waits
-// here meanwhile forms long batches, which start one after another. If all of it were inside the
-// device, all puts would end together, and the device would idle while they are committed.
+// always run, however large. This is enough for bandwidth: with the one batch that exceeds it, a
+// drive of 7 GB/s is busy for a fifth of a millisecond. A read that arrives now waits no longer
+// than that. I/O that waits in the queue meanwhile forms long batches, which start one after
+// another. If all of it were inside the device, all puts would end together, and the device would
+// idle while they are committed.
 inline constexpr uint64_t kBackgroundBytes = 1 << 20;
-// Bound of reads, foreground and prefetch together: while some blocks are verified, the next ones
-// are read. More small reads than small writes must be inside the device at a time.
+// Same bound for reads, foreground and prefetch together. It lets the device read the next blocks
+// while earlier ones are verified. It is larger, because small reads need more in flight than small
+// writes.
 inline constexpr uint64_t kReadBytes = 2 << 20;
-// Maximum number of foreground reads that pass waiting background work before a piece of it goes
-// first: it must finish under any load.
+// Maximum number of batches of reads, foreground or prefetch, that pass waiting background work
+// before one background batch goes first, so that background work ends under any load.
 inline constexpr uint64_t kMaxOvertakes = 64;
 
 class IoQueue {
@@ -66,9 +68,9 @@ class IoQueue {
   std::deque<std::unique_ptr<IoBatch>> again_;
   size_t waiting_ = 0;
   size_t running_ = 0;
-  uint64_t running_read_bytes_ = 0;  // Foreground and prefetch.
+  uint64_t running_read_bytes_ = 0;  // Bytes of foreground and prefetch reads.
   uint64_t running_background_bytes_ = 0;
-  uint64_t overtakes_ = 0;  // Number of foreground starts since background work last started.
+  uint64_t overtakes_ = 0;  // Number of batches of reads that passed waiting background work.
 };
 
 }  // namespace kvtier

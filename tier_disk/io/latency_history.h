@@ -16,8 +16,8 @@ namespace kvtier {
 
 // Number of I/Os of a size class before it has a usual latency.
 inline constexpr uint32_t kHistoryMinIos = 64;
-// Number of I/Os at which a class halves its counts: large enough that the I/Os that make a disk
-// slow (kSlowTooMany) do not become its usual ones.
+// Number of I/Os at which a class halves its counts: large enough that as many slow I/Os as make a
+// disk slow (kSlowTooMany) do not shift the median.
 inline constexpr uint32_t kHistoryMaxIos = 4096;
 
 class LatencyHistory {

@@ -25,7 +25,7 @@ class PageBuffer {
     const uint64_t taken = (size_ + alignment - 1) / alignment * alignment;
     bytes_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, taken)));
     KVT_CHECK(bytes_ != nullptr);
-    // If this is refused, the pages are small.
+    // Ignores a refusal: the pages are then small.
     if (large) madvise(bytes_.get(), taken, MADV_HUGEPAGE);
   }
   std::span<std::byte> bytes() { return {bytes_.get(), size_}; }

@@ -1,5 +1,5 @@
-// QueuedDisk is the common part of the real Disks: it bounds the I/Os in flight, and takes each to
-// another thread and back.
+// QueuedDisk is the common part of the real Disks: it bounds the I/Os in flight, and runs each on
+// another thread, whose result it brings back to the executor.
 #ifndef KVTIER_TIER_DISK_IO_QUEUED_DISK_H_
 #define KVTIER_TIER_DISK_IO_QUEUED_DISK_H_
 

@@ -19,7 +19,7 @@ absl::StatusOr<std::string> ReadSummedFile(const std::string& directory,
   const std::string path = absl::StrCat(directory, "/", form.name);
   std::error_code error;
   const uint64_t size = std::filesystem::file_size(path, error);
-  // If the size is unknown, the read reports why.
+  // If the size is unknown, ReadFileStart() reports why.
   const size_t limit = error ? 1 : std::min<uint64_t>(size, form.max_bytes) + 1;
   KVT_ASSIGN_OR_RETURN(const std::optional<std::vector<std::byte>> bytes,
                        ReadFileStart(path, limit));

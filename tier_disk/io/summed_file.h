@@ -34,7 +34,7 @@ struct OpenedSummedFile {
   uint32_t version;  // Version of the file.
 };
 // Returns a reader positioned after the version. Errors, naming the file: kDataLoss, it is damaged
-// or of another form; kFailedPrecondition, a version that is not read.
+// or of another form; kFailedPrecondition, the version is outside min_version..version.
 absl::StatusOr<OpenedSummedFile> OpenSummedFile(const std::string& directory,
                                                 const SummedFileForm& form,
                                                 absl::string_view bytes);

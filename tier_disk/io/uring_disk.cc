@@ -105,7 +105,7 @@ Task<absl::Status> UringDisk::AddMemory(std::vector<std::span<std::byte>> region
 }
 
 Task<void> UringDisk::RemoveMemory(std::span<std::byte> region) {
-  // Cannot fail.
+  // A removal cannot fail.
   (co_await Change({.remove = region})).IgnoreError();
 }
 
@@ -219,7 +219,7 @@ void UringDisk::Unpin(std::span<std::byte> region) {
   for (const unsigned index : indices) {
     const iovec none{};
     const __u64 tag = 0;
-    // Cannot fail for an index of the table; if it does, the index is not used again.
+    // Does not fail for an index of the table; if it fails nevertheless, the index is never reused.
     if (io_uring_register_buffers_update_tag(&ring_, index, &none, &tag, 1) < 0) continue;
     free_regions_.push_back(index);
   }

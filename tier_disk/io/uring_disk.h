@@ -26,8 +26,8 @@
 
 namespace kvtier {
 
-// Maximum number of calls inside the kernel; more wait in our queue, ordered by purpose. NVMe
-// queues saturate far below it.
+// Maximum number of calls inside the kernel; more wait in our queue, ordered by IoClass. NVMe
+// drives reach their full rate with far fewer.
 inline constexpr unsigned kUringDepth = 128;
 // Minimum size of a buffer in registered memory to get a call of its own, so that its pages are not
 // pinned again. Below it, pinning costs less than a second call would (a record is header and

@@ -106,11 +106,11 @@ void WatchedDisk::SetTimer() {
 void WatchedDisk::Check(absl::Time due) {
   const absl::Time now = executor_->Now();
   if (!io_starts_.empty()) {
-    // If this timer itself is late (a process stopped, a machine paused), ends of I/Os are still
-    // queued: that is no stall of the disk. Check again.
+    // If this timer itself is late (the process or the machine was stopped), ends of I/Os may still
+    // be queued, so the disk need not have stalled: the next timer checks again.
     if (now - due < kWatchInterval) health_.Outstanding(io_starts_.front(), now);
   } else if (!health_.healthy() && health_.next_probe() <= now) {
-    // Checked only now: an earlier I/O that has not ended already counts as a bad probe.
+    // Probes only when no I/O is in flight: an I/O that does not end counts as a bad probe already.
     health_.BeginProbe(now);
     scope_->Spawn(Probe());
   }

@@ -3,7 +3,8 @@
 // knows no blocks.
 //
 // Executor thread only. Does not own `executor`, `scope` or `disk`. Probes run in `scope`.
-// REQUIRES: its tasks, and those of `scope`, have ended or were destroyed before the disk is.
+// REQUIRES: the tasks of its calls and of `scope` have ended, or were destroyed, before the
+// WatchedDisk is.
 #ifndef KVTIER_TIER_DISK_IO_WATCHED_DISK_H_
 #define KVTIER_TIER_DISK_IO_WATCHED_DISK_H_
 
@@ -24,7 +25,7 @@ namespace kvtier {
 
 // Interval at which a disk with an I/O in flight is checked.
 inline constexpr absl::Duration kWatchInterval = absl::Milliseconds(250);
-// Bytes that a probe reads, or a segment if that is less; blocks may have this size.
+// Bytes that a probe reads, about as many as a block has; a whole segment if it is smaller.
 inline constexpr uint64_t kProbeBytes = uint64_t{1} << 20;
 
 class WatchedDisk final : public Disk {
@@ -82,7 +83,7 @@ class WatchedDisk final : public Disk {
 
   absl::Status Refusal() const;
   void Ended(const absl::Status& status, const PendingIo& io);
-  // Sets the timer, if there is something to check and the timer is not set.
+  // Sets the timer for the next Check(), unless it is set or there is nothing to check.
   void SetTimer();
   void Check(absl::Time due);
   Task<void> Probe();

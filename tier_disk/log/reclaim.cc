@@ -105,7 +105,7 @@ void DropWithDescendants(const RecordIndex& index, const BlockKey& root, KeySet*
   }
 }
 
-// HeldBlocks says which blocks may be taken from their tenants, together, and holds the others.
+// HeldBlocks takes blocks from their tenants as far as the allowances go, and holds the others.
 class HeldBlocks {
  public:
   HeldBlocks(const RecordIndex& index, const Allowances& allowances)
@@ -136,7 +136,7 @@ bool HeldBlocks::Take(const BlockKey& root) {
     const BlockKey key = next.back();
     next.pop_back();
     if (taken_.contains(key) || !found.insert(key).second) continue;
-    // The root is counted last: it may be taken as long as anything may.
+    // Leaves out the root's bytes: it may be taken as long as any bytes are left.
     if (key != root) bytes += BytesOf(index_, key);
     // Descendants of a tenant's block belong to the same tenant.
     if (bytes >= most || held_.contains(key)) return false;
@@ -192,7 +192,7 @@ uint64_t LeastHeld(const RecordIndex& index, SegmentId segment, const Allowances
   return held;
 }
 
-// Number of segments that are planned before another way is tried.
+// Maximum number of segments for which OldestThatFits() makes a plan before it gives up.
 constexpr int kMaxPlans = 8;
 
 std::optional<SegmentId> OldestThatFits(const ReclaimView& view, const Allowances& allowances,
@@ -251,8 +251,8 @@ class Trim {
 
 // Tries each segment on its own, the oldest first, then all together, the newest first: the blocks
 // of one segment may have to wait for leaves in another, and parents may be newer than their
-// children. The second way always finds a segment, because in the end all tenants have at most
-// their fair shares.
+// children. The second way always finds a segment, because its drops end only when all tenants have
+// at most their fair shares.
 std::optional<ReclaimChoice> ChooseByTrimming(const ReclaimView& view, uint64_t budget_bytes) {
   constexpr auto kTakeFrom = RoomShares::TakeFrom::kAllOver;
   const std::vector<SegmentId> oldest_first = view.log->Reclaimable();
@@ -325,7 +325,7 @@ ReclaimPlan PlanReclaim(const RecordIndex& index, const ReclaimOrder& order,
   for (const BlockKey& key : keys) {
     if (!kept_set.contains(key)) DropWithDescendants(index, key, &dropped, &plan.drop);
   }
-  // A dropped block may have had kept descendants, by way of another segment.
+  // A kept block may descend from a dropped one by way of another segment; it is dropped, too.
   std::copy_if(kept.begin(), kept.end(), std::back_inserter(plan.reappend),
                [&](const BlockKey& key) { return !dropped.contains(key); });
   return plan;

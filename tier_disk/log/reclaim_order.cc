@@ -45,7 +45,7 @@ void ReclaimOrder::NotePut(const BlockKey& key) {
     if (height <= ReuseState::kMaxHeight) {
       ancestor->state.height = std::max<uint32_t>(ancestor->state.height, height);
     } else if (ancestor->last_second == now) {
-      return false;  // All ancestors above it are up to date, too.
+      return false;  // An earlier put updated the ancestors above it, too.
     }
     ancestor->last_second = now;
     return true;
@@ -58,7 +58,7 @@ void ReclaimOrder::NotePut(const BlockKey& key) {
 void ReclaimOrder::NoteUse(const BlockKey& key, const ReuseHint& hint) {
   BlockUse* const use = index_->UseOf(key);
   if (use == nullptr) return;
-  const uint32_t before = IsKnown(*use) ? use->last_second : 1;  // Without a known use, the start.
+  const uint32_t before = IsKnown(*use) ? use->last_second : 1;  // 1: since the start.
   use->last_second = SecondNow();
   use->state.Use(use->last_second - before);
   use->state.Take(hint);
@@ -85,7 +85,7 @@ double ReclaimOrder::ChanceOfPuts() const {
 void ReclaimOrder::BeginReclaim(SegmentId victim) {
   const Moment before = std::exchange(reclaimed_.at(static_cast<size_t>(victim)), clock_.now());
   const std::vector<BlockKey> keys = index_->InSegment(victim);
-  // An emptied segment says nothing about how long blocks live.
+  // A segment without blocks says nothing about how long blocks live.
   if (learning_ == nullptr || keys.empty()) return;
   learning_->sample.Full(index_->size());
   learning_->round_seconds = std::max(SecondsBetween(before, clock_.now()), kMinRoundSeconds);

@@ -1,20 +1,20 @@
 // ReclaimOrder says which blocks of a segment that is about to be freed are worth a second write,
-// and which of them most. The RecordIndex has what it knows of the uses of a block.
+// and which of them most. The RecordIndex stores what is known of the uses of each block.
 //
-// LRU: blocks that were used since they were appended. Priority: the same blocks, those of the
-// highest priority first. FIFO: none.
+// By LRU, a block is worth it if it was used since it was appended. By priority, the same blocks
+// are, those of the highest priority first. By FIFO, no block is.
 //
-// Learnt: a block that is written again lives for one round of the log, so it is worth the chance
-// of a use within the next round, as ReuseHazards gives it for the block's class and age, times its
-// weight. It is written again if that is no less than
+// By the learnt policy, a block that is written again lives for one round of the log, so it is
+// worth the chance of a use within the next round, as ReuseHazards gives it for the block's class
+// and age, times its weight. It is written again if that is no less than
 // - nine tenths of the mean over all blocks of the segments reclaimed lately: so the log keeps the
 //   better part of the blocks that reach its end, however good or bad they are, and
 // - a quarter of the chance of a block that is put, because each write wears the drive and makes
-//   every round shorter. ReuseSample learns the chances. Until it has learnt them, and while it
-//   reports that LRU finds more, the policy is LRU.
+//   every round shorter.
+// ReuseSample learns the chances. Until it has learnt them, and while it reports that LRU finds
+// more, the learnt policy does as LRU.
 //
-// Nothing is known of blocks that a restart found: until somebody requests one, only LRU finds it
-// worth a second write.
+// Blocks that a restart found have no known use: until one is noted, LRU decides on them.
 //
 // Pure bookkeeping: no I/O; AdvanceTo() sets the time. Executor thread only. Memory: 8 bytes a
 // segment, and for the learnt order some 2.5 MB.
@@ -49,13 +49,14 @@ class ReclaimOrder {
 
   // Moves the order's clock, which stands still between calls and never goes back.
   void AdvanceTo(absl::Time now) { clock_.AdvanceTo(now); }
-  // Notes that the block was put, which is a sign of life of its ancestors and no use of them.
-  // REQUIRES: it is new in the index.
+  // Notes that the block was put. This renews the time of the last use of its ancestors, but counts
+  // as no use of them. REQUIRES: it is new in the index.
   void NotePut(const BlockKey& key);
   // Notes that somebody requested the block, and what the engine says of it; ignores a block that
   // is not here. RecordIndex::Touch() notes what LRU needs.
   void NoteUse(const BlockKey& key, const ReuseHint& hint);
-  // Reads the blocks of a segment that is to be reclaimed; WorthOf() is called for those next.
+  // Learns from the blocks of a segment that is to be reclaimed how long a round is and how much a
+  // second write must be worth. Call it before WorthOf() of these blocks.
   void BeginReclaim(SegmentId victim);
   // Returns the worth of a second write of the block, for comparison with others; nullopt: it is
   // not worth one. REQUIRES: the block is here.
@@ -78,8 +79,8 @@ class ReclaimOrder {
     double mean_chance = 0;                   // Mean over the blocks of segments reclaimed lately.
     double bar = 0;                           // Minimum worth of a second write.
   };
-  // Returns the policy that is followed now: kLru while the learnt order knows little or finds
-  // fewer.
+  // Returns the policy that is followed now: kLru in place of kLearnt while nothing was learnt yet
+  // or LRU finds more.
   EvictionPolicy followed() const;
   // Returns the chance of a use within the next round, times the block's weight. REQUIRES: the
   // policy is kLearnt.

@@ -38,7 +38,7 @@ struct RecordHeader {
   std::optional<CipherProof> proof{};  // Proof of a sealed payload.
 };
 
-// Return the header of a block in the clear, and of a sealed one.
+// Return the header of a record in the clear, and of a sealed one.
 RecordHeader HeaderOf(const DiskEntry& entry, const PayloadSum& sum);
 RecordHeader HeaderOf(const DiskEntry& entry, const CipherProof& proof);
 
@@ -52,7 +52,7 @@ void EncodeRecordHeader(const RecordHeader& header, std::span<std::byte, kRecord
 absl::StatusOr<RecordHeader> DecodeRecordHeader(
     std::span<const std::byte, kRecordHeaderBytes> page);
 
-// Proves that the page is the header of `expected`, written for exactly that place; says nothing of
+// Proves that the page is the header of `expected`, written for exactly that place; does not check
 // the payload. Errors: kDataLoss, naming what differs.
 absl::StatusOr<RecordHeader> VerifyHeader(const DiskEntry& expected,
                                           std::span<const std::byte, kRecordHeaderBytes> page);

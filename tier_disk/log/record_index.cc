@@ -7,7 +7,7 @@
 namespace kvtier {
 namespace {
 
-// Grows the list by a quarter at a time: doubling would waste half of a full list.
+// Grows the list by a quarter at a time: after doubling, up to half of the list would be unused.
 template <typename T>
 void PushTight(T value, std::vector<T>* to) {
   constexpr size_t kFirst = 16;

@@ -11,7 +11,7 @@
 // as one of its children is there.
 //
 // Recency is an epoch, modulo 256; one round of the log has at most 64 epochs. So a record is
-// reclaimed, or appended anew, long before two epochs can be mistaken for each other.
+// reclaimed, or appended again, long before its epoch's number is used again.
 // Invariants, checked by Audit(): the three views (by key, by segment, by parent) name the same
 // blocks; records of a segment do not overlap; a ghost has a child and no parent; the bytes of the
 // owners add up, in each segment and in all.
@@ -37,10 +37,10 @@
 
 namespace kvtier {
 
-// Memory of the uses of one block.
+// Uses of one block, as ReclaimOrder noted them.
 struct BlockUse {
   ReuseState state;
-  // Second of its last use, by the writer's clock; 0: unknown.
+  // Second of the last use, by ReclaimOrder's clock; 0: unknown.
   uint32_t last_second = 0;
 };
 
@@ -94,20 +94,20 @@ class RecordIndex {
   // Returns every block, by segment and offset.
   std::vector<BlockKey> Keys() const;
 
-  // Marks a block and all its ancestors here as used. Returns the first ancestor that is not here
-  // (another disk may have it), unless it was known to be marked; an absent block is its own first.
-  // Costs a step for each ancestor not yet marked in this epoch.
+  // Marks a block and all its ancestors here as used. Returns the first of them that is not here
+  // (another disk may have it), which may be `key` itself; nullopt: all are here, or the rest was
+  // already marked in this epoch. Costs a step for each block that was not yet marked.
   std::optional<BlockKey> Touch(const BlockKey& key);
-  // Returns whether it was touched in a later epoch than the one in which its record was appended.
-  // Moving the record cools it. Absent: false.
+  // Returns whether the block was touched in a later epoch than the one in which its record was
+  // appended. Move() makes the block cold again. False if the block is absent.
   bool IsWarm(const BlockKey& key) const;
 
-  // Returns the memory of the block's uses; empty for a new block, and Move() leaves it unchanged.
-  // nullptr: the block is not here. Valid until the next change.
+  // Returns the block's uses: empty for a new block, and unchanged by Move(). nullptr: the block is
+  // not here. Valid until the next change.
   BlockUse* UseOf(const BlockKey& key);
   const BlockUse* UseOf(const BlockKey& key) const;
 
-  // Calls `visit` with the memory of each ancestor of the block, its parent first, until `visit`
+  // Calls `visit` with the uses of each ancestor of the block, its parent first, until `visit`
   // returns false or an ancestor is not here.
   template <typename Visit>
   void ForEachAncestor(const BlockKey& key, Visit visit) {
@@ -157,8 +157,8 @@ class RecordIndex {
     uint64_t generation = 0;
     uint64_t live_bytes = 0;
     uint8_t epoch = 0;  // Epoch of its first record.
-    // Nodes of the segment by offset. Nodes that have left, and numbers that were reused, are still
-    // listed here.
+    // Nodes of the segment by offset. The list still names nodes whose blocks have left, also if
+    // their numbers were reused for other blocks.
     std::vector<NodeId> nodes;
     std::vector<OwnedBytes> owners;  // Tenants with live bytes here.
   };
@@ -179,10 +179,10 @@ class RecordIndex {
   void Occupy(NodeId id, const RecordPlace& place);
   void Vacate(NodeId id);
   void Adopt(NodeId parent, NodeId child);
-  void Orphan(NodeId child);  // Frees its parent if that is now a ghost without children.
+  void Orphan(NodeId child);  // Also frees a parent that is now a ghost without children.
   std::vector<NodeId> NodesIn(SegmentId segment) const;
 
-  SteadyVector<Node> nodes_;  // Free nodes are as new, except for their link.
+  SteadyVector<Node> nodes_;  // Free nodes are empty but for `next`.
   NodeId free_ = kNone;       // Head of the free list.
   NumbersByKey<Node> ids_{&nodes_};
   ShapeTable shapes_;
@@ -191,7 +191,7 @@ class RecordIndex {
   size_t size_ = 0;
   uint64_t used_bytes_ = 0;
   uint8_t epoch_ = 0;
-  uint32_t segments_begun_ = 0;  // Number in this epoch.
+  uint32_t segments_begun_ = 0;  // Number of segments begun in this epoch.
 };
 
 }  // namespace kvtier

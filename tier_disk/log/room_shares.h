@@ -7,13 +7,13 @@
 // others write it is taken back, first from the tenants furthest over their fair shares.
 //
 // The reason for half: reclaim frees a segment once it has copied what must stay of it, at most
-// half a segment. All that must stay are the fair shares, together half of what the segments hold.
-// So there is always a segment of which no more than half must stay, once the writes in flight to
-// it have ended. Each reclaim therefore gains at least half a segment: the log makes progress, and
-// for each byte put at most one more is written. A record larger than half a segment leaves less
-// room for copies, and may be declined. Fair shares do not protect blocks that cannot be read or
-// written again, nor a segment that is forced because a crash in the middle of a reclaim, or copies
-// that failed, have used up the reserve (ChooseVictim).
+// half a segment. Only the fair shares must stay, which are together half of what the segments
+// hold. So there is always a segment of which no more than half must stay, once the writes in
+// flight to it have ended. Each reclaim therefore gains at least half a segment: the log makes
+// progress, and for each byte put at most one more is written. A record larger than half a segment
+// leaves less room for copies, and may be declined. Fair shares do not protect blocks that cannot
+// be read or written again, nor a segment that is forced because a crash in the middle of a
+// reclaim, or copies that failed, have used up the reserve (ChooseVictim).
 //
 // A disk of one tenant is not divided.
 //
@@ -41,7 +41,8 @@ namespace kvtier {
 // Share of a tenant in the room of a disk, in bytes of records.
 struct OwnerShare {
   TenantTag owner{};
-  // nullopt: an equal part of what the shares that are set leave, all of it guaranteed.
+  // nullopt: the guarantees of the other tenants leave some of the divided bytes, and the tenants
+  // without a share are guaranteed equal parts of that.
   std::optional<TierShare> share;
 };
 
@@ -51,7 +52,7 @@ struct TenantRoom {
   uint64_t used_bytes = 0;  // Bytes of live records, headers included.
   uint64_t guaranteed_bytes = 0;
   uint64_t maximum_bytes = UINT64_MAX;
-  // Bytes that it could have beside what the others have now, and that no tenant could take back.
+  // Fair share of the tenant if it wants all that it can get, and the others what they have now.
   uint64_t fair_bytes = 0;
   uint64_t evictions = 0;  // Number of its blocks that were dropped to make room.
   // Number of these that were dropped for writes of other tenants.
@@ -84,10 +85,10 @@ class Allowances {
 
 class RoomShares {
  public:
-  // Part of the usable bytes that is divided: one in this many.
+  // Divisor of the usable bytes: the quotient is divided between the tenants.
   static constexpr uint64_t kDividedPart = 2;
-  // Tenants from which reclaim may take: those within a segment of the one furthest over its fair
-  // share, or all that are over theirs.
+  // Tenants from which reclaim may take. kFurthestOver: the tenant furthest over its fair share,
+  // and those less than a segment behind it. kAllOver: all that are over their fair shares.
   enum class TakeFrom : uint8_t { kFurthestOver, kAllOver };
 
   // Makes shares without named tenants. REQUIRES: usable_bytes >= segment_bytes.
@@ -127,7 +128,7 @@ class RoomShares {
 
  private:
   struct Tenant {
-    TierShare share;      // Share of the tenant; without a call of Set() it has no guarantee.
+    TierShare share;      // Share of the tenant; no guarantee unless Set() named the tenant.
     uint64_t unpaid = 0;  // Bytes written lately for which nothing was dropped yet.
     uint64_t evictions = 0;
     uint64_t suffered = 0;

@@ -46,8 +46,7 @@ class SegmentLog {
   // nullopt: no segment may be opened (reclaim one, then retry). The caller ends the write with
   // EndWrite() exactly once. REQUIRES: bytes <= segment_bytes.
   std::optional<RecordPlace> Reserve(uint64_t bytes, Use use);
-  // Makes puts leave so many bytes for reclaim in the segment that was opened from the reserve, as
-  // long as no segment is free. 0: none.
+  // While no segment is free, makes puts leave `bytes` for reclaim in the open segment. 0: none.
   void ReserveForReclaim(uint64_t bytes) { reserved_for_reclaim_ = bytes; }
   // Returns the bytes of records that reclaim can append for certain: a whole segment, or the rest
   // of the open one once the reserve is in use.
@@ -69,8 +68,8 @@ class SegmentLog {
   uint64_t generation(SegmentId segment) const;
   size_t free_segments() const { return free_.size(); }
   uint64_t segment_bytes() const { return segment_bytes_; }
-  // Returns where the next record of the segment would start; records end before it. For segments
-  // found at recovery it is unknown: segment_bytes().
+  // Returns the offset after the segment's last record, written or reserved. For segments found at
+  // recovery, where it is unknown: segment_bytes().
   uint64_t tail(SegmentId segment) const;
   void Audit() const;
 

@@ -41,8 +41,8 @@ Task<absl::Status> GroupCommit::Commit(ManifestBatch change) {
     co_await group->done.WaitUntil(absl::InfiniteFuture());
     co_return group->status;
   }
-  // The first change of a group writes it, after the previous group was written; others join
-  // meanwhile.
+  // The caller that opened the group writes it, after the previous group was written; meanwhile
+  // other callers add their changes.
   if (const std::shared_ptr<Group> before = writing_; before != nullptr) {
     co_await before->done.WaitUntil(absl::InfiniteFuture());
   }

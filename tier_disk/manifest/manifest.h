@@ -48,13 +48,14 @@ class Manifest {
   // its puts, and nothing of it was applied.
   virtual Task<absl::Status> Commit(ManifestBatch batch) = 0;
   // Erases the tenant's salt. On return it is in no file of the store any more, whether it was
-  // there or not, not even after a power cut. It cannot erase what a device keeps of blocks that
-  // its file system freed. Errors: kUnavailable, it may still be in a file: call again.
+  // there or not, not even after a power cut. It cannot erase copies that the device keeps in
+  // storage that the file system has freed. Errors: kUnavailable, it may still be in a file: call
+  // again.
   virtual Task<absl::Status> EraseSalt(std::string tenant) = 0;
-  // Returns the memory that it takes now.
+  // Returns the bytes of memory that the manifest takes now.
   virtual uint64_t memory_bytes() const { return 0; }
   // Returns OK if there was room for more rows at the last commit. kResourceExhausted: there was
-  // none, so nothing new is to be put; small changes still succeed.
+  // none, so callers should put no new blocks; small changes still succeed.
   virtual absl::Status HasRoom() const { return absl::OkStatus(); }
   // Reads everything. Damaged values are counted and left out, never an error. Errors:
   // kUnavailable, the store cannot be opened or read.

@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little, "values are copied as 
 
 constexpr char kBlockRow = 'b';
 constexpr char kGenerationRow = 'g';
-// Prefix of the bytes that a checksum covers, so that no value of another form matches.
+// Prefix of the bytes that a checksum covers, so that no checksum of another format matches.
 constexpr absl::string_view kValueTag = "kvtier.manifest.v1";
 constexpr size_t kBlockRowKeyBytes = 1 + 16;
 constexpr size_t kGenerationRowKeyBytes = 1 + 4;

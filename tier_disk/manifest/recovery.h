@@ -1,5 +1,6 @@
 // Decides which part of a manifest image can be trusted on the disk as it is configured now. Pure;
-// DiskTier::Open() acts on the result. No record is read: every Get() proves its own.
+// DiskTier::Open() acts on the result. Recover() reads no record: every Get() verifies the record
+// that it reads.
 #ifndef KVTIER_TIER_DISK_MANIFEST_RECOVERY_H_
 #define KVTIER_TIER_DISK_MANIFEST_RECOVERY_H_
 
@@ -15,7 +16,7 @@ namespace kvtier {
 struct RecoveredDisk {
   std::vector<DiskEntry> live;              // Live entries by segment and offset; no two overlap.
   std::vector<SegmentLog::Found> segments;  // New generations where nothing is live.
-  ManifestBatch repair;                     // Erases all other entries, stores those generations.
+  ManifestBatch repair;                     // Erases other entries, stores new generations.
   uint64_t dropped_stale = 0;
   uint64_t dropped_corrupt = 0;
   uint64_t dropped_misfit = 0;

@@ -206,15 +206,15 @@ absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
   rocksdb::WriteOptions options;
   // A power cut may lose blocks (misses). It may not lose a generation: if it were drawn a second
   // time, records of its first use would verify. A generation changes once for each segment that is
-  // freed, so this sync costs nothing per block. It may not lose a salt either, because the whole
-  // tenant would be lost. A salt is drawn once.
+  // freed, so this sync costs nothing per block. It may not lose a salt either, because all blocks
+  // of the tenant would be lost; a salt is drawn once for each tenant.
   options.sync = !batch.generations.empty() || !batch.salts.empty();
   KVT_KILL_POINT("manifest.before_write");
   const rocksdb::Status written = db_->Write(options, &rows);
   KVT_KILL_POINT("manifest.after_write");
   if (written.ok()) return absl::OkStatus();
   // Some errors stop RocksDB until Resume(); the next commit finds out whether the cause is gone.
-  // It does not recover from a lack of space (kManifestReserveBytes).
+  // Resume() does not help after a lack of space (kManifestReserveBytes).
   db_->Resume().PermitUncheckedError();
   return absl::UnavailableError(StoreError("cannot commit", written).message());
 }

@@ -46,7 +46,7 @@ class RocksManifest final : public Manifest {
     std::vector<std::string> damaged_rows;
   };
   static absl::StatusOr<Offline> ReadOffline(const std::string& path);
-  // Erases these rows of such a store, durably. Errors: Open()'s.
+  // Erases these rows, durably, of a store that no process has open. Errors: Open()'s.
   static absl::Status EraseOffline(const std::string& path, const std::vector<std::string>& rows);
   ~RocksManifest() override;  // REQUIRES: no call is in flight.
 
@@ -63,8 +63,9 @@ class RocksManifest final : public Manifest {
 
  private:
   RocksManifest(Executor* executor, std::string path, std::unique_ptr<rocksdb::DB> db);
-  // Asks the file system for its room, because one write into a full one would break the store
-  // until it is opened again. OK if the file system does not answer, as nothing is known then.
+  // Asks the file system for its free bytes, because one write into a full file system would break
+  // the store until it is opened again. OK if the file system does not answer, as nothing is known
+  // then.
   absl::Status LookForRoom() const;
   absl::Status CommitNow(const ManifestBatch& batch);
   absl::Status EraseSaltNow(const std::string& tenant);

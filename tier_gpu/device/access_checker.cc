@@ -47,7 +47,7 @@ void AccessChecker::RemoveMapping(std::span<const std::byte> mapped) {
 
 AccessChecker::VectorClock AccessChecker::Fork(Timeline timeline) {
   const VectorClock seen = clock(timeline);
-  // Later accesses of the timeline are newer than the clock that was handed out.
+  // Makes later accesses of the timeline newer than the clock that is returned.
   ++clock(timeline)[static_cast<size_t>(timeline)];
   return seen;
 }

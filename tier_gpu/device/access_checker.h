@@ -30,7 +30,7 @@ class AccessChecker {
  public:
   enum class Timeline : uint32_t {};
   enum class Access : uint8_t { kRead, kWrite };
-  // Latest tick of every other timeline that a timeline has seen, by number of the other.
+  // Latest tick that a timeline has seen of each other timeline, by the other's number.
   using VectorClock = std::vector<uint64_t>;
 
   // REQUIRES: granule > 0.
@@ -43,11 +43,12 @@ class AccessChecker {
   void AddMapping(std::span<const std::byte> mapped, const std::string& id, uint64_t offset);
   void RemoveMapping(std::span<const std::byte> mapped);
 
-  // Returns a clock: everything that `timeline` did so far is ordered before whatever a timeline
-  // that joins the clock does next.
+  // Fork() returns the timeline's clock. Join() orders everything that the forked timeline did
+  // before Fork() before everything that `timeline` does next.
   VectorClock Fork(Timeline timeline);
   void Join(Timeline timeline, const VectorClock& clock);
-  // Same, through a word: a timeline that acquires the word is ordered after all that released it.
+  // Do as Fork() and Join() by way of a word: a timeline that acquires the word is ordered after
+  // everything that the timelines which released the word did before.
   void Release(Timeline timeline, const void* word);
   void Acquire(Timeline timeline, const void* word);
 

@@ -24,7 +24,8 @@ inline uint64_t AddressOf(std::span<std::byte> range) {
 }
 
 // Returns the ranges by their addresses, ascending. Errors: kInvalidArgument, naming the range:
-// there is none or more than kMaxAdoptedRanges, one is empty or passes 64 bits, or two overlap.
+// there is none or more than kMaxAdoptedRanges, one is empty or ends above the 64-bit address
+// space, or two overlap.
 absl::StatusOr<std::vector<std::span<std::byte>>> SortedRanges(
     std::span<const std::span<std::byte>> ranges);
 

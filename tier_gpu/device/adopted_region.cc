@@ -39,7 +39,7 @@ bool AdoptedRegion::Holds(uint64_t offset, uint64_t length) const {
   if (offset >= shape_.handle_bytes) return false;
   const uint64_t address = AddressOf(ranges_.front()) + offset;
   const auto after = std::ranges::upper_bound(ranges_, address, {}, AddressOf);
-  const std::span<std::byte> range = *std::prev(after);  // The first range does not begin above it.
+  const std::span<std::byte> range = *std::prev(after);  // Exists: front() <= address.
   const uint64_t inside = address - AddressOf(range);
   return inside < range.size() && length <= range.size() - inside;
 }

@@ -33,21 +33,22 @@ struct BlockTransfer {
 // Maximum number of blocks in one batch.
 inline constexpr size_t kMaxBatchBlocks = 64;
 // Maximum stored bytes of one batch, unless a single block has more. An operation queued after the
-// batch waits no longer than this takes on the link. Beside an engine's GEMMs the kernels of each
-// batch wait for room, so a few long batches are faster.
+// batch waits no longer than these bytes take on the link. While an engine's GEMMs run, the kernels
+// of each batch wait for free multiprocessors, so a few long batches are faster than many short
+// ones.
 inline constexpr uint64_t kMaxBlockBatchBytes = uint64_t{16} << 20;
 // Maximum number of moves that a batch gives to the copying kernel. A block with evenly spaced
 // planes is one move, other blocks are one move for each plane.
 inline constexpr size_t kMaxBlockMoves = kMaxCopySegments;
 
-// Results of the blocks of a batch, by number. The device writes them.
+// Results of the blocks of a batch, by index in BlockBatch::blocks. The device writes them.
 struct BlockOutcomes {
   // Out: how the block is stored. kRaw: the block must stay raw (it has a NaN, an infinity, or
-  // exponents that do not pack). `bytes` above block_bytes: the form does not fit, the block is not
-  // stored, and the content of its host memory is undefined. Bytes of block_bytes after the end of
-  // an encoding are zero. In: the size of the raw block, and the codec it was stored with. 0 bytes:
-  // the input is no encoding of this codec and shape, and the content of the scattered rows is
-  // undefined.
+  // exponents that do not pack). `bytes` above block_bytes: the encoding does not fit, the block is
+  // not stored, and the content of its host memory is undefined. Bytes of block_bytes after the end
+  // of an encoding are zero. In: the size of the raw block, and the codec it was stored with. 0
+  // bytes: the input is no encoding of this codec and shape, and the content of the scattered rows
+  // is undefined.
   std::array<kernels::CodecOutcome, kMaxBatchBlocks> codecs{};
   // SumPayload() over the block_bytes as stored, 128 bits. `bytes` is 0 if no sum was asked for or
   // block_bytes is below kLeastSummedBytes. Undefined for a block that is not stored or is no

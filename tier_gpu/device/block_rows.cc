@@ -17,7 +17,7 @@ std::optional<kernels::BlockLayout> EvenStrides(const BlockGeometry& geometry) {
       .token = geometry.token_stride,
       .head = geometry.head_stride};
   for (size_t i = 0; i < planes.size(); ++i) {
-    // A plane below the first one has no stride.
+    // Strides are unsigned, so no stride leads to a plane below the first one.
     if (planes[i] < planes[0]) return std::nullopt;
     if (planes[i] != planes[0] + i / axes * layout.layer + i % axes * layout.axis) {
       return std::nullopt;

@@ -21,8 +21,8 @@ struct CopySegment {
 
 // Maximum number of segments in a batch; longer ones crash or hang some drivers (CUDA 13.0, R580).
 inline constexpr size_t kMaxCopySegments = 1024;
-// Maximum bytes of a batch, unless a single segment is longer: an operation queued after the batch
-// waits no longer than this takes on the link.
+// Maximum bytes of a batch, unless a single segment is longer. An operation queued after the batch
+// waits no longer than these bytes take on the link.
 inline constexpr uint64_t kMaxCopyBytes = uint64_t{4} << 20;
 
 }  // namespace kvtier

@@ -263,7 +263,8 @@ void CudaBlocks::AppendOutcomes(const BlockBatch& batch, const CudaHostMemory& h
   const size_t count = batch.blocks.size();
   CudaCopies copies;
   if (batch.codec == Codec::kRaw) {
-    // Every block is whole; the outcomes' memory belongs to the batch until its end.
+    // Raw blocks always have this size, so the host writes the outcomes now; nobody else may use
+    // their memory before the batch ends.
     std::fill_n(batch.outcomes->codecs.begin(), count,
                 kernels::CodecOutcome{.bytes = batch.block_bytes});
   } else {

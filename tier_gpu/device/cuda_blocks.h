@@ -46,8 +46,8 @@ class CudaBlocks {
     int priority = 0;             // Priority of the stream ahead.
     uint64_t largest_block = 0;   // Raw bytes of the largest block that is taken.
   };
-  // Opens it and loads the kernels, as loading them later could wait for everything that runs.
-  // Errors: CudaStatus()'s.
+  // Creates the stream and the memory, and loads the kernels: loading one later could wait for all
+  // work that runs on the GPU. Errors: CudaStatus()'s.
   static absl::StatusOr<std::unique_ptr<CudaBlocks>> Open(const Options& options);
   // REQUIRES: Quiet() is true, and the lane is quiet.
   ~CudaBlocks();
@@ -61,8 +61,8 @@ class CudaBlocks {
   // CudaLane::next_place(). REQUIRES: Check() was OK.
   std::vector<CudaCommand> Commands(const BlockBatch& batch, const CudaHostMemory& host,
                                     size_t place);
-  // Returns a command that makes the stream ahead wait for what the lane awaited; feed it right
-  // after the wait.
+  // Returns a command that makes later batches in the stream ahead wait for the lane's last
+  // Await(). Feed it to the lane right after that wait.
   CudaCommand Fence() const { return streams_.Record(awaited_, kInLane); }
   // Returns the lane's stream and the stream ahead.
   const CudaStreams& streams() const { return streams_; }

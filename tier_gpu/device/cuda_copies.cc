@@ -26,7 +26,8 @@ absl::Status CudaCopies::CheckDriver() {
 absl::Status CudaCopies::Enqueue(Batch& list, cudaStream_t stream) {
   cudaMemcpyAttributes attributes{};
   attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
-  // Asks for the copy engine, so that no kernel runs beside the engine's own.
+  // Asks for the GPU's copy engine, so that no kernel of the copy competes with the inference
+  // engine's kernels.
   attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
   // These attributes apply to all copies from the first one on.
   size_t first = 0;

@@ -220,7 +220,7 @@ absl::Status CudaDevice::Unpin(std::span<std::byte> host) {
 
 absl::Status CudaDevice::CheckBatch(const CopyBatch& batch) const {
   KVT_RETURN_IF_ERROR(CheckSegments(*batch.region, batch.segments));
-  // CUDA would make a copy of memory that is not page-locked on the calling thread, at once.
+  // CUDA would copy memory that is not page-locked synchronously, on the calling thread.
   for (const CopySegment& segment : batch.segments) {
     KVT_RETURN_IF_ERROR(host_.Check({segment.host, segment.bytes}));
   }
@@ -241,7 +241,7 @@ absl::Status CudaDevice::CheckNoCapture(Lane which) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   const cudaError_t error = cudaStreamIsCapturing(lanes_->of(which).stream(), &capture);
   const absl::Status asked = CudaStatus("cudaStreamIsCapturing", error);
-  // For the default stream CUDA answers this while any stream captures for which it waits.
+  // CUDA reports a capture for the default stream while any stream that it waits for captures.
   if (!IsOfCapture(error) && capture == cudaStreamCaptureStatusNone) return asked;
   return absl::FailedPreconditionError(
       absl::StrCat(name_,

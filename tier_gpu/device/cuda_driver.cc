@@ -6,8 +6,7 @@
 namespace kvtier {
 namespace {
 
-// Looks up one call. `version` is the CUDA version in which the call got the form of our type for
-// it.
+// Looks up one call. `version` is the CUDA version that introduced the signature `Call`.
 template <typename Call>
 absl::Status FindCall(const char* name, unsigned version, Call* call) {
   void* found = nullptr;
@@ -86,7 +85,7 @@ absl::StatusOr<CudaContext> CudaContext::Open(const CudaDriver& driver, int ordi
   KVT_RETURN_IF_ERROR(driver.Status("cuDeviceGet", driver.device(&gpu, ordinal)));
   CUcontext before = nullptr;
   KVT_RETURN_IF_ERROR(driver.Status("cuCtxGetCurrent", driver.current_context(&before)));
-  // Makes the context too, since CUDA 12.
+  // Since CUDA 12, this call also creates the context.
   KVT_RETURN_IF_ERROR(CudaStatus("cudaSetDevice", cudaSetDevice(ordinal)));
   CUcontext context = nullptr;
   absl::Status made = driver.Status("cuCtxGetCurrent", driver.current_context(&context));
@@ -100,7 +99,7 @@ absl::Status CheckDeviceMemory(const CudaDriver& driver, const CudaContext& cont
   const CudaScope scope(context);
   const auto begin = reinterpret_cast<CUdeviceptr>(range.data());
   const CUdeviceptr end = begin + range.size();
-  // An allocation is one range; mapped handles are one range each.
+  // The driver reports an allocation as one range, and each mapped handle as a range of its own.
   for (CUdeviceptr at = begin; at < end;) {
     unsigned type = 0;
     int gpu = -1;

@@ -27,8 +27,8 @@ constexpr bool IsOfCapture(cudaError_t error) {
   return error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureImplicit;
 }
 
-// Returns false if something runs in the stream, or nothing is known. Returns true also if a CUDA
-// error ended its work.
+// Returns false if something runs in the stream, or CUDA does not tell because an engine captures a
+// graph. Returns true also if a CUDA error ended its work.
 bool IsQuiet(cudaStream_t stream);
 
 struct CudaDriver {
@@ -64,8 +64,8 @@ struct CudaDriver {
   PFN_cuStreamWaitValue64_v11070 wait_word = nullptr;
 };
 
-// CudaContext is the context of one GPU in this process: the one that the runtime uses, and the
-// engine with it. It stays until the process ends, as the runtime's always does.
+// CudaContext is the context of one GPU in this process: the one that the CUDA runtime uses, and so
+// does an engine. The runtime keeps it until the process ends.
 class CudaContext {
  public:
   // Opens the context. If there is none it is made, which takes some hundred MiB of GPU memory. The

@@ -54,7 +54,8 @@ void CudaHostMemory::Unregister(std::span<std::byte> chunk) {
     const absl::MutexLock lock(&mu_);
     chunks_.erase(chunk.data());
   }
-  // Ignored: the call fails when the device is lost, and then nothing is locked for us any more.
+  // Ignores an error: the call fails only when the device is lost, and then none of our memory is
+  // locked any more.
   CudaStatus("cudaHostUnregister", cudaHostUnregister(chunk.data())).IgnoreError();
 }
 

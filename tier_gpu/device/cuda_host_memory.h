@@ -23,7 +23,7 @@ class CudaHostMemory {
   CudaHostMemory(const CudaContext& context, uint64_t chunk_bytes)
       : context_(context), ranges_(chunk_bytes) {}
 
-  // Does as Device::Pin() and Unpin(), except that it knows nothing of a lost device.
+  // Do as Device::Pin() and Unpin(), but do not check whether the device is lost.
   absl::Status Pin(std::span<std::byte> host);
   absl::Status Unpin(std::span<std::byte> host);
   // Removes the range without a call to CUDA, which would wait for running work: the bytes stay

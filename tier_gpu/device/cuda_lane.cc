@@ -95,7 +95,7 @@ absl::Status CudaLane::Put(Operation* operation) {
 }
 
 absl::Status CudaLane::Fail(Operation* operation, const absl::Status& status) {
-  // The mark must also come after entries that were put ahead and not yet waited for.
+  // The mark must also cover entries in the stream ahead for which the lane has not waited yet.
   if (operation->kind == Kind::kCopy && ahead_ != nullptr) {
     KVT_RETURN_IF_ERROR(CudaStatus("cudaEventRecord", cudaEventRecord(joined_, ahead_)));
     KVT_RETURN_IF_ERROR(
@@ -132,7 +132,7 @@ absl::Status CudaLane::AddMark() {
 bool CudaLane::HasWork() const {
   if (idle()) return false;
   if (fed_operations_ < operations_.size() && HasRoom()) return true;
-  // Relaxed, as it only compares: Observe() acquires.
+  // Relaxed, because this load only compares; the load in Observe() acquires.
   return options_.word->load(std::memory_order_relaxed) > seen_mark_;
 }
 

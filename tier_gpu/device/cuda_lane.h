@@ -53,8 +53,8 @@ class CudaLane {
     Lane lane{};
     // Stream of somebody else, who keeps it; nullopt: the lane creates its own.
     std::optional<cudaStream_t> stream;
-    // Stream of ours that is asked for errors in place of a stream of others, because asking theirs
-    // could disturb the capture of a graph.
+    // Stream of our own that is queried for CUDA errors in place of somebody else's `stream`: a
+    // query of theirs could disturb the capture of a graph.
     cudaStream_t asked = nullptr;
     int priority = 0;  // CUDA's priority; it affects kernels only, copies have none.
     // Word for marks, at its host and GPU address. No other code writes it, and it is 0 at first.
@@ -75,35 +75,37 @@ class CudaLane {
   size_t next_place() const { return submitted_ % kMaxLaneDepth; }
   bool full() const { return operations_.size() + ended_.size() >= kMaxLaneDepth; }
   bool idle() const { return operations_.empty(); }
-  // Returns as Device::HandedOver(), for the ticket's sequence.
+  // Returns what Device::HandedOver() does for a ticket with this sequence.
   bool HandedOver(uint64_t sequence) const { return sequence <= done_ + fed_operations_; }
 
   enum class Kind : uint8_t {
-    kWord,  // Timed by the host, as it sees the ends.
+    kWord,  // Duration measured by the host, when it observes the end.
     // Writes a word like kWord, but fails if an operation before it had failed and its end was not
     // yet taken when this one was added.
     kSignal,
-    kCopy,  // Timed by events. REQUIRES: the lane created the stream.
+    kCopy,  // Duration measured by CUDA events. REQUIRES: the lane created the stream.
   };
   // Sets the stream into which commands of kCopy put what runs ahead of the lane
-  // (CudaCommand::Where::kAhead), and an event of this lane for it. Neither is owned.
+  // (CudaCommand::Where::kAhead), and the event by which the lane waits for that stream. Neither is
+  // owned.
   void Join(cudaStream_t ahead, cudaEvent_t joined) {
     ahead_ = ahead;
     joined_ = joined;
   }
   // Adds an operation. REQUIRES: not full; kinds other than kCopy have commands.
   Ticket Add(Kind kind, std::vector<CudaCommand> commands, absl::Time now);
-  // Returns whether Observe() or Feed() would do something.
+  // Returns whether Observe() or Feed() has something to do.
   bool HasWork() const;
   // Puts commands into the stream while there is room. A copy one of whose calls fails ends with
   // kUnavailable and CUDA's text, once nothing of it runs any more; the lane goes on. Errors mean
-  // that the device is lost: an error that CUDA returns for all calls (Failure()), or one of a call
-  // that keeps the lane's order.
+  // that the device is lost: an error that CUDA returns for all calls (Failure()), or the error of
+  // a call on which the order of the lane depends.
   absl::Status Feed();
   // Ends the operations that have ended according to the word.
   void Observe(absl::Time now);
   bool TakeEnded(Completion* completion);
-  // Returns the time since something last happened here; zero when the lane is idle.
+  // Returns the time since the last change in the lane: an operation or mark ended, or an idle lane
+  // got an operation. Zero when the lane is idle.
   absl::Duration TimeSinceChange(absl::Time now) const;
   // Returns false if something of ours still runs in the stream, or CUDA does not tell while an
   // engine captures a graph. Returns true also if a CUDA error ended its work. Somebody else's
@@ -121,7 +123,7 @@ class CudaLane {
     absl::Time submitted;
     std::vector<CudaCommand> commands;  // Emptied when all are in the stream.
     size_t fed = 0;
-    uint64_t known_failures = 0;  // Number of failures whose ends were taken when it was added.
+    uint64_t known_failures = 0;  // Value of taken_failures_ when it was added.
     absl::Status status;          // Status with which it will end.
     // Mark at its end; known when all commands are in the stream.
     uint64_t end_mark = ~uint64_t{0};

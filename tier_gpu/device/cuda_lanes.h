@@ -30,8 +30,8 @@ class CudaLanes {
   };
   CudaLanes(const CudaDriver& driver, const Options& options)
       : driver_(driver), options_(options) {}
-  // Opens the lanes. Called once, before all else. After an error only Quiet() and the destructor
-  // may be called. Errors: CudaStatus()'s.
+  // Opens the lanes. Call it once, before any other method. After an error only Quiet() and the
+  // destructor may be called. Errors: CudaStatus()'s.
   absl::Status Open();
   // REQUIRES: Quiet() is true.
   ~CudaLanes();
@@ -60,7 +60,7 @@ class CudaLanes {
   absl::Status Failure() const;
 
  private:
-  // Page-locked, a cache line apart.
+  // Word by which one lane reports ended operations, in a cache line of its own.
   struct alignas(64) EndWord {
     SignalWord value;
   };
@@ -68,7 +68,7 @@ class CudaLanes {
 
   const CudaDriver driver_;
   const Options options_;
-  EndWord* words_ = nullptr;  // kLanes of them.
+  EndWord* words_ = nullptr;  // Page-locked array of kLanes words.
   std::array<std::unique_ptr<CudaLane>, kLanes> lanes_;
   std::array<std::unique_ptr<CudaBlocks>, kLanes> blocks_;
 };

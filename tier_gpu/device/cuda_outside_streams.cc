@@ -108,7 +108,7 @@ class MarkWords {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     const cudaError_t error = cudaStreamIsCapturing(stream, &capture);
     const absl::Status asked = CudaStatus("cudaStreamIsCapturing", error);
-    // For the default stream CUDA answers this while any stream captures for which it waits.
+    // CUDA reports a capture for the default stream while any stream that it waits for captures.
     if (!IsOfCapture(error) && capture == cudaStreamCaptureStatusNone) return asked;
     return absl::FailedPreconditionError(
         "outside streams: the stream is capturing a CUDA graph, in which nothing can be signalled; "
@@ -122,7 +122,7 @@ class MarkWords {
   cudaStream_t stream_ = nullptr;  // Stream of the marks of events.
   mutable absl::Mutex mu_;
   std::deque<size_t> free_ ABSL_GUARDED_BY(mu_);
-  // Value that was last requested.
+  // Value that was last requested for each word.
   std::array<uint64_t, kSignalWords> last_ ABSL_GUARDED_BY(mu_){};
 };
 

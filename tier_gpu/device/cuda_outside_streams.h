@@ -10,7 +10,7 @@
 
 namespace kvtier {
 
-// Opens them, as OpenOutsideStreams() does.
+// Opens the streams; see OpenOutsideStreams().
 absl::StatusOr<std::unique_ptr<OutsideStreams>> OpenCudaOutsideStreams(int ordinal);
 
 }  // namespace kvtier

@@ -2,8 +2,8 @@
 // mapped one after another. It makes the handles with the driver's virtual memory calls, as only
 // such memory can be exported as a file descriptor.
 //
-// An imported region keeps a duplicate of every descriptor it was given, as a region that made its
-// handles keeps its own.
+// A region keeps a descriptor of each handle: one that it exported, or in an imported region a
+// duplicate of the descriptor that it was given.
 //
 // If memory is unmapped under a running copy, the driver may reuse its addresses. So a region stays
 // mapped if its device gave up waiting for copies.

@@ -27,9 +27,9 @@
 
 namespace kvtier {
 
-// Sequence of operations that run in order on the device. Only signals order lanes with each other.
-// kCompute is where the engine's own kernels run: we put no copy on it, but it signals and waits
-// like the others.
+// Queue of operations that run in order on the device. Operations of different lanes are ordered
+// only by Signal() and Await(). kCompute is where the engine's own kernels run: we put no copy on
+// it, but it signals and waits like the others.
 enum class Lane : uint8_t { kOnboard, kOffload, kCompute };
 inline constexpr size_t kLanes = 3;
 
@@ -85,7 +85,8 @@ class Device {
   virtual ~Device() = default;
   // Returns "emulated" or the GPU's name.
   virtual const std::string& name() const = 0;
-  // Returns the UUID of the GPU. An emulated device has its own, the same in every process.
+  // Returns the UUID of the GPU. An emulated device's UUID names its ordinal, and is the same in
+  // every process.
   virtual DeviceUuid uuid() const = 0;
   // Returns the NUMA node whose memory is nearest to the device; nullopt: there is none, or it is
   // unknown.
@@ -93,9 +94,9 @@ class Device {
   // Returns whether the device runs kernels, and so takes SubmitBlocks().
   virtual bool has_kernels() const = 0;
   // Returns an error that says why, if the device is lost. It stays lost: every operation ends with
-  // kUnavailable (one that may still run, as IsAbandoned()), regions keep their bytes as long as
-  // the driver does, and host and disk tiers go on serving. Callable on any thread, like all of
-  // this group.
+  // kUnavailable (with an error that IsAbandoned(), if it may still run), regions keep their bytes
+  // as long as the driver does, and host and disk tiers go on serving. Every method up to Unpin()
+  // may be called on any thread.
   virtual absl::Status state() const = 0;
   // Allocates memory of the device, at first `handles` handles of the shape. Errors:
   // kResourceExhausted, no memory; kUnavailable, the device is lost.

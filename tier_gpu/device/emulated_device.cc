@@ -91,7 +91,7 @@ absl::Status EmulatedDevice::Unpin(std::span<std::byte> host) {
 }
 
 absl::Status EmulatedDevice::CheckOpen(Lane lane) {
-  Advance();  // The device may be lost in this call.
+  Advance();  // A derived class may lose the device here.
   KVT_RETURN_IF_ERROR(state());
   if (!track(lane).lane.full()) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -160,7 +160,8 @@ EmulatedOperation EmulatedDevice::NewCopy(const CopyShape& shape) {
     const Lane lane = LaneOf(shape.direction);
     CopyShape beside = shape;
     beside.duplex = track(OtherWay(lane)).lane.busy();
-    // Work that can overlap with earlier batches has run since the submission.
+    // Launches and kernels may overlap with earlier batches, so the model counts from the
+    // submission.
     const absl::Time end = options_.link.Advance(beside, self->submitted, &track(lane).pipeline);
     self->run = end - self->began;
   };
@@ -213,7 +214,8 @@ absl::StatusOr<Ticket> EmulatedDevice::Signal(Lane lane, SignalWord* word, uint6
   KVT_RETURN_IF_ERROR(CheckOpen(lane));
   EmulatedOperation operation = NewOperation(lane);
   Track& signalling = track(lane);
-  // Runs first in the operation, so that a failure can still change how it ends.
+  // Signals when the turn begins, where it can still change the status with which the operation
+  // ends.
   operation.begin = [this, &signalling, word, value, known = signalling.lane.reported_failures(),
                      first = std::move(operation.begin)](EmulatedOperation* self) {
     if (first) first(self);
@@ -264,7 +266,7 @@ void EmulatedDevice::Advance() {
     absl::Time next = NextEvent();
     if (next > now) {
       if (now_ >= now) return;
-      // Sees a word that another process raised since.
+      // Looks once more at the current time, for words that another process has raised.
       now_ = now;
       continue;
     }

@@ -86,7 +86,7 @@ class EmulatedDevice : public Device {
   AccessChecker::Timeline host_timeline() const { return host_; }
 
  protected:
-  // A lane and what belongs to it.
+  // Lane, with its timeline in the checker and its place in the link model.
   struct Track {
     explicit Track(Lane lane) : lane(lane) {}
     EmulatedLane lane;
@@ -113,7 +113,7 @@ class EmulatedDevice : public Device {
 
  private:
   absl::Status CheckBatch(const CopyBatch& batch) const;
-  // Makes a copy of this shape for its lane, without its steps.
+  // Makes the operation of a batch of this shape, without its steps.
   EmulatedOperation NewCopy(const CopyShape& shape);
   void AddMoves(const CopyBatch& batch, EmulatedOperation* operation);
   void AddBlocks(CopyDirection direction, const std::shared_ptr<const EmulatedBlocks>& blocks,

@@ -30,7 +30,7 @@ void EmulatedLane::RunEvent(absl::Time now) {
   if (!begun_) return Begin(std::max(front.submitted, free_at_));
   if (front.ready) return End(now);
   if (next_step_ < front.steps.size()) {
-    // The step is taken out of the lane first, as it may abandon the lane.
+    // Takes the step out of the lane before it runs, because the step may call Abandon().
     const std::function<void()> act = std::move(front.steps[next_step_++].act);
     return act();
   }

@@ -2,8 +2,8 @@
 // emulated device. Its constants are figures that others published for one kind of machine;
 // link_model_test.cc compares it with figures from which it was not made.
 //
-// A value, cheap to copy. Pure. It does not model compute beside the copy, such as a kernel of a
-// second process that waits for its time slice.
+// LinkModel is a value type, cheap to copy. Its methods are pure. It does not model compute that
+// runs at the same time, such as a kernel of a second process that waits for its time slice.
 #ifndef KVTIER_TIER_GPU_DEVICE_LINK_MODEL_H_
 #define KVTIER_TIER_GPU_DEVICE_LINK_MODEL_H_
 
@@ -69,7 +69,7 @@ class LinkModel {
   };
   Work Divide(const CopyShape& shape) const;
   absl::Duration Engine(const CopyShape& shape) const;
-  absl::Duration Kernel(uint64_t bytes) const;  // Time to read and write so many bytes.
+  absl::Duration Kernel(uint64_t bytes) const;  // Time to read and write `bytes`.
 
   // Rates in bytes a second; 0: no time.
   double alone_ = 0;             // Link, each way.

@@ -33,8 +33,8 @@ struct WorkMark {
 // OutsideStreams marks engine work and records engine events. Thread-safe.
 class OutsideStreams {
  public:
-  // Waits for the marked work, a second at most. Words that may still be written after that stay as
-  // long as the process.
+  // Waits for the marked work, at most a second. If some has not ended then, the words' memory
+  // stays until the process ends.
   virtual ~OutsideStreams() = default;
 
   // Returns a mark of the work as it is now, without work that the stream is given later and
@@ -44,12 +44,12 @@ class OutsideStreams {
   virtual absl::StatusOr<WorkMark> MarkOf(const EngineWork& work) = 0;
   // Records the event, a cudaEvent_t, for when the word reaches `value`. Events of several calls
   // complete in the order of the calls. Errors: kUnavailable, CUDA's. REQUIRES: the word is pinned,
-  // and reaching the value needs nothing but the device any more.
+  // and the operation that writes the value was handed over (Device::HandedOver()).
   virtual absl::Status RecordBehind(const SignalWord* word, uint64_t value, void* event) = 0;
 };
 
-// Opens them for the GPU with this ordinal. Errors: kUnavailable, a build without CUDA, no driver,
-// or no such GPU; kResourceExhausted, no memory.
+// Opens the streams of the GPU with this ordinal. Errors: kUnavailable, a build without CUDA, no
+// driver, or no such GPU; kResourceExhausted, no memory.
 absl::StatusOr<std::unique_ptr<OutsideStreams>> OpenOutsideStreams(int ordinal);
 
 }  // namespace kvtier

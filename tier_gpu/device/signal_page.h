@@ -1,6 +1,6 @@
 // SignalPage is shared memory of words by which lanes, compute and processes wait for each other. A
 // word that is waited for only rises, and a wait is for a value or more. The page is in host
-// memory, so that a process can release those that wait for a dead process.
+// memory, so that a process can release lanes and processes that wait for a dead one.
 #ifndef KVTIER_TIER_GPU_DEVICE_SIGNAL_PAGE_H_
 #define KVTIER_TIER_GPU_DEVICE_SIGNAL_PAGE_H_
 
@@ -17,9 +17,9 @@ namespace kvtier {
 using SignalWord = std::atomic<uint64_t>;
 static_assert(SignalWord::is_always_lock_free && sizeof(SignalWord) == 8);
 
-// Value above any that a word counts to: every waiter goes on, and one that then reads the word
-// knows that its own value will never come. It is half of what fits, because a GPU compares the
-// difference as a signed number: from 2^63 on every value looks too small.
+// Value above any that a word counts to: every waiter goes on, and a waiter that then reads this
+// value knows that nobody will write the value that it waited for. It is half of what fits, because
+// a GPU compares the difference as a signed number: from 2^63 on every value looks too small.
 inline constexpr uint64_t kReleased = ~uint64_t{0} >> 1;
 
 inline constexpr size_t kSignalPageBytes = 4096;

@@ -25,7 +25,7 @@ absl::Status CheckPlanned(const BlockForm& form, std::span<const PlannedBlock> b
   return absl::OkStatus();
 }
 
-// Returns the number of layers in one group, for so many blocks.
+// Returns the number of layers in one group of a job of `blocks` blocks.
 uint32_t GroupLayers(const BlockForm& form, PlanOrder order, size_t blocks) {
   const uint32_t layers = form.rows.shape.layers;
   if (order == PlanOrder::kWhole || form.codec != Codec::kRaw) return layers;

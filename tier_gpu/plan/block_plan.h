@@ -15,8 +15,8 @@
 
 namespace kvtier {
 
-// Minimum bytes of a group, which is layers that are waited for together. With fewer, the calls
-// would take most of the time.
+// Minimum bytes of the layers of a group, over all blocks of a job. Smaller groups would spend most
+// of their time in calls.
 inline constexpr uint64_t kMinLayerGroupBytes = uint64_t{2} << 20;
 
 // Copy of one block between a slot and host memory of the form's block_bytes.
@@ -55,10 +55,10 @@ struct BlockPlan {
   BlockBatch BatchOf(size_t batch, CopyDirection direction) const;
 };
 
-// Plans batches of up to kMaxBatchBlocks blocks, kMaxBlockMoves moves and kMaxBlockBatchBytes, or
-// of one block. Encoded blocks have no layers and are moved whole in either order. Errors:
-// kInvalidArgument, naming the field and the value: a block's slot does not exist, or its host
-// memory is null. CheckBlocks() finds all other errors.
+// Plans batches of up to kMaxBatchBlocks blocks, kMaxBlockMoves moves and kMaxBlockBatchBytes; a
+// larger block has a batch of its own. Encoded blocks have no layers and are moved whole in either
+// order. Errors: kInvalidArgument, naming the field and the value: a block's slot does not exist,
+// or its host memory is null. CheckBlocks() finds all other errors.
 absl::StatusOr<BlockPlan> PlanBlocks(const BlockForm& form, PlanOrder order,
                                      std::span<const PlannedBlock> blocks);
 

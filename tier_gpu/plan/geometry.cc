@@ -75,9 +75,9 @@ absl::Status CheckRanges(const KvGeometry& geometry, std::span<const DeviceRange
 // later.
 bool Overlaps(const KvGeometry& geometry, uint64_t gap) {
   if (gap >= geometry.tensor_bytes()) return false;
-  // The runs just before and just after the other tensor's first run are nearest to it, and by the
-  // common stride all later runs have the same distances. If this tensor has no run after it, its
-  // run before it overlaps.
+  // The runs of this tensor just before and just after the other tensor's first run are nearest to
+  // it. Both tensors have one stride, so later runs have the same distances. If there is no run
+  // after it, `gap` < tensor_bytes() means that the run before it overlaps.
   const uint64_t behind = gap % geometry.block_stride;
   return behind < geometry.run_bytes || geometry.block_stride - behind < geometry.run_bytes;
 }

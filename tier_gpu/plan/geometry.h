@@ -9,7 +9,8 @@
 // runs and knows nothing of tokens and heads, so token-major and head-major blocks are different
 // blocks: SpaceLayout() is part of the space and so of every BlockKey.
 //
-// A value. Pure. Use what an engine registers only after Validate().
+// KvGeometry is a value type. Its methods are pure. Call Validate() on a geometry from an engine
+// before any other use.
 #ifndef KVTIER_TIER_GPU_PLAN_GEOMETRY_H_
 #define KVTIER_TIER_GPU_PLAN_GEOMETRY_H_
 

@@ -27,9 +27,10 @@ namespace kvtier {
 enum class CopyUrgency : uint8_t { kForeground, kBackground };
 inline constexpr size_t kCopyUrgencies = 2;
 
-// Maximum number of queued batches of one direction and urgency: 4 GiB of full batches.
+// Maximum number of queued batches of one direction and urgency: 4 GiB of batches of kMaxCopyBytes.
 inline constexpr size_t kMaxQueuedBatches = 1024;
-// Maximum number of foreground batches that pass a background batch: 0.6 ms on PCIe 5.0.
+// Maximum number of foreground batches that pass a background batch: with kMaxCopyBytes each, they
+// take 0.6 ms on PCIe 5.0.
 inline constexpr uint32_t kMaxPassedOver = 8;
 
 struct ScheduledBatch {
@@ -45,8 +46,8 @@ class LaneSchedule {
   // kMaxQueuedBatches wait already (retry when some have gone).
   absl::Status Add(const ScheduledBatch& batch);
   // Returns the batch to submit now, which then runs until Done(). nullopt: kMaxBatchesInFlight run
-  // in that direction, nothing waits there, or what waits yields. Call it for both directions after
-  // every Add() and Done().
+  // in that direction, no batch waits there, or the waiting batch yields to foreground. Call it for
+  // both directions after every Add() and Done().
   std::optional<ScheduledBatch> Next(CopyDirection direction);
   // Ends a batch. REQUIRES: Next() returned it, and it was not ended before.
   void Done(const ScheduledBatch& batch);

@@ -131,7 +131,7 @@ absl::StatusOr<Appended> BlockTable::Append(SequenceId id, uint32_t tokens) {
                      slots_->draining_slots(), " wait for compute to retire"));
   }
   if (copies) KVT_RETURN_IF_ERROR(CheckInFlight(facts.worker));
-  // Filled in inside the returned object: copying it there would double the time of the call.
+  // Fills in the returned object itself: copying an Appended into it would double the call's time.
   absl::StatusOr<Appended> appended(Appended{.position = facts.tokens});
   if (copies) {
     uint32_t& last = sequence->slots.back();
@@ -189,7 +189,7 @@ void BlockTable::Forget(size_t place) {
 absl::Status BlockTable::Free(SequenceId id) {
   const Sequence* const sequence = Find(id);
   if (sequence == nullptr) return Unknown(id);
-  // Released from the end: the stack of free slots then gives them to the next sequence in order.
+  // Releases slots from the end: free slots are a stack, so the next sequence gets them in order.
   for (auto slot = sequence->slots.rbegin(); slot != sequence->slots.rend(); ++slot) {
     if (*slot == kNoSlot) continue;
     if (sequence->facts.swapped_out) --swapped_out_holds_[*slot];
@@ -237,7 +237,7 @@ absl::StatusOr<std::vector<SwapCopy>> BlockTable::SwapOut(std::span<const Sequen
     if (sequence == nullptr) return Unknown(id);
     KVT_RETURN_IF_ERROR(CheckInFlight(sequence->facts.worker));
   }
-  // All sequences are marked first, so that blocks shared among them leave too.
+  // Marks all sequences first, so that blocks that only these sequences share leave too.
   size_t blocks = 0;
   for (const SequenceId id : ids) {
     Sequence* const sequence = Find(id);
@@ -255,7 +255,7 @@ absl::StatusOr<std::vector<SwapCopy>> BlockTable::SwapOut(std::span<const Sequen
 absl::StatusOr<std::vector<SwapCopy>> BlockTable::PlanSwapOut(
     std::span<const SequenceId> ids) const {
   std::vector<SequenceId> leaving;  // Sequences that leave, each once, in their order.
-  // Holds by slot, of sequences that are not out yet.
+  // Number of holds, by slot, of the sequences that are not swapped out yet.
   std::vector<uint32_t> leaving_holds(slots_->slots(), 0);
   for (const SequenceId id : ids) {
     const Sequence* const sequence = Find(id);
@@ -346,7 +346,7 @@ std::vector<SequenceId> BlockTable::Sequences() const {
 }
 
 Fragmentation BlockTable::Measure() const {
-  // For slots shared by forks, the largest number.
+  // Number of tokens by slot; of a slot that forks share, the largest number in any fork.
   std::vector<uint32_t> tokens(slots_->slots(), 0);
   for (const Sequence& sequence : sequences_) {
     for (size_t block = 0; block < sequence.slots.size(); ++block) {

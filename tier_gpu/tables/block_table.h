@@ -69,7 +69,8 @@ struct SequenceFacts {
   bool swapped_out = false;
 };
 
-// Room of the used slots, in tokens. A shared token counts once.
+// Room of the used slots, and the part of it that holds no token, in tokens. A slot that sequences
+// share counts once.
 struct Fragmentation {
   uint64_t room = 0;
   uint64_t unused = 0;
@@ -85,9 +86,9 @@ class BlockTable {
   SequenceId Create(PoolWorker worker, int32_t priority);
   // Changes the sequence's priority, also while it is swapped out. Errors: kNotFound.
   absl::Status SetPriority(SequenceId sequence, int32_t priority);
-  // Makes the cached blocks the head of an empty sequence. Errors: kNotFound; kAborted, one of them
-  // was reused since; kFailedPrecondition, one is not sealed, or the sequence is swapped out or not
-  // empty.
+  // Makes the blocks in these sealed slots the head of an empty sequence, whose worker then holds
+  // them. Errors: kNotFound; kAborted, a slot was reused since; kFailedPrecondition, one is not
+  // sealed, or the sequence is swapped out or not empty.
   absl::Status Adopt(SequenceId sequence, std::span<const SlotRef> blocks);
   // Makes room for `tokens` more tokens. A last block that is shared or sealed is copied first.
   // Errors: kNotFound; kInvalidArgument, no tokens; kFailedPrecondition, the sequence is swapped
@@ -108,17 +109,18 @@ class BlockTable {
   absl::StatusOr<SlotRef> Seal(SequenceId sequence, uint32_t block);
 
   // Swaps the sequences out together. A block leaves its slot if the cache does not keep it and no
-  // sequence that stays has it: the returned copies say which blocks, one copy for each sequence
-  // that leaves. The other blocks stay and are held; a later call for sequences that are already
-  // swapped out may move them. Errors: kNotFound; kFailedPrecondition, one of their workers has no
-  // step in flight.
+  // sequence that stays has it: the returned copies name these blocks, once for each given sequence
+  // that has the block. The other blocks stay and are held; a later call for sequences that are
+  // already swapped out may swap out more of their blocks. Errors: kNotFound; kFailedPrecondition,
+  // one of their workers has no step in flight.
   absl::StatusOr<std::vector<SwapCopy>> SwapOut(std::span<const SequenceId> sequences);
-  // Returns the copies that SwapOut() would, and changes nothing: for a caller whose copies may
-  // fail and come first. Errors: kNotFound.
+  // Returns the copies that SwapOut() would return, and changes nothing. It is for a caller that
+  // makes the copies before SwapOut(), because they may fail. Errors: kNotFound.
   absl::StatusOr<std::vector<SwapCopy>> PlanSwapOut(std::span<const SequenceId> sequences) const;
-  // Allocates slots for every block that is swapped out, or for none. The slots belong to this
-  // sequence alone, and blocks that were sealed no longer are. Errors: kNotFound;
-  // kFailedPrecondition, the sequence is not swapped out; kResourceExhausted, too few free slots.
+  // Allocates slots for every block of the sequence that is swapped out, or for none. No other
+  // sequence shares these slots, and they are not sealed, even if the blocks were. Errors:
+  // kNotFound; kFailedPrecondition, the sequence is not swapped out; kResourceExhausted, too few
+  // free slots.
   absl::StatusOr<std::vector<SwapCopy>> SwapIn(SequenceId sequence);
 
   // Removes all sequences of a worker that died, also those that are swapped out, and calls
@@ -133,7 +135,7 @@ class BlockTable {
   size_t sequences() const { return sequences_.size() - free_.size(); }
   const SlotTable& slot_table() const { return *slots_; }
   uint32_t block_tokens() const { return block_tokens_; }
-  // Measures the slots that tables name; O(blocks).
+  // Measures the slots that sequences of this table use; O(blocks).
   Fragmentation Measure() const;
   // Aborts when an invariant of the header, or of the slot table, does not hold.
   void Audit() const;

@@ -17,8 +17,8 @@ bool IsAhead(const SequenceFacts& a, const SequenceFacts& b) {
   return a.started < b.started;
 }
 
-// Gain counts the slots that a set of victims frees: a slot is freed when all of its holds are
-// theirs.
+// Gain counts the slots that a set of victims frees. They free a slot if they have all of its
+// holds.
 class Gain {
  public:
   explicit Gain(const BlockTable& tables) : tables_(tables) {}
@@ -73,7 +73,7 @@ absl::StatusOr<std::vector<SequenceId>> PickVictims(const BlockTable& tables,
         absl::StrCat("the ", behind.size(), " sequences behind sequence ", self.started, " hold ",
                      gain.slots(), " slots of their own, and ", slots, " are needed"));
   }
-  // A sequence that frees no needed slot stays; those farthest ahead are considered first.
+  // Removes victims without which enough slots are freed; those farthest ahead are tried first.
   std::vector<SequenceId> victims;
   for (auto id = picked.rbegin(); id != picked.rend(); ++id) {
     gain.Remove(*id);

@@ -25,7 +25,7 @@ void SlotTable::Grow(uint32_t slots) {
   slots_.resize(before + slots, Slot{.generation = first_generation_});
   uses_.resize(slots_.size() * workers_.size());
   closed_from_ = slots_.size();
-  // New slots go to the far end of the list, so that warm slots are used first.
+  // New slots go to the bottom of the stack, so that warm slots are handed out first.
   std::vector<uint32_t> more;
   more.reserve(slots);
   for (size_t index = slots_.size(); index > before; --index) {
