@@ -97,8 +97,8 @@ class Contest {
   absl::Status Throughput(const Size& size);
   // Measures latency at half of the rate that fio reached.
   absl::Status Latency();
-  // Compares with reads alone at half of that rate: the same bytes, 70 % of them read; and the same
-  // reads with puts added.
+  // Compares mixed loads with reads alone at half of that rate: the same bytes, of which 70 % are
+  // read; and the same reads with puts added.
   absl::Status Mixed();
 
  private:

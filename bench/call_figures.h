@@ -16,8 +16,8 @@ namespace kvtier::bench {
 // Errors: kUnavailable, the agent did not answer as it must.
 absl::Status PrintCallFigures(const NodeProcess& node);
 
-// Prints a figure for each call, "NAME.CALL": the time of it on `many`'s node, and how many times
-// that of `one`'s, in turns. Errors: as above.
+// Prints a figure for each call, "NAME.CALL": the call's time on `many`'s node, and its ratio to
+// the time on `one`'s node. Both are called in turns. Errors: as above.
 absl::Status PrintTenantsFigures(const std::string& name, Caller* many, Caller* one);
 
 }  // namespace kvtier::bench

@@ -16,7 +16,7 @@
 
 namespace kvtier::bench {
 
-// Small blocks of 4 KiB that a caller has, and those of one commit.
+// Number of small blocks, of 4 KiB, that a caller has, and of blocks in one commit.
 inline constexpr size_t kCallerKeys = 8192;
 inline constexpr size_t kCommittedBlocks = 64;
 

@@ -18,7 +18,7 @@ from smollm.model import greedy  # noqa: E402
 @dataclass(frozen=True)
 class CapturedPrompt:
     tokens: list  # Tokens of the prompt.
-    output: list  # Greedy, float32 throughout; the end token is its last where it came.
+    output: list  # Greedy answer, in float32 throughout; it includes the end token, if that came.
     blocks: np.ndarray  # [block][layer][K, V][token][head][dim] float32, whole blocks only.
     rest: np.ndarray  # The same of the block that is not full, padded.
     queries: list  # By layer: [rows, heads, dim] of the last rows of the prompt, and padding:

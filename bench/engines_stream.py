@@ -25,7 +25,7 @@ class Stream:
         self._port = port
 
     def complete(self, prompt: list[int], tokens: int, parameters: dict | None = None) -> Streamed:
-        """Returns what the engine says behind the token ids of `prompt`, without chance."""
+        """Returns the engine's completion of the token ids of `prompt`, at temperature 0."""
         body = {"model": "smollm2", "prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True,
                 "stream": True, "stream_options": {"include_usage": True}}
         if parameters is not None:

@@ -1,8 +1,9 @@
 """Ten times the callers that a node has memory for: what the agent takes of memory, and how fast it refuses.
 
-The disks are promised all that they may be, so that puts wait. Puts of 8,192 keys fill the budget for calls under way
-but for less than one of them takes, and puts of one key what is left of it; nine times as many clients ask for more and
-are refused, again and again. Meanwhile one more client's call for one key is refused, and timed beside an empty call.
+The disks are promised all blocks that they may be, so that puts wait. Puts of 8,192 keys fill the budget for calls
+under way until less is left than such a put takes, and puts of one key fill the rest. Nine times as many clients ask
+for more and are refused, again and again. Meanwhile one more client's call for one key is refused, and timed beside an
+empty call.
 """
 
 import itertools
@@ -64,7 +65,7 @@ def _clients_of(keys: int, puts: int, begins_s: float) -> list[_Client]:
 
 
 def _all_clients() -> tuple[int, list[_Client]]:
-    """Returns how many clients fill the budget, and those with all that want as much again, nine times."""
+    """Returns how many clients fill the budget, and all clients: these first, then nine times as many."""
     large = _CALL_BYTES + _BYTES_PER_REQUEST_BYTE * (KEYS * _KEY_BYTES + _FIELDS_BYTES)
     large_puts = _BUDGET_BYTES // large
     small_puts = (_BUDGET_BYTES - large_puts * large) // _CALL_BYTES + _PUTS_PER_CLIENT
@@ -74,7 +75,7 @@ def _all_clients() -> tuple[int, list[_Client]]:
 
 
 class _Crowd:
-    """The clients, in processes of one session of their own. Those that fill the budget with large puts begin."""
+    """The clients, in processes of one session of their own. Those that fill the budget with large puts begin first."""
 
     def __init__(self, socket_dir: str) -> None:
         self._socket_dir = socket_dir

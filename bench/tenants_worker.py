@@ -84,19 +84,19 @@ class Worker:
         self.client.match(self.space, self._runs[0], TIMEOUT_S, local_only=True)
 
     def onboard(self) -> None:
-        """Leases them and gives them back."""
+        """Leases the first 8,192 blocks and gives them back."""
         self.client.onboard(self.space, self._runs[0], TIMEOUT_S).release()
 
     def put(self) -> None:
-        """Reserves as many new blocks, writes some and gives the others back."""
+        """Reserves 8,192 new blocks, writes the first 64 and gives the others back."""
         self.put_run(keys_of("put%05d-" % next(self._puts), 0, KEYS), _WRITTEN_BLOCKS)
 
     def prefetch(self) -> None:
-        """Asks for the blocks to be brought to host memory."""
+        """Asks for the first 8,192 blocks to be brought to host memory."""
         self.client.prefetch(self.space, self._runs[0], TIMEOUT_S, local_only=True)
 
     def keep(self) -> None:
-        """Pins them, as far as the tenant's quota goes, for the longest time to live."""
+        """Keeps the first 8,192 blocks, as far as the tenant's quota goes, for the longest time to live."""
         self.client.keep([kvtier.Sequence(self.space, self._runs[0])], _TTL_S, TIMEOUT_S)
 
 

@@ -10,7 +10,6 @@
 // clock: they begin at random times of one day, drawn with a fixed seed. Their blocks are small: as
 // many as make 512 tokens become one block, and a remainder is left out. Models and sessions do not
 // share blocks. The requests of sessions have a hint.
-// models and sessions do not share blocks. The requests of sessions have a hint.
 #ifndef KVTIER_BENCH_TRACE_FILE_H_
 #define KVTIER_BENCH_TRACE_FILE_H_
 

@@ -20,7 +20,7 @@ namespace kvtier::bench {
 struct SessionKind {
   // Number of prompts with which the sessions of the kind begin, one each; 0: they share nothing.
   uint64_t shared_prompts = 0;
-  uint64_t shared_tokens = 0;  // Tokens of the shortest; the n-th is n times as long.
+  uint64_t shared_tokens = 0;  // Tokens of the shortest one; the n-th has n times as many.
   // Skew of the choice. 1: all shared prompts are equally likely; above 1, shorter ones are
   // likelier.
   int skew = 1;

@@ -13,9 +13,9 @@
 
 namespace kvtier::cli {
 
-// Thread-safe. Errors of every question: kUnavailable and kDeadlineExceeded nobody
-// answered within `timeout`; kFailedPrecondition the other side speaks no version of
-// ours; anything else is the answer itself, in the program's words.
+// Thread-safe. Errors of every question: kUnavailable or kDeadlineExceeded, nobody answered within
+// `timeout`; kFailedPrecondition, the other side speaks no version of our protocol; any other error
+// is the answer itself, in the program's words.
 class AgentAdmin {
  public:
   AgentAdmin(const std::string& address, absl::Duration timeout);

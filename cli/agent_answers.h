@@ -1,5 +1,5 @@
-// Answers of the agents that were asked, and the form that verbs give it: for people
-// a section for each agent, for machines an element of `agents`.
+// These functions ask agents for their status and print what they answered: for people a section
+// for each agent, for programs an element of `agents`.
 #ifndef KVTIER_CLI_AGENT_ANSWERS_H_
 #define KVTIER_CLI_AGENT_ANSWERS_H_
 

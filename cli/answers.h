@@ -25,8 +25,8 @@ struct Answer {
   absl::StatusOr<Response> response = absl::UnknownError("not asked");
 };
 
-// Calls ask(address) for all of them at once, so that one which is down does not delay
-// the rest; answers are in the order of the addresses.
+// Calls ask(address) for all addresses at the same time, so that a program that is down does not
+// delay the others. Answers are in the order of the addresses.
 template <typename Response, typename AskOne>
 std::vector<Answer<Response>> AskAll(const std::vector<std::string>& addresses, AskOne ask) {
   std::vector<Answer<Response>> answers(addresses.size());
@@ -40,7 +40,7 @@ std::vector<Answer<Response>> AskAll(const std::vector<std::string>& addresses, 
   return answers;
 }
 
-// Returns one line for a table: "cannot reach it within 2s: ..." or the program's own words.
+// Returns one line for a table: "no answer in time", "unreachable (...)", or the program's words.
 std::string FailureText(const absl::Status& status);
 
 // Returns the answers for people: a section for each agent, which has what body(response) says
@@ -81,7 +81,7 @@ std::string AgentsJson(const std::vector<Answer<Response>>& answers, Body body) 
   return json.Finish();
 }
 
-// Collects what several questions came to. Not thread-safe.
+// Verdict combines the outcomes of several questions into one exit code. Not thread-safe.
 class Verdict {
  public:
   template <typename Response>
@@ -89,8 +89,9 @@ class Verdict {
     Add(answer.response.status());
   }
   void Add(const absl::Status& status);
-  // Returns kOk when all answered; kUnreachable when none could be reached; kWrongDoor when none
-  // answers this where it was asked; kNotFound when all answered and one said so; else kFailed.
+  // Returns kOk when all answered; kUnreachable when none could be reached; kWrongDoor when all
+  // were asked at an address that does not answer this; kNotFound when all answered, and at least
+  // one that there is none; else kFailed.
   ExitCode code() const;
 
  private:

@@ -75,7 +75,7 @@ bool IsAboutATenant(Verb verb) {
   return verb == Verb::kTenantDescribe || verb == Verb::kTenantSet || verb == Verb::kTenantDrop;
 }
 
-// Returns how many of the words name the verb: of "tenants set acme" two.
+// Returns how many of the words name the verb: two for "tenants set acme".
 absl::StatusOr<size_t> VerbWordsOf(const std::vector<std::string>& words) {
   if (words.empty()) return Wrong("a verb is missing; see kvtier help");
   const std::vector<absl::string_view> second = SecondWordsOf(words[0]);

@@ -39,8 +39,8 @@ struct Arguments {
   Format format = Format::kTable;
   absl::Duration timeout = kDefaultTimeout;  // 1 ms to 60 s, for the whole of one RPC.
 
-  // The block of `lookup`, which has exactly one of the two, and of `prefix drop`, which has the
-  // second.
+  // Block of `lookup`, which has exactly one of the two names, and of `prefix drop`, which has
+  // engine_name.
   std::optional<BlockKey> block_key;
   std::optional<EngineName> engine_name;
 

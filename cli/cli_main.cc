@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   const kvtier::cli::Outcome outcome = kvtier::cli::RunCommand(words, std::ref(progress));
   progress.End();
   std::fputs(outcome.err.c_str(), stderr);
-  // A script must not take output that it did not get for an answer.
+  // A failed write is an error: a script would take the incomplete output for the answer.
   if (std::fputs(outcome.out.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
     std::perror("kvtier: standard output");
     return static_cast<int>(kvtier::cli::ExitCode::kFailed);

@@ -10,7 +10,8 @@
 
 namespace kvtier::cli {
 
-// `words` are the command line without the program's name. `progress` hears of long work.
+// Runs the command line `words`, which lacks the program's name. Verbs that take long call
+// `progress`.
 Outcome RunCommand(std::span<const std::string> words, const Progress& progress = {});
 
 }  // namespace kvtier::cli

@@ -48,8 +48,8 @@ class SharedProgress {
   std::map<std::string, std::vector<v1::DiskVerify>> disks_ ABSL_GUARDED_BY(mu_);
 };
 
-// Replaces what is known of each pass that this status still tells of. Errors: kAborted,
-// an agent started anew, or its disks are others now.
+// Updates each of the passes `disks` from `status`. Errors: kAborted, the agent started anew, or
+// has other disks now.
 absl::Status Follow(const v1::DiskVerifyStatusResponse& status,
                     std::vector<v1::DiskVerify>* disks) {
   for (v1::DiskVerify& ours : *disks) {

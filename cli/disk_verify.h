@@ -17,12 +17,12 @@ namespace kvtier::cli {
 // Result of one agent's disks.
 struct VerifiedDisks {
   std::vector<v1::DiskVerify> disks;
-  std::vector<std::string> joined;  // Were at it already: their pass was followed.
+  std::vector<std::string> joined;  // Disks whose pass was running already.
 };
 using DiskVerifyAnswers = std::vector<Answer<VerifiedDisks>>;
 
-// An agent that stops answering is an error, and its pass goes on if it lives. Damaged
-// and unreadable records are ExitCode::kDamaged.
+// Has the agents verify their disks, and waits for the end. An agent that stops answering is an
+// error; its pass goes on if it lives. Damaged and unreadable records are ExitCode::kDamaged.
 Outcome RunDiskVerify(const Arguments& arguments, const Progress& progress);
 
 std::string DiskVerifyTable(const DiskVerifyAnswers& answers);

@@ -15,7 +15,7 @@
 namespace kvtier::cli {
 namespace {
 
-// Returns what is to be said of the memory beside its size; empty: nothing.
+// Returns a remark about the memory beside its size; empty: there is none.
 std::string SizeText(const v1::HostMemorySize& size) {
   if (!size.failure().empty()) return size.failure();
   if (size.bytes() == size.target_bytes()) return "";

@@ -15,7 +15,7 @@ namespace kvtier::cli {
 // REQUIRES: arguments.resize_bytes is not 0.
 Outcome RunHostResize(const Arguments& arguments);
 
-// Returns what of the memory is free, and what is lost to sizes of blocks, in one line.
+// Returns one line: the size, what of it is free, and what is lost to the sizes of blocks.
 std::string HostMemoryText(const v1::HostMemoryReport& memory);
 // Returns a row for each size of slots, the largest in all first, kMaxSlotSizeRows at most; nothing
 // where no slot is used.

@@ -58,7 +58,7 @@ void JsonWriter::Seconds(absl::string_view name, double value) {
   if (!std::isfinite(value)) return Null(name);
   BeginMember(name);
   std::string text = absl::StrFormat("%.9g", value);
-  // A float stays one, whatever its value.
+  // A whole number gets a fraction, too, so that all values are read as floats.
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   out_ += text;
 }

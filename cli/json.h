@@ -18,19 +18,20 @@ class JsonWriter {
   // Opens the outermost object, whose first member is "schema_version".
   JsonWriter();
 
-  // Members of the innermost object. Not named Value(): a text would pass for a bool.
+  // Count() and the functions after it write a member of the innermost object. They are no
+  // overloads of one name, because a string literal would convert to bool.
   void Count(absl::string_view name, uint64_t value);
   // Writes seconds, or null for a value that is not finite.
   void Seconds(absl::string_view name, double value);
-  void Ratio(absl::string_view name, double value) { Seconds(name, value); }  // Alike.
+  void Ratio(absl::string_view name, double value) { Seconds(name, value); }  // See Seconds().
   void Text(absl::string_view name, absl::string_view value);
   void Flag(absl::string_view name, bool value);
   void Null(absl::string_view name);
 
   void OpenObject(absl::string_view name);
   void OpenArray(absl::string_view name);
-  void OpenElement();  // An object in the innermost array.
-  void Close();        // Whatever was opened last.
+  void OpenElement();  // Opens an object in the innermost array.
+  void Close();        // Closes what was opened last.
 
   // Closes the outermost object. REQUIRES: everything else is closed. Call once.
   std::string Finish();

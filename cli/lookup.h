@@ -1,5 +1,5 @@
-// `kvtier lookup`: where a block is, by the agents' own word and by the coordinator's
-// belief.
+// `kvtier lookup`: where a block is, as the agents say, which know it, and as the coordinator says,
+// which has hints.
 #ifndef KVTIER_CLI_LOOKUP_H_
 #define KVTIER_CLI_LOOKUP_H_
 

@@ -12,7 +12,7 @@
 
 namespace kvtier::cli {
 
-// Published files have some kilobytes; none is read that is larger.
+// Largest config.json that is read, in bytes; published ones have some kilobytes.
 inline constexpr size_t kMaxConfigBytes = size_t{4} << 20;
 
 // Returns the facts in the text of a config.json; those of the text model where it has several.

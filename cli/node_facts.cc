@@ -42,7 +42,7 @@ constexpr char kNobodysTenant[] = "-doctor";
 #define SO_PEERPIDFD 77  // Linux 6.5; not in the headers of Debian 12.
 #endif
 
-// Closes it; -1 is nothing.
+// Descriptor owns a file descriptor; -1: there is none.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -143,7 +143,7 @@ std::vector<std::string> WordsAfterName(const std::string& path, absl::string_vi
   return {};
 }
 
-// Returns whether RLIMIT_MEMLOCK does not hold `process` ("self", "1234") back.
+// Returns whether `process` ("self", "1234") is exempt from RLIMIT_MEMLOCK by CAP_IPC_LOCK.
 bool HasIpcLock(const std::string& process) {
   constexpr int kCapIpcLock = 14;
   const std::vector<std::string> words =
@@ -180,7 +180,7 @@ std::optional<uint64_t> CgroupMemoryMax() {
   return least;
 }
 
-// Makes a memfd as an arena is one, and asks for one huge page of it.
+// Makes a memfd like an arena's, and asks for one huge page of it.
 void TryMemfd(NodeFacts* facts) {
   const Descriptor fd(memfd_create("kvtier-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   facts->memfd_error = fd.error();
@@ -232,7 +232,7 @@ DiskFacts LookAtDisk(const std::string& directory) {
   DiskFacts facts{.directory = directory};
   const Descriptor plain(open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   facts.open_error = plain.error();
-  // File systems without O_TMPFILE, such as overlays of old kernels.
+  // The file system has no O_TMPFILE, as an overlay of an old kernel.
   if (facts.open_error == EOPNOTSUPP) {
     facts.open_error = access(directory.c_str(), W_OK | X_OK) == 0 ? 0 : errno;
     return facts;

@@ -57,8 +57,8 @@ struct NodeFacts {
   std::optional<bool> same_pid_namespace;
   std::optional<bool> same_time_namespace;
 
-  // The agent's answers. `session`: of a handshake as a tenant that does not exist, whose refusal
-  // says that all before it was well.
+  // The agent's answers. `session` is the result of a handshake as a tenant that does not exist: a
+  // refusal for this reason says that everything before it worked.
   absl::Status session;
   absl::StatusOr<v1::AgentStatusResponse> status = absl::UnknownError("not asked");
   absl::StatusOr<v1::DescribeSharingResponse> sharing = absl::UnknownError("not asked");
@@ -69,7 +69,7 @@ struct NodeFacts {
   bool memlock_of_agent = false;  // Whether the limit is the agent's, or else this process's.
   std::optional<uint64_t> memory_max_bytes;  // Limit of this process's cgroup; nullopt: none.
   int memfd_error = 0;                       // errno of making a sealed memfd; 0: it works.
-  bool huge_pages = false;                   // A page of 2 MiB could be had for one.
+  bool huge_pages = false;                   // Whether the memfd can have a page of 2 MiB.
   std::string shmem_enabled;                 // Kernel's setting; empty: the kernel has none.
   int io_uring_error = 0;                    // errno of making a ring; 0: it works.
   std::optional<int> io_uring_disabled;      // kernel.io_uring_disabled.

@@ -7,8 +7,8 @@
 namespace kvtier::cli {
 namespace {
 
-// Returns what is to be said: memory is to have at once what the person asked for, less what is no
-// whole unit.
+// Returns the note of a row: what failed, or the answer's own note and whether the size that was
+// asked for was rounded down to whole units.
 std::string NoteOf(const ResizedMemory& size, uint64_t asked, const char* units) {
   if (!size.failure.empty()) return size.failure;
   std::string note = size.note;

@@ -49,7 +49,7 @@ std::string FactsText(const ModelFacts& facts) {
   return attention.empty() ? text : absl::StrCat(text, "; ", attention, " attention");
 }
 
-// Returns a count of tokens, which is open where it is the largest that is looked for.
+// Returns a count of tokens, with ">= " before kMaxContextTokens, where the search for it ends.
 std::string TokensText(uint64_t tokens) {
   return absl::StrCat(tokens == kMaxContextTokens ? ">= " : "", CountText(tokens));
 }

@@ -126,7 +126,7 @@ absl::StatusOr<ModelFacts> FactsOf(const SizeQuestion& question) {
   const auto take = [](const auto& value, auto* fact) {
     if (value != std::remove_cvref_t<decltype(value)>()) *fact = value;
   };
-  // A width that was worked out is that of other heads.
+  // The attention width of the named model is computed from that model's heads.
   if (given.heads != 0 || given.head_dim != 0) facts.attention_width = 0;
   if (given.kv_heads != 0 && given.latent_dim == 0) facts.latent_dim = 0;
   take(given.layers, &facts.layers);

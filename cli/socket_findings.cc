@@ -89,7 +89,7 @@ struct SeenUid {
 };
 
 SeenUid SeenByAgent(const NodeFacts& facts) {
-  // Named from outside: it is meant as the agent sees it.
+  // A uid that --uid names, or of the agent's own user namespace, is already as the agent sees it.
   if (facts.uid_named || facts.same_user_namespace.value_or(false)) {
     return {facts.uid, absl::StrCat("uid ", facts.uid)};
   }
@@ -118,7 +118,7 @@ Finding UidFinding(const NodeFacts& facts) {
   const std::string list = absl::StrJoin(allowed, ",");
   finding.detail = absl::StrCat(seen.text, "; the agent has --allow_uids=", list);
   if (seen.uid && Allows(*facts.sharing, *seen.uid)) return finding;
-  // An operator, who is no worker: only a worker's own uid tells.
+  // This process is an operator's and no worker: only a worker's own uid tells.
   if (!facts.uid_named && facts.uid == 0) {
     finding.health = Health::kWarn;
     finding.remedy = "name the worker's uid by --uid, or run kvtier doctor in its container";
@@ -136,7 +136,7 @@ Finding UidFinding(const NodeFacts& facts) {
 // Returns the result of this process's handshake on the descriptor socket.
 Finding SessionFinding(const NodeFacts& facts) {
   Finding finding{.check = "session"};
-  // The tenant that was named does not exist: all before that was well.
+  // The handshake named a tenant that does not exist. If it got that far, all before it worked.
   if (facts.session.ok() || (absl::IsPermissionDenied(facts.session) &&
                              absl::StrContains(facts.session.message(), "knows no tenant"))) {
     finding.detail = "user, version and layout are accepted";

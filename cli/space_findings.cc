@@ -155,7 +155,7 @@ Finding DifferenceFinding(const Family& one, const Family& other) {
   finding.detail = absl::StrCat(NameOf(one), " and ", NameOf(other),
                                 " do not share: ", absl::StrJoin(differences, "; "));
   finding.remedy = absl::StrJoin(remedies, "; ");
-  // Deliberate, as a rule.
+  // Spaces that differ in the LoRA adapter only differ on purpose, as a rule.
   if (fields == std::vector<std::string>{"lora"} && remedies.size() == 1) {
     finding.health = Health::kOk;
     finding.remedy.clear();
@@ -183,7 +183,8 @@ Finding SharedFinding(const Family& family) {
   return finding;
 }
 
-// Hits of any key, in any tier, are enough.
+// Returns a warning if workers share a space, but no key was found in any tier since the agent's
+// start.
 Finding KeysFinding(const std::vector<Family>& families, const v1::AgentStatusResponse& status) {
   Finding finding{.check = "keys"};
   uint64_t hits = 0;

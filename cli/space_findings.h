@@ -11,8 +11,8 @@
 
 namespace kvtier::cli {
 
-// Pure. Shards of one engine (ranks) count as one space. Each space is compared with the nearest
-// one of the same model or of the same weights.
+// Returns the findings about spaces. Shards of one engine (ranks) count as one space. Each space is
+// compared with the nearest one of the same model or of the same weights. Pure.
 Findings SpaceFindings(const v1::DescribeSharingResponse& sharing,
                        const v1::AgentStatusResponse& status);
 

@@ -127,7 +127,7 @@ std::string Below(const std::string& lines) {
   return lines.empty() ? "" : absl::StrCat("\n", lines);
 }
 
-// `tenants`: of the agent; nullptr: it does not say.
+// Returns the lines of one agent. `tenants` are the agent's; nullptr: it does not report them.
 std::string AgentLines(const std::string& address, const v1::AgentStatusResponse& status,
                        const v1::ListTenantsResponse* tenants) {
   const std::vector<std::string> complaints = Complaints(status);
@@ -289,8 +289,8 @@ void WriteCoordinator(const v1::CoordinatorStatusResponse& status, JsonWriter* j
   json->Count("refused_nodes", status.refused_nodes());
 }
 
-// Asks those that answered what their tenants have, and says nothing of who does not tell: over TCP
-// nobody is told.
+// Asks each agent that answered for its tenants. Leaves out agents that do not report them, as over
+// TCP.
 std::map<std::string, v1::ListTenantsResponse> AskTenants(const Arguments& arguments,
                                                           const AgentAnswers& agents) {
   std::vector<std::string> there;

@@ -1,5 +1,5 @@
-// TenantQuestion is what `kvtier tenants describe`, `set` and `drop` are asked: of whom, and what
-// is to change.
+// TenantQuestion has the arguments of `kvtier tenants describe`, `set` and `drop`: the tenant and
+// what is to change.
 #ifndef KVTIER_CLI_TENANT_QUESTION_H_
 #define KVTIER_CLI_TENANT_QUESTION_H_
 

@@ -40,8 +40,8 @@ struct NumberShare {
   std::string (*text)(uint64_t);
 };
 
-// Returns those that the agent told of: a coordinator tells of none, and an agent without a disk
-// has no loads.
+// Returns the numbers that were reported: a coordinator reports none, and an agent without a disk
+// reports no loads.
 std::vector<NumberShare> NumbersOf(const v1::TenantReport& tenant) {
   std::vector<NumberShare> numbers;
   const auto add = [&](bool told, const NumberShare& number) {

@@ -24,7 +24,7 @@ Outcome RunSetTenant(const Arguments& arguments);
 // REQUIRES: the person said --yes.
 Outcome RunDropTenant(const Arguments& arguments);
 
-// Returns how often the tenant was refused something for its share's sake, since the agent's start.
+// Returns how often the tenant was refused something because of its share, since the agent's start.
 uint64_t ThrottledOf(const v1::TenantReport& tenant);
 // Writes as an object where the blocks were that the tenant's workers asked for.
 void WriteHits(const v1::TenantHits& hits, JsonWriter* json);

@@ -67,15 +67,16 @@ const Row kRows[] = {
     {"I/O errors", [](const Report& t) { return CountText(t.io_errors()); }},
 };
 
-// Returns what the link carried in `seconds`, as a part of what it would have at the fastest rate
-// that it was seen at; 0: it did nothing yet. Of all the time: its utilisation; of the time
-// in which copies ran: how near to that rate they come.
+// Returns what the link carried in `seconds`, as a share of what it would have carried at the best
+// rate seen; 0: it carried nothing yet. Over the uptime that is its utilisation; over the time in
+// which copies ran, how near the copies come to the best rate.
 double PartOfBest(const v1::GpuLinkReport& link, double seconds) {
   if (seconds <= 0 || link.best_bytes_per_second() <= 0) return 0;
   return static_cast<double>(link.bytes()) / seconds / link.best_bytes_per_second();
 }
 
-// Bytes of slots in use that are of no use, and those slots' bytes.
+// Bytes of used slots that hold no KV (padding, and granted slots without a token), of all bytes of
+// used slots.
 struct Fragments {
   uint64_t bytes = 0;
   uint64_t of = 0;

@@ -10,7 +10,7 @@
 namespace kvtier::cli {
 namespace {
 
-// Returns three digits that count: 1.50, 15.0, 150.
+// Returns three significant digits: 1.50, 15.0, 150.
 std::string ThreeDigits(double value) {
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
   return absl::StrFormat("%.*f", decimals, value);

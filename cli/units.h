@@ -7,7 +7,7 @@
 
 namespace kvtier::cli {
 
-// Returns "0 B", "4.00 KiB", "1.50 GiB": three digits that count, powers of 1024.
+// Returns "0 B", "4.00 KiB", "1.50 GiB": three significant digits, powers of 1024.
 std::string BytesText(uint64_t bytes);
 
 // Returns "850 us", "1.20 ms", "2.00 s", "5 min 3 s", "3 d 4 h". Zero is "0 s"; what is negative or

@@ -15,7 +15,7 @@ namespace kvtier {
 
 class AdviseCall {
  public:
-  using Result = size_t;  // Blocks in the node's memory.
+  using Result = size_t;  // Named blocks in the node's memory.
   static constexpr char kName[] = "advise";
 
   AdviseCall(std::span<const KeySequence> sequences, absl::Duration timeout)

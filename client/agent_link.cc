@@ -45,9 +45,9 @@ bool IsGarbled(const absl::Status& status) {
          status.code() == absl::StatusCode::kUnknown;
 }
 
-// Number of times that the breaker opens without an answered call in between, before the connection
-// is opened anew: it may be what is wrong, and probes are connections of their own. With the
-// default backoff this takes 3 s.
+// Openings of the breaker without an answered call between them after which the connection is made
+// anew: the connection itself may be at fault, and the new one is the probe. With the default
+// backoff this takes 3 s.
 constexpr int kOpeningsToRebuild = 5;
 
 }  // namespace

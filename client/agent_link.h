@@ -68,7 +68,7 @@ class AgentLink {
   void RemoveSpace(size_t number) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns the connection for a call of this timeout, and counts the call; null if there is no
-  // agent or the breaker does not admit it. Takes no longer than a lock.
+  // agent or the breaker does not admit it. Waits for a lock only.
   std::shared_ptr<Connection> Admit(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
   // Records how a call through Admit()'s connection ended, and returns the outcome for its caller.
   CallOutcome Ended(const std::shared_ptr<Connection>& connection, const CallEnd& end)
@@ -85,7 +85,7 @@ class AgentLink {
   // Wakes the thread, which has a space to register or ids to send.
   void Wake();
 
-  // Table of the node's blocks in the current session; null if the agent hands out none.
+  // State of the session, and its residency table; a null `view`: the agent hands out none.
   struct Residency {
     bool connected = false;
     std::shared_ptr<const ResidencyView> view;
@@ -112,10 +112,11 @@ class AgentLink {
   // Tries once to connect. Publishes the connection or notes why there is none.
   void Connect() ABSL_LOCKS_EXCLUDED(mu_);
   absl::StatusOr<std::shared_ptr<Connection>> OpenConnection();
-  // Does the work that a live connection needs now. Returns when it needs some next.
+  // Does the work that is due on a live connection. Returns the time at which more is due.
   absl::Time Serve(const std::shared_ptr<Connection>& connection) ABSL_LOCKS_EXCLUDED(mu_);
-  // Maps the pool as it is now, also if no call has said that it grew or shrank: memory that the
-  // agent gives back is free only when no process maps it. Returns when to look again.
+  // Looks whether the pool has changed and maps it as it is now, even if no call has named a new
+  // version: memory that the agent gives back is free only when no process maps it. Returns when to
+  // look again.
   absl::Time LookAtPool(const Session& session) ABSL_LOCKS_EXCLUDED(mu_);
   // Maps the residency table that replaced a retired one. Returns when to try again.
   absl::Time LookAtResidency(const Session& session) ABSL_LOCKS_EXCLUDED(mu_);
@@ -126,8 +127,8 @@ class AgentLink {
   void Drop(const std::shared_ptr<Connection>& connection, const absl::Status& why)
       ABSL_LOCKS_EXCLUDED(mu_);
   void Sleep(const std::shared_ptr<Connection>& connection, absl::Time until);
-  // Sends the breaker's probe, if it is due: a Ping. Returns false if a Ping would prove too little
-  // and the caller is to probe by a new connection.
+  // Sends the breaker's probe, a Ping, if it is due. Returns false if it dropped the connection
+  // instead, because the connection itself may be at fault: the next one is then the probe.
   bool Probe(const std::shared_ptr<Connection>& connection) ABSL_LOCKS_EXCLUDED(mu_);
   // Tells the breaker of a call that was not answered. Returns true if the thread has a probe to
   // plan.
@@ -146,7 +147,7 @@ class AgentLink {
   std::atomic<bool> residency_asked_ = false;
   std::thread thread_;
 
-  // The fields up to `mu_` belong to the thread.
+  // Only the background thread uses the fields from here to `mu_`.
   bool rebuilding_ = false;  // Whether the next connection is a probe for the breaker.
   Backoff reconnect_;
   absl::Time next_try_ = absl::InfinitePast();
@@ -161,10 +162,10 @@ class AgentLink {
   // Latencies of the calls, by the call's name.
   std::map<std::string, LatencyHistogram> latencies_ ABSL_GUARDED_BY(mu_);
   std::string logged_ ABSL_GUARDED_BY(mu_);  // Latest logged reason for having no connection.
-  bool tried_ ABSL_GUARDED_BY(mu_) = false;  // The first try to connect has ended.
+  bool tried_ ABSL_GUARDED_BY(mu_) = false;  // Whether the first try to connect ended.
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  bool answered_ ABSL_GUARDED_BY(mu_) = false;  // A call was answered since the last Connect().
-  bool garbled_ ABSL_GUARDED_BY(mu_) = false;   // A garbled answer opened the breaker.
+  bool answered_ ABSL_GUARDED_BY(mu_) = false;  // Whether a call was answered since Connect().
+  bool garbled_ ABSL_GUARDED_BY(mu_) = false;   // Whether a garbled answer opened the breaker.
 };
 
 }  // namespace kvtier

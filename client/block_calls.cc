@@ -1,4 +1,4 @@
-// The client's calls about blocks: those that wait, and those that are submitted.
+// Implements the client's calls about blocks: those that wait, and those that are submitted.
 #include <algorithm>
 #include <utility>
 #include <vector>

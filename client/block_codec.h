@@ -4,7 +4,7 @@
 //   put: Encode(raw block, reserved.slot(i)); if it fails, reserved.GiveBack(i)
 //   get: Decode(onboarded.bytes(i), raw block); then onboarded.valid(), as after any copy
 //
-// A raw block is bf16 in the order of the space's layout. It runs on the CPU, in the
+// A raw block is bf16 in the order of the space's layout. The codec runs on the CPU, in the
 // calling thread, at a few GB/s; kernels/codec.h says what is lost.
 #ifndef KVTIER_CLIENT_BLOCK_CODEC_H_
 #define KVTIER_CLIENT_BLOCK_CODEC_H_
@@ -35,12 +35,12 @@ class BlockCodec {
   // Errors: kInvalidArgument, `raw` or `slot` has another size than raw_bytes() and
   // block_bytes, or does not begin at a multiple of 16; kOutOfRange, the block has a
   // NaN, an infinity or exponents that do not pack and the space has no room for raw
-  // blocks. Then the slot has any content and must not be committed.
+  // blocks. After an error the slot's content is undefined and must not be committed.
   absl::StatusOr<Codec> Encode(std::span<const std::byte> raw, std::span<std::byte> slot) const;
 
   // Decodes a block. Errors: kInvalidArgument, as Encode; kDataLoss, `block` is no encoding
-  // of this space, as also happens if the lease ended during the copy. Then `raw` has any
-  // content.
+  // of this space, as also happens if the lease ended during the copy. After an error the
+  // content of `raw` is undefined.
   absl::Status Decode(std::span<const std::byte> block, std::span<std::byte> raw) const;
 
  private:

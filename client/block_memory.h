@@ -1,6 +1,6 @@
-// BlockMemory is the memory in which the blocks of one call's target lie for this worker: memory
-// that is mapped here, or a GPU pool that only the worker's own device reaches. In such a pool a
-// block has an offset and no bytes.
+// BlockMemory is the memory in which this worker reads or writes the blocks of one call: an arena
+// or a GPU pool that is mapped in this process, or a GPU pool that only the worker's own device
+// reaches. In such a pool a block has an offset and no bytes.
 #ifndef KVTIER_CLIENT_BLOCK_MEMORY_H_
 #define KVTIER_CLIENT_BLOCK_MEMORY_H_
 
@@ -31,7 +31,7 @@ class BlockMemory {
   // failed: the answer's slots cannot be used then, and the caller gives them back.
   bool Follow(uint64_t version, absl::Duration timeout);
   // Read() and Write() return the bytes: an empty span if only the device reaches them, nullopt if
-  // they are not inside the memory. Write() REQUIRES: the arena is the one for writing.
+  // they are not inside the memory. REQUIRES of Write(): the arena is mapped for writing.
   std::optional<std::span<const std::byte>> Read(uint64_t offset, uint64_t length) const;
   std::optional<std::span<std::byte>> Write(uint64_t offset, uint64_t length) const;
   // Returns an object that keeps the memory mapped while it lives; for a pool that the device maps

@@ -97,10 +97,10 @@ class CircuitBreaker {
   Backoff backoff_;
   Backoff doubts_;  // Wait before the probe of a doubt that is not the first.
   State state_ = State::kClosed;
-  int openings_ = 0;        // Number since a call was answered.
-  int failures_ = 0;        // Number in a row, while calls are let through.
-  int short_failures_ = 0;  // Number in a row, while closed, of calls begun after last_answer_.
-  absl::Time short_since_;  // Time at which the first of them began.
+  int openings_ = 0;        // Openings since a call was answered.
+  int failures_ = 0;        // Failures in a row, while calls are let through.
+  int short_failures_ = 0;  // Short calls in a row, begun after last_answer_, that failed.
+  absl::Time short_since_;  // Time at which the first of these calls began.
   bool doubted_ = false;    // Whether there was a doubt since a call was answered.
   absl::Time last_answer_ = absl::InfinitePast();  // Time of the last answer to a call or a probe.
   absl::Time probe_time_ = absl::InfiniteFuture();

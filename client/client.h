@@ -193,8 +193,8 @@ class Client {
       const std::optional<absl::Duration>& timeout = {});
   // Ends a ticket before its time. Never blocks.
   void ReleaseTicket(const TicketId& id);
-  // Keeps the sequences' blocks that the node has in its host memory for options.ttl, as many as
-  // fit into the tenant's quota: a prompt cache that is not evicted. Errors: kInvalidArgument,
+  // Keeps those of the sequences' blocks that the node has in host memory for options.ttl, as many
+  // as fit into the tenant's quota: a prompt cache that is not evicted. Errors: kInvalidArgument,
   // naming the field.
   absl::StatusOr<KeptPrefix> Keep(std::span<const KeySequence> sequences,
                                   const KeepOptions& options = {});
@@ -245,7 +245,7 @@ class Client {
   absl::Status SubmitOnboard(std::span<const KeySequence> sequences, const OnboardOptions& options,
                              absl::AnyInvocable<void(std::vector<OnboardedBlocks>)> done);
   // Onboards in parts: blocks that are in host memory come at once, while the rest is on its way.
-  // The client's own thread calls `on_part` as blocks become ready, and it must not block; then
+  // The client's own thread calls `on_part`, which must not block, as blocks become ready; then
   // `done` once, with the outcome of each sequence. A part extends the prefix of its run, or has
   // blocks of a set in any order, and has leases of its own. Errors also: kInvalidArgument, the
   // target is not host memory.

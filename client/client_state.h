@@ -32,12 +32,13 @@ struct Client::State {
   absl::Status Check(SpaceHandle space, std::span<const EngineKey> keys) const;
   absl::Status Check(std::span<const SpaceHandle> spaces) const;
   absl::Status Check(std::span<const KeySequence> sequences) const;
-  // Checks the sequences of a call that takes blocks, and returns them, each cut to its max_tokens.
+  // Checks the sequences of a call that looks up or brings blocks. Returns them, each cut to its
+  // max_tokens.
   absl::StatusOr<std::vector<KeySequence>> Taken(std::span<const KeySequence> sequences) const;
   absl::Status CheckReserve(std::span<const KeySequence> sequences,
                             const ReserveOptions& options) const;
   // Checks lengths and target. Errors: kInvalidArgument, naming a length that no block of the
-  // sequence's space may have, or a target that is not for blocks of any length.
+  // sequence's space may have, or the GPU target for a space with any_length.
   absl::Status CheckLengths(const KeySequence& sequence, OnboardTarget target) const;
   static absl::Status CheckTicket(const TicketOptions& options);
 

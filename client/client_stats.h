@@ -34,8 +34,8 @@ struct ClientStats {
   uint64_t unwritten_blocks = 0;  // Slots that a commit gave back, because nobody took them.
   uint64_t onboarded_bytes = 0;   // Bytes of the onboarded blocks.
   uint64_t committed_bytes = 0;   // Bytes of the committed blocks.
-  // Onboarded blocks by the BlockSource that had them, and missed ones by the MissReason of the
-  // first that was missing of their sequence.
+  // Onboarded blocks, by the BlockSource that had them; and missed blocks, by the MissReason of the
+  // first missing block of their sequence.
   std::array<uint64_t, kBlockSourceCount> onboarded_from{};
   std::array<uint64_t, kMissReasonCount> missed_because{};
   // Times of the calls that were answered, as the client measured them, by name: "match",

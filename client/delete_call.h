@@ -1,4 +1,4 @@
-// DeleteCall drops blocks of the tenant's own from every tier of the node.
+// DeleteCall drops blocks of the tenant from every tier of the node.
 #ifndef KVTIER_CLIENT_DELETE_CALL_H_
 #define KVTIER_CLIENT_DELETE_CALL_H_
 

@@ -62,7 +62,7 @@ void CloseKeptDescriptor(int fd);
 
 // Makes mapped memory private zeros in every child that is forked from now on.
 void KeepMemoryFromChildren(std::span<std::byte> memory);
-// Ends that. Called before the memory is unmapped.
+// Undoes KeepMemoryFromChildren(); called before the memory is unmapped.
 void ForgetKeptMemory(std::span<std::byte> memory);
 
 }  // namespace kvtier

@@ -15,8 +15,8 @@
 
 namespace kvtier {
 
-// Handle i of the pool belongs at i * handle_bytes of max_handles * handle_bytes
-// addresses: the shape that Device::ImportRegion() takes with the descriptors. A worker that
+// The pool has max_handles * handle_bytes addresses, of which handle i fills handle_bytes from
+// i * handle_bytes on: Device::ImportRegion() takes the descriptors in this shape. A worker that
 // imported an older GpuMemory imports the handles that differ: handle i is the same memory while
 // since[i] is the same, and slots that the session holds never lie in a handle that differs. A
 // worker that maps the handles in another way than `mapping` keeps this object for as long as it
@@ -27,8 +27,8 @@ struct GpuMemory {
   std::vector<FileDescriptor> handles;
   std::vector<uint64_t> since;  // Version of the pool with which each handle came.
   uint64_t version = 0;         // Version of the pool, from 1.
-  // GPU that the handles are memory of: Device::ImportRegion() refuses them on another one, which a
-  // process with another CUDA_VISIBLE_DEVICES knows by the same ordinal.
+  // GPU whose memory the handles are: Device::ImportRegion() refuses them on another GPU. An
+  // ordinal would not tell, since CUDA_VISIBLE_DEVICES changes ordinals.
   DeviceUuid device;
   // Mapping that follows the pool at the same addresses. Null if by_device is true, or if the pool
   // is a GPU's own memory, which mmap does not map.

@@ -50,10 +50,10 @@ class GrantedSlots {
   // does not ask, or there are no slots.
   std::shared_ptr<const StepPage> steps() const;
   // Copies the blocks of a sequence out of these slots into the agent's host memory, all or none,
-  // and gives the slots back unless they are kept. Errors, after which all is as before:
-  // kInvalidArgument, naming what cannot be; kResourceExhausted, the tenant's host memory has no
-  // room for them; kUnavailable, there is no agent, or the copy failed, or there is no answer,
-  // which ends the session.
+  // and gives the slots back unless they are kept. After an error all is as before, except that a
+  // missing answer ends the session. Errors: kInvalidArgument, naming the argument;
+  // kResourceExhausted, the tenant's host memory has no room for the blocks; kUnavailable, there is
+  // no agent, the copy failed, or no answer came.
   absl::StatusOr<SwappedSequence> SwapOut(std::span<const uint32_t> numbers,
                                           const SwapOutOptions& options = {});
   // Gives the slots back. Idempotent, never blocks. The memory stays mapped while the result of

@@ -26,7 +26,7 @@ struct Received {
   FileDescriptor fd;
 };
 
-// Errors: PacketSocket::Receive()'s; kFailedPrecondition also when the magic is another's.
+// Errors: PacketSocket::Receive()'s; kFailedPrecondition also when the packet has not our magic.
 template <typename Packet>
 absl::StatusOr<Received<Packet>> ReceivePacket(PacketSocket* socket, absl::Time deadline) {
   Received<Packet> received;

@@ -13,7 +13,7 @@
 namespace kvtier {
 
 // Thread-compatible. A forked child's copy says nothing, since its parent may still write: its
-// descriptor is inert (fork_guard.h). `process_` is for children of a fork that ran no handler.
+// descriptor is inert (fork_guard.h). `process_` detects a child that ran no fork handler.
 class Lifeline {
  public:
   // `fd`: the descriptor that the agent hands out as DescriptorKind::kLifeline.

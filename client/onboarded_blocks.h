@@ -75,7 +75,7 @@ class OnboardedBlocks {
   bool valid() const;
   // Ends the leases early; size() is 0 afterwards. Idempotent, never blocks.
   void Release();
-  // Keeps the memory behind bytes() mapped, not leased.
+  // Returns an object that keeps the memory of bytes() mapped while it lives, but not leased.
   std::shared_ptr<const void> keep_mapped() const { return keep_; }
 
  private:

@@ -12,9 +12,9 @@
 namespace kvtier {
 namespace {
 
-// Blocks for which one change is worth another count of the unused bytes. A count takes a time that
-// grows with the blocks, so it is made after (blocks / this) changes: what the agent is told is at
-// most so many changes old.
+// Number of blocks for each change after which the unused bytes are counted again. Counting takes
+// longer the more blocks there are, so (blocks / this) changes are awaited: what the agent is told
+// is at most so many changes old.
 constexpr size_t kBlocksForAChange = 16;
 
 }  // namespace

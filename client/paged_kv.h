@@ -64,10 +64,10 @@ class PagedKv {
   // tenant's host memory has no room for them; kUnavailable, as GrantedSlots::SwapOut().
   absl::Status SwapOut(std::span<const SequenceId> sequences);
   // Moves a sequence back, with all its blocks or none. Errors: kNotFound; kFailedPrecondition, it
-  // is not out, or another that is out is ahead of it, which might wait for ever if others passed
-  // it; kResourceExhausted, too few slots: sequences ahead have to end first; kUnavailable, as
-  // SwappedSequence::SwapInto(); kDataLoss, blocks of it are lost for ever: free it and compute it
-  // again.
+  // is not swapped out, or another that is swapped out is ahead of it in line and might wait for
+  // ever if others passed it; kResourceExhausted, too few slots: sequences ahead have to end first;
+  // kUnavailable, as SwappedSequence::SwapInto(); kDataLoss, blocks of it are lost for ever: free
+  // it and compute it again.
   absl::Status SwapIn(SequenceId sequence);
   // Returns the sequence that may come back first; nullopt: none is out.
   std::optional<SequenceId> NextReturn() const;

@@ -10,7 +10,7 @@
 namespace kvtier {
 namespace {
 
-// Divisor of the tenant's slots: at most this part of them is reserved at a time.
+// At most one in this many of the tenant's slots is reserved at a time.
 constexpr uint64_t kPart = 4;
 
 // Wait before blocks for which there was no room are tried again: those that are being written to a

@@ -1,6 +1,6 @@
 // ReleaseQueue gathers the ids of leases and reservations that a worker gives back, so that a
-// destructor costs a push and one RPC carries many. It sends nothing itself, and says when to send:
-// leases wait a moment for a call that takes them along, and all else is due at once.
+// destructor costs a push and one RPC carries many ids. It sends nothing itself, and says when to
+// send: leases wait a moment for a call that takes them along; all other ids are due at once.
 #ifndef KVTIER_CLIENT_RELEASE_QUEUE_H_
 #define KVTIER_CLIENT_RELEASE_QUEUE_H_
 
@@ -24,8 +24,8 @@ class ReleaseQueue {
   // deadline.
   static constexpr size_t kMaxQueued = size_t{1} << 17;
   static constexpr size_t kMaxBatch = 8192;  // Maximum number of ids of a kind in one RPC.
-  // Maximum time that leases wait for the next call. Engines load and let go in turn, and one call
-  // for both is half the work.
+  // Maximum time that leases wait for the next call. Engines onboard and release in turn, so one
+  // call that does both saves half of the calls.
   static constexpr absl::Duration kMaxLeaseDelay = absl::Milliseconds(1);
 
   // kDamaged: leases whose bytes were not what their sums say.
@@ -71,7 +71,7 @@ class ReleaseQueue {
   Batch queued_ ABSL_GUARDED_BY(mu_);
   absl::Time leases_due_ ABSL_GUARDED_BY(mu_);     // Time at which the waiting leases are due.
   absl::Time rest_due_ ABSL_GUARDED_BY(mu_);       // Time at which everything else is due.
-  bool leases_came_ ABSL_GUARDED_BY(mu_) = false;  // Since the latest NextLook().
+  bool leases_came_ ABSL_GUARDED_BY(mu_) = false;  // Whether some came since NextLook().
   // Time of the latest NextLook()'s answer. Its caller sleeps until then, and is told only of what
   // is due before. Once it is past, the caller may sleep for another reason, and is told again.
   absl::Time said_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();

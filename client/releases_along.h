@@ -12,15 +12,15 @@
 
 namespace kvtier {
 
-// Moves what waits to be released from the connection's queue to the request.
+// Moves leases that wait to be released from the connection's queue to the request.
 template <typename Request>
 void TakeReleasesAlong(Connection* connection, Request* request) {
   const std::vector<uint64_t> leases = connection->releases().TakeLeases();
   request->mutable_released_lease_ids()->Add(leases.begin(), leases.end());
 }
 
-// Queues what the request took along again where the agent may not have read it: a lease that is
-// released twice ends once. `connection` may be null where the request took nothing.
+// Queues the leases that the request took along again, unless it was answered: the agent may not
+// have read them, and releasing one twice does no harm. `connection` may be null if it took none.
 template <typename Request>
 void ReturnReleases(AgentLink* link, Connection* connection, const Request& request,
                     CallOutcome outcome) {

@@ -46,8 +46,8 @@ class ReserveCall {
   Messages<v1::ReserveRequest, v1::ReserveResponse> messages;
 
  private:
-  // Writes the lengths of the blocks. False: there is not one for each, of a space that was
-  // unregistered meanwhile.
+  // Writes the lengths of the blocks. Returns false if a sequence of a space with any_length has no
+  // length for a key: the space was unregistered before the lengths were checked.
   bool FillLengths();
   void Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* reserved);
 

@@ -77,7 +77,7 @@ class ReservedBlocks {
   // the sum: Commit() sends it, as it sends CopyIn()'s. REQUIRES: i < size(), and the block has a
   // slot with bytes here.
   void NoteSum(size_t i, const PayloadSum& sum);
-  size_t reserved() const { return reservation_ids_.size(); }  // Slots in our hands.
+  size_t reserved() const { return reservation_ids_.size(); }  // Number of reserved slots.
 
   // Publishes the slots that were taken and gives the others back. Returns how many blocks were
   // published: 0 if the session ended since Reserve, fewer than were taken if some reservations

@@ -75,7 +75,7 @@ class Session {
   // Returns the pool as it was at the last look; null: the node has no pool for this tenant, or
   // this is a forked child.
   std::shared_ptr<const GpuMemory> gpu() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns whether the pool may grow and shrink, and the agent says so.
+  // Returns whether the pool may grow and shrink: it has addresses for more than one handle.
   bool pool_changes() const ABSL_LOCKS_EXCLUDED(mu_);
   // Looks whether the pool has changed, and maps it as it is now.
   // Errors: kUnavailable, the agent hung up, hands out no pool any more, or a handle cannot be
@@ -90,9 +90,9 @@ class Session {
   // Returns the table of the node's blocks, which the agent keeps up to date; once it is retired it
   // stays so until RenewResidency(). Null: the agent hands out none, or this is a forked child.
   std::shared_ptr<const ResidencyView> residency() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Maps the table that the agent has now. Errors: kUnavailable, the agent hung up, hands out none
-  // any more, or it cannot be mapped; kDeadlineExceeded; kFailedPrecondition, it breaks the
-  // protocol.
+  // Maps the residency table that the agent has now. Errors: kUnavailable, the agent hung up or
+  // hands out none any more, or the table cannot be mapped; kDeadlineExceeded; kFailedPrecondition,
+  // the agent breaks the protocol.
   absl::Status RenewResidency(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns whether the agent is gone or End() was called, so that its grants are void. Always true
@@ -124,7 +124,7 @@ class Session {
   const bool gpu_by_device_;
   const DeviceUuid gpu_device_;
   mutable PacketSocket socket_;    // Used by Open(), then by the thread with the turn to look.
-  mutable size_t unanswered_ = 0;  // Requests whose replies came too late; as socket_.
+  mutable size_t unanswered_ = 0;  // Requests without a reply yet; used as socket_.
   std::string token_;
   std::optional<TenantKey> group_key_;
   bool may_write_ = true;

@@ -26,7 +26,7 @@ class SpaceTable {
 
   explicit SpaceTable(const TenantKey& tenant) : tenant_(tenant) {}
 
-  // Names blocks with the key of another tenant from now on: that of a share group.
+  // Makes `tenant`, the key of a share group, the key that names blocks from now on.
   void NameFor(const TenantKey& tenant) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns the number of `spec`, a new one or the one it has. Errors: kInvalidArgument, naming

@@ -31,8 +31,8 @@ class SubmittedCalls {
   class Call {
    public:
     virtual ~Call() = default;
-    // Sends the request, in the sending thread: the queue answers `this`, once at a time, and may
-    // have destroyed it before this returns.
+    // Sends the request, in the sending thread. `this` is the tag of the call's operations in the
+    // queue, one at a time. The queue's thread may destroy the call before Start() returns.
     virtual void Start(grpc::CompletionQueue* queue) = 0;
     // Takes an answer of the queue, in the queue's thread. Returns true if it was the last: the end
     // of the call, or an error. Returns false if the call has begun another operation that the

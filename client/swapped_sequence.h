@@ -21,7 +21,7 @@ class GrantedSlots;
 
 // Time that the agent may take for the copies of one swap, in addition to its waits.
 inline constexpr absl::Duration kSwapCopyTimeout = absl::Seconds(11);
-// The longest that a sequence waits for its turn to come back, as the agent has it.
+// Maximum time that a sequence may wait for its turn to come back; a limit of the agent.
 inline constexpr absl::Duration kMaxSwapInTimeout = absl::Seconds(60);
 
 struct SwapOutOptions {
@@ -44,10 +44,10 @@ class SwappedSequence {
   size_t blocks() const { return blocks_; }
   // Brings the blocks back in new slots and returns these; numbers() is in the order of the blocks.
   // Waits up to `timeout` for the sequence's turn: a higher priority first, then the one that was
-  // swapped out earlier. Afterwards this is empty. Errors: kInvalidArgument, the timeout;
-  // kResourceExhausted, its turn did not come, and it is still out; kDataLoss, the agent does not
-  // have it any more; kUnavailable, the copy failed, and it is still out, or there is no answer,
-  // which ends the session.
+  // swapped out earlier. Afterwards this is empty. Errors: kInvalidArgument, the timeout is out of
+  // range; kResourceExhausted, its turn did not come, and it is still out; kDataLoss, the agent
+  // does not have it any more; kUnavailable, the copy failed, and it is still out, or there is no
+  // answer, which ends the session.
   absl::StatusOr<GrantedSlots> SwapIn(absl::Duration timeout);
   // Copies the blocks into slots that the caller has and does not use, one for each block, so that
   // the call waits for no turn. Errors also: kInvalidArgument, another number of slots, or slots

@@ -1,4 +1,4 @@
-// TakeTicketCall and RedeemCall: blocks held between two processes.
+// TakeTicketCall takes a ticket that holds blocks for other processes; RedeemCall redeems one.
 #ifndef KVTIER_CLIENT_TICKET_CALLS_H_
 #define KVTIER_CLIENT_TICKET_CALLS_H_
 

@@ -67,7 +67,7 @@ absl::string_view ViewOf(const Sha256Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
-// Appends what is hashed of a block up to its first token.
+// Appends the bytes that are hashed before a block's first token.
 void AppendBefore(TokenHash::Form form, absl::string_view parent, uint32_t tokens,
                   std::string* out) {
   if (form == TokenHash::Form::kPlain) {

@@ -51,7 +51,7 @@
 namespace kvtier {
 
 // The extra keys of vLLM's form, in their order: a tuple of texts, byte strings, integers, None
-// and tuples of these. Which ones a version of vLLM hashes is for its connector to know: the LoRA
+// and tuples of these. A connector must hash those that its version of vLLM hashes: the LoRA
 // adapter with every block, images with the blocks they reach into, cache_salt with the first
 // block alone.
 class VllmExtraKeys {
@@ -77,7 +77,7 @@ inline constexpr absl::string_view kVllmDefaultSeed = "vllm-none-hash";
 class TokenHash {
  public:
   static TokenHash Plain(absl::string_view extra = {});
-  // No extra keys are hashed as null, as vLLM does.
+  // Empty extra keys are hashed as null, as vLLM does.
   static TokenHash Vllm(const VllmExtraKeys& extra_keys = {},
                         absl::string_view seed = kVllmDefaultSeed);
 
@@ -85,7 +85,7 @@ class TokenHash {
   Form form() const { return form_; }
   // Returns the parent of the first block.
   const Sha256Digest& root() const { return root_; }
-  // Values that are hashed after a block's tokens.
+  // Returns the bytes that are hashed after a block's tokens.
   const std::string& after() const { return after_; }
 
  private:

@@ -1,6 +1,6 @@
-// WorkerSteps numbers the steps of a worker, and alone writes them to its pages: a step
-// begins before compute touches slots of the GPU pool and ends when it is done with them.
-// Until then the agent gives what the worker let go of to nobody else.
+// WorkerSteps numbers the steps of a worker and writes them to its signal pages; nothing else does.
+// A step begins before compute touches slots of the GPU pool and ends when it is done with them.
+// Until then the agent gives slots that the worker released to nobody else.
 #ifndef KVTIER_CLIENT_WORKER_STEPS_H_
 #define KVTIER_CLIENT_WORKER_STEPS_H_
 
@@ -17,7 +17,7 @@ namespace kvtier {
 // Thread-safe. One for all sessions of a client: a number is never used twice.
 class WorkerSteps {
  public:
-  // Begins the next step, on this session's page. 0: there is none, so nothing waits.
+  // Begins the next step on this page and returns its number; 0: no page, so nothing waits.
   uint64_t Begin(std::shared_ptr<const StepPage> page) ABSL_LOCKS_EXCLUDED(mu_);
   // Tells that `step` and all steps before it have ended, on the pages where they began, even when
   // their sessions are over.

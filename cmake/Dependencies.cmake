@@ -36,7 +36,7 @@ if(NOT KVTIER_SANITIZE)
   check_language(CUDA)
 endif()
 if(CMAKE_CUDA_COMPILER)
-  # Asked of nvcc itself: enabling the language fails for one that knows no sm_90.
+  # Asks nvcc itself, because enabling the language CUDA fails with an nvcc that knows no sm_90.
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --version
     OUTPUT_VARIABLE nvcc_version ERROR_QUIET)
   string(REGEX REPLACE ".*release ([0-9]+\\.[0-9]+).*" "\\1" nvcc_version "${nvcc_version}")
@@ -48,7 +48,7 @@ if(CMAKE_CUDA_COMPILER)
 endif()
 if(CMAKE_CUDA_COMPILER)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    # The last as PTX, too, for what comes later.
+    # The last architecture is compiled as PTX, too, for later GPUs.
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
   endif()
   enable_language(CUDA)

@@ -1,7 +1,7 @@
-# kvtier_standalone(<program> ARCHIVES <libraries of ours...>): the program runs on a bare
-# machine, with a GPU or not: everything but the C library is inside. The archives are one
-# group, for they have no order that is known here. A sanitizer is not bare: then they are
-# linked as always.
+# kvtier_standalone(<program> ARCHIVES <libraries of ours...>): links the program so that it runs on
+# a bare machine, with a GPU or not: everything but the C library is inside. The archives are one
+# group, because no order of them is known here. A build with a sanitizer is not for bare machines:
+# its libraries are linked as always.
 pkg_check_modules(KVTIER_ABSEIL REQUIRED absl_any_invocable absl_flags_parse absl_flags_usage
   absl_flat_hash_map absl_statusor absl_synchronization absl_time)
 

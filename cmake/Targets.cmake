@@ -86,8 +86,8 @@ endfunction()
 add_custom_target(threaded_tests)
 
 # kvtier_test(<name> SOURCES <files...> LINK <targets...> [LABELS <labels...>]
-#             [TIMEOUT <seconds>]): one GoogleTest binary, one CTest entry. A machine that is slow, or
-#             a sanitizer, has three times as long.
+#             [TIMEOUT <seconds>]): one GoogleTest binary, one CTest entry. Its limit is three times
+#             the timeout, for slow machines and sanitizers.
 function(kvtier_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -99,7 +99,7 @@ function(kvtier_test name)
   if("threads" IN_LIST ARG_LABELS)
     add_dependencies(threaded_tests ${name})
   endif()
-  # ctest begins with what costs most: the long ones.
+  # ctest begins with the tests of the highest cost, which are the long ones.
   math(EXPR limit "3 * ${ARG_TIMEOUT}")
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}"
     TIMEOUT ${limit} COST ${ARG_TIMEOUT})

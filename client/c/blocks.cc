@@ -1,4 +1,4 @@
-// kvtier.h and kvtier_sequences.h: hits and puts in the caller's hands.
+// Implements hits and puts, of kvtier.h and kvtier_sequences.h.
 #include <memory>
 #include <span>
 

@@ -1,4 +1,5 @@
-// CallRequest is what one call of kvtier.h or kvtier_sequences.h asks for, as the client takes it.
+// CallRequest has the arguments of one call of kvtier.h or kvtier_sequences.h as the client takes
+// them.
 #ifndef KVTIER_CLIENT_C_CALL_REQUEST_H_
 #define KVTIER_CLIENT_C_CALL_REQUEST_H_
 

@@ -1,4 +1,4 @@
-// kvtier.h and kvtier_sequences.h: the calls that wait.
+// Implements the calls of kvtier.h and kvtier_sequences.h that wait.
 #include <algorithm>
 #include <utility>
 #include <vector>

@@ -1,4 +1,4 @@
-// kvtier.h: the client itself, its spaces and its state.
+// Implements the client itself, its spaces and its state, of kvtier.h.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>

@@ -1,4 +1,4 @@
-// kvtier.h: codecs.
+// Implements the codecs of kvtier.h.
 #include <algorithm>
 #include <cstring>
 #include <span>

@@ -20,12 +20,12 @@
 
 namespace kvtier {
 
-// CompletedCall makes the completion of a call that has ended, when it is polled. It holds the
-// result until then, and gives it back if nobody polls.
+// CompletedCall returns the completion of a call that has ended; Poll() calls it. Until then it
+// owns the call's result. If nobody polls, its destructor gives the leases or slots back.
 using CompletedCall = absl::AnyInvocable<kvtier_completion()>;
 
-// Thread-safe. It outlives every call submitted with it. A forked child uses a queue of its own in
-// its place, with an eventfd of another number.
+// Thread-safe. It outlives every call submitted with it. In a forked child the object works on a
+// queue of the child's own, whose eventfd has another number.
 class CompletionQueue {
  public:
   // Calls that are submitted and not yet polled, at most. This bounds the waiting completions, too,

@@ -1,4 +1,4 @@
-// kvtier_copy.h.
+// Implements kvtier_copy.h.
 #include <span>
 #include <vector>
 

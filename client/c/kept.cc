@@ -1,4 +1,4 @@
-// kvtier_kept.h.
+// Implements kvtier_kept.h.
 #include <algorithm>
 
 #include "client/c/call_request.h"

@@ -43,7 +43,7 @@ enum {
   KVTIER_INVALID = -1,   /* An argument is not valid; kvtier_last_error() names it. */
   KVTIER_AGAIN = -2,     /* KVTIER_MAX_SUBMITTED calls are outstanding: poll, then retry. */
   KVTIER_EXHAUSTED = -3, /* A limit that polling does not lift, such as 16 spaces. */
-  KVTIER_ABSENT = -4,    /* No agent answered, in a call for which that is no miss. */
+  KVTIER_ABSENT = -4,    /* No agent answered, and the call does not report this as a miss. */
   KVTIER_INTERNAL = -5,  /* Out of memory. */
   KVTIER_CODEC = -6,     /* kvtier_encode(), kvtier_decode() only; see there. */
   KVTIER_DAMAGED = -7,   /* kvtier_copy_out(), kvtier_kv_swap_in() only: bytes are damaged. */
@@ -77,7 +77,7 @@ typedef struct {
   const char* tenant;          /* NULL: "default". */
   kvtier_bytes tenant_secret;  /* Proves the tenant; never sent. size 0: the open tenant. */
   uint32_t default_timeout_ms; /* 0: 2000. */
-  uint32_t connect_timeout_ms; /* For one try; kvtier_open() waits for the first. 0: 1000. */
+  uint32_t connect_timeout_ms; /* For one try to connect; kvtier_open() waits for one. 0: 1000. */
   const char* group;           /* Share group whose blocks to use; NULL: the tenant's own blocks. */
 } kvtier_options;
 
@@ -85,7 +85,7 @@ typedef struct {
  * agent. KVTIER_INVALID names the option. */
 int kvtier_open(const kvtier_options* options, kvtier_client** client);
 /* Ends the session, cancels submitted calls, and frees completions that were not polled. Hits and
- * puts may outlive it: not valid, but still to be given back. NULL is ignored. */
+ * puts may outlive the client: they are not valid then, but must be given back. NULL is ignored. */
 void kvtier_close(kvtier_client* client);
 
 /* Returns 1 while the client is connected to the agent, otherwise 0. */
@@ -136,7 +136,7 @@ typedef struct {
  * the field; KVTIER_EXHAUSTED: the client has 16 spaces. */
 int kvtier_register_space(kvtier_client* client, const kvtier_space_spec* spec,
                           kvtier_space* space);
-/* Forgets a space, for another to be registered; its hits, puts and blocks stay. Never waits. */
+/* Forgets a space, to make room for another; its hits, puts and blocks stay. Never waits. */
 int kvtier_unregister_space(kvtier_client* client, kvtier_space space);
 
 /* ---- Calls that wait: one message to the agent each -------------------------------
@@ -211,7 +211,7 @@ enum {
   KVTIER_RESERVED = 0, /* Write the slot, then commit. */
   KVTIER_PRESENT = 1,  /* Cached already. */
   KVTIER_NO_ROOM = 2,  /* No block could be evicted for it. */
-  KVTIER_PENDING = 3,  /* A worker is putting it. If it gives up, none stores it. */
+  KVTIER_PENDING = 3,  /* A worker is putting it. If that worker gives up, nobody stores it. */
   KVTIER_NO_STORE = 4  /* Its request is not to be stored: kvtier_sequence.no_store. */
 };
 
@@ -220,13 +220,13 @@ size_t kvtier_put_count(const kvtier_put* put);
  * unless KVTIER_RESERVED is returned. Otherwise returns KVTIER_PRESENT, KVTIER_NO_ROOM,
  * KVTIER_PENDING, KVTIER_NO_STORE or KVTIER_INVALID. */
 int kvtier_put_slot(const kvtier_put* put, size_t index, void** data, size_t* size);
-/* Returns the same answer and takes nothing. */
+/* Returns what kvtier_put_slot() returns, but does not take the slot. */
 int kvtier_put_state(const kvtier_put* put, size_t index);
 /* Publishes the slots that were taken, gives the others back, and frees `put`, whose slots
  * must not be touched again. Returns how many blocks were published. */
 int64_t kvtier_commit(kvtier_put* put);
-/* Does the same for bytes in GPU slots that are complete when the worker's step `step` has ended:
- * the agent waits for its end. 0: they are complete now. */
+/* Commits as kvtier_commit() does, for GPU slots whose bytes are complete when the worker's step
+ * `step` has ended: the agent waits for its end. 0: they are complete now. */
 int64_t kvtier_commit_step(kvtier_put* put, uint64_t step);
 /* Commits as kvtier_commit_step() does, then waits until each block is on disk or will not be,
  * `timeout_ms` at most. Returns how many are on disk. The others are published all the same: the
@@ -379,14 +379,14 @@ int kvtier_kv_free(kvtier_kv* kv, uint64_t sequence);
 /* Moves sequences out of the pool into the agent's host memory, all together. KVTIER_EXHAUSTED: the
  * tenant's host memory has no room. KVTIER_ABSENT, here and of kvtier_kv_swap_in(): no agent. */
 int kvtier_kv_swap_out(kvtier_kv* kv, const uint64_t* sequences, size_t count);
-/* Moves one of them back, whole. KVTIER_INVALID: it is not out, or another that is out is ahead of
- * it; kvtier_last_error() names that one. KVTIER_EXHAUSTED: too few free slots.
- * KVTIER_DAMAGED: blocks of it are lost for ever: free it. */
+/* Moves one of them back, whole. KVTIER_INVALID: it is not swapped out, or another that is swapped
+ * out is ahead of it in line; kvtier_last_error() names that one. KVTIER_EXHAUSTED: too few free
+ * slots. KVTIER_DAMAGED: blocks of it are lost for ever: free it. */
 int kvtier_kv_swap_in(kvtier_kv* kv, uint64_t sequence);
-/* Returns 1 and writes to *sequence the one that may come back first; 0: none is out. */
+/* Returns 1 and writes to *sequence the one that may come back first; 0: none is swapped out. */
 int64_t kvtier_kv_next_return(const kvtier_kv* kv, uint64_t* sequence);
 /* Finds sequences to swap out so that `beneficiary` gets `slots` more: writes `count` at most and
- * returns how many there are. KVTIER_EXHAUSTED: those behind it in line have too few slots. */
+ * returns how many there are. KVTIER_EXHAUSTED: those after `beneficiary` have too few slots. */
 int64_t kvtier_kv_victims(const kvtier_kv* kv, uint64_t beneficiary, size_t slots,
                           uint64_t* sequences, size_t count);
 /* Writes the slot of each block, `count` of them at most, and returns how many blocks there are. */
@@ -404,7 +404,7 @@ typedef struct {
 int kvtier_get_kv_stats(const kvtier_kv* kv, kvtier_kv_stats* stats);
 
 /* ---- Keys from tokens ---------------------------------------------------------------
- * These functions compute an engine's keys, or keys for an engine without: 32 bytes for each full
+ * These functions compute an engine's keys, or keys for one that has none: 32 bytes for each full
  * block, chained over all blocks before it. client/token_keys.h says what is hashed. */
 
 enum { KVTIER_KEYS_PLAIN = 0, KVTIER_KEYS_VLLM = 1 /* "sha256_cbor". */ };

@@ -20,9 +20,10 @@ typedef struct {
 } kvtier_room;
 
 /* Takes the slot of entry `index` and fills it with the `count` pieces, one after the other. The
- * sum goes with the commit, so that the agent need not read the bytes; a later kvtier_put_slot()
- * of the entry forgets it. KVTIER_INVALID, naming what: index >= kvtier_put_count(), the entry has
- * no slot, a piece is NULL, or the sizes do not add up to the block's; nothing was taken. */
+ * block's sum goes with the commit, so that the agent need not read the bytes; a later
+ * kvtier_put_slot() of the entry forgets the sum. KVTIER_INVALID, naming the argument: index >=
+ * kvtier_put_count(), the entry has no slot, a piece is NULL, or the sizes do not add up to the
+ * block's; nothing was taken. */
 int kvtier_copy_in(kvtier_put* put, size_t index, const kvtier_bytes* pieces, size_t count);
 
 /* Fills the `count` pieces, one after the other, with block `index` of the hit and compares the sum

@@ -64,9 +64,9 @@ int64_t kvtier_list_kept(kvtier_client* client, int32_t timeout_ms, kvtier_kept*
  * Returns how many ended; KVTIER_ABSENT: no agent answered in time. */
 int64_t kvtier_end_kept(kvtier_client* client, uint64_t id, int32_t timeout_ms);
 
-/* Drops the blocks and all that descends from them from every tier of the node, as kvtier_delete()
- * drops the named blocks only. *more, where it is not NULL, gets 1 if time ran out before all of
- * them were looked at: call again. */
+/* Drops the named blocks and all blocks that descend from them, from every tier of the node;
+ * kvtier_delete() drops the named ones only. *more, where it is not NULL, gets 1 if time ran out
+ * before all of them were looked at: call again. */
 int64_t kvtier_drop_prefix(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
                            int32_t timeout_ms, uint64_t* held, uint32_t* more);
 

@@ -67,13 +67,13 @@ int kvtier_lanes_open(kvtier_client* client, kvtier_space space, const kvtier_la
 int kvtier_lanes_open_on(kvtier_client* client, kvtier_space space,
                          const kvtier_lane_memory* memory, const char* device,
                          kvtier_lanes** lanes);
-/* Waits for the blocks that are being copied, on a GPU for all jobs, and ends all jobs as failed.
- * NULL is ignored. */
+/* Waits for the blocks that are being copied (on a GPU, for all jobs), and ends all unfinished jobs
+ * as failed. NULL is ignored. */
 void kvtier_lanes_close(kvtier_lanes* lanes);
 
-/* The functions that follow may be called from any thread. Both of these start a job into *job, to
- * be given back by kvtier_lane_job_free(), and never wait. The `count` keys are a run in prefix
- * order; keys[i] names the block that the engine's block blocks[i] holds, or is to hold.
+/* The functions that follow may be called from any thread. The offloads and onboards start a job
+ * into *job, to be given back by kvtier_lane_job_free(), and never wait. The `count` keys are a run
+ * in prefix order; keys[i] names the block that the engine's block blocks[i] holds, or is to hold.
  * KVTIER_AGAIN: 256 jobs of the direction (32 on a GPU) or 256 calls of the client are under way;
  * retry when one has ended. */
 
@@ -115,8 +115,8 @@ typedef struct {
   void* record;
 } kvtier_lane_options;
 
-/* Do the same with options; NULL: none. Blocks that a GPU onboards arrive together: if one is
- * damaged, all results are 0. */
+/* Start the same jobs with options; NULL: none. Blocks that a GPU onboards arrive together: if one
+ * is damaged, all results are 0. */
 int kvtier_lanes_offload_with(kvtier_lanes* lanes, const kvtier_bytes* parent,
                               const kvtier_bytes* keys, const uint32_t* blocks, size_t count,
                               const kvtier_lane_options* options, kvtier_lane_job** job);

@@ -28,17 +28,18 @@ enum { KVTIER_OP_ONBOARD_PART = 9, KVTIER_OP_ONBOARD_PARTS = 10 };
 /* Brings blocks to host memory as kvtier_submit_onboard_sequences() does, and has several
  * completions with the `tag`.
  *
- * Each part is one of op KVTIER_OP_ONBOARD_PART: `hit` is yours now, with `blocks` blocks of
- * sequence `sequence` under leases of their own. kvtier_hit_key_index() says which keys they have;
- * kvtier_hit_missed() says nothing yet. The blocks of a run follow those of the part before; those
- * of a set come in any order.
+ * Each part is a completion of op KVTIER_OP_ONBOARD_PART: `hit` is yours now, with `blocks` blocks
+ * of sequence `sequence` under leases of their own. kvtier_hit_key_index() says which keys they
+ * have; kvtier_hit_missed() says nothing yet. The blocks of a run follow those of the part before;
+ * those of a set come in any order.
  *
- * The last is of op KVTIER_OP_ONBOARD_PARTS: `blocks` are those of all parts together, and `hit` is
- * NULL. The kvtier_poll() that returns it fills ends[i] for sequence i, which must stay until then.
+ * The last completion is of op KVTIER_OP_ONBOARD_PARTS: `blocks` are those of all parts together,
+ * and `hit` is NULL. The kvtier_poll() that returns it fills ends[i] for sequence i, which must
+ * stay until then.
  *
- * The call has its place among KVTIER_MAX_SUBMITTED until the last is polled. Parts that nobody
- * polls wait with their leases. Each has at least one block, so there are at most as many as the
- * call has keys, and as the agent gives a session leases. */
+ * The call has its place among KVTIER_MAX_SUBMITTED until the last completion is polled. Parts that
+ * nobody polls wait with their leases. Each has at least one block, so there are at most as many as
+ * the call has keys, and as the agent gives a session leases. */
 int kvtier_submit_onboard_parts(kvtier_client* client, const kvtier_sequence* sequences,
                                 size_t count, uint32_t flags, int32_t timeout_ms,
                                 kvtier_in_parts* ends, uint64_t tag);

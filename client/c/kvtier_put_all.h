@@ -15,11 +15,11 @@ extern "C" {
 
 typedef struct {
   size_t struct_size;
-  uint32_t usable;     /* 1: the agent takes the space's blocks now. 0: all below is 0. */
+  uint32_t usable;     /* 1: the agent takes the space's blocks now. 0: the fields below are 0. */
   uint32_t reserved;   /* 0. */
   uint64_t slab_bytes; /* Largest block of this agent. */
   uint64_t slot_bytes; /* Bytes that the longest block of the space takes. */
-  uint64_t host_slots; /* Slots in the tenant's host memory, if all of it had such blocks. */
+  uint64_t host_slots; /* Slots of that size that fit in the tenant's host memory. */
   /* Blocks of the space that can be reserved and not yet committed, where workers write to a region
    * of their own; 0: the tenant's memory is the limit. */
   uint64_t staging_slots;

@@ -23,8 +23,8 @@ extern "C" {
 enum {
   KVTIER_FINISH_UNKNOWN = 0,
   KVTIER_FINISH_STOP = 1,       /* The answer is complete. */
-  KVTIER_FINISH_TOOL_CALLS = 2, /* It calls tools, whose results come back as the next turn. */
-  KVTIER_FINISH_LENGTH = 3,     /* It reached the limit of its length. */
+  KVTIER_FINISH_TOOL_CALLS = 2, /* The answer calls tools; their results are the next turn. */
+  KVTIER_FINISH_LENGTH = 3,     /* The answer reached the limit of its length. */
   KVTIER_FINISH_CANCELLED = 4
 };
 
@@ -66,7 +66,7 @@ typedef struct {
   const kvtier_reuse_hint* hint;
 } kvtier_sequence;
 
-/* Where the blocks of one sequence are: a guess, which onboarding turns into a promise. */
+/* Places of the blocks of one sequence. They are a guess; only an onboard makes sure. */
 typedef struct {
   uint64_t blocks;       /* Blocks known on this node or others; of a run the leading ones. */
   uint64_t local_blocks; /* Those of them that are on this node. */

@@ -32,10 +32,10 @@ int64_t kvtier_take_ticket(kvtier_client* client, const kvtier_sequence* sequenc
                            uint32_t redemptions, uint32_t lifetime_ms, uint32_t flags,
                            int32_t timeout_ms, kvtier_ticket* ticket, uint64_t* blocks);
 
-/* Leases the blocks that the ticket holds, once for each rank: hits[i] gets a hit for its sequence
- * i, whose space is spaces[i] of this client; give all back by kvtier_release_hits(). Returns how
- * many blocks there are; 0: no block, or the ticket is unknown, over, another tenant's, or redeemed
- * by this rank. On an error each hits[i] is NULL. */
+/* Leases the blocks that the ticket holds, once for each rank: hits[i] gets a hit for the ticket's
+ * sequence i, whose space is spaces[i] of this client; give all back by kvtier_release_hits().
+ * Returns how many blocks there are; 0: no block, or the ticket is unknown, has ended, is another
+ * tenant's, or was redeemed by this rank. On an error each hits[i] is NULL. */
 int64_t kvtier_redeem_ticket(kvtier_client* client, const kvtier_ticket* ticket, uint32_t rank,
                              const kvtier_space* spaces, size_t count, int32_t timeout_ms,
                              kvtier_hit** hits);

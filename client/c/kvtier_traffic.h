@@ -39,7 +39,7 @@ typedef struct {
   uint64_t onboarded_bytes;
   uint64_t committed_bytes;
   uint64_t onboarded_from[KVTIER_SOURCES]; /* Onboarded blocks, by source. */
-  /* Missed blocks, by the reason of the first that was missing of their sequence. */
+  /* Missed blocks, by the reason why the first missing block of their sequence did not come. */
   uint64_t missed_because[KVTIER_MISS_REASONS];
   kvtier_latency latencies[KVTIER_CALLS]; /* By KVTIER_CALL_*. */
 } kvtier_traffic;

@@ -1,4 +1,4 @@
-// kvtier_lanes.h.
+// Implements kvtier_lanes.h.
 #include <algorithm>
 #include <cstring>
 #include <memory>

@@ -1,4 +1,4 @@
-// kvtier_memory.h.
+// Implements kvtier_memory.h.
 #include <memory>
 
 #include "client/c/handles.h"

@@ -1,4 +1,4 @@
-// kvtier.h: KV memory in the GPU pool.
+// Implements KV memory in the GPU pool, of kvtier.h.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>

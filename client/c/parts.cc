@@ -1,4 +1,4 @@
-// kvtier_parts.h.
+// Implements kvtier_parts.h.
 #include <cstddef>
 #include <utility>
 #include <vector>

@@ -1,4 +1,4 @@
-// kvtier_put_all.h.
+// Implements kvtier_put_all.h.
 #include "client/put_all.h"
 
 #include <algorithm>

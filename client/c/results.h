@@ -15,7 +15,7 @@ namespace kvtier::c {
 // Writes to `*to` what was matched of a sequence of `keys` keys, with the tiers if to->tiers is not
 // NULL.
 void FillMatched(const MatchedSequence& from, size_t keys, kvtier_matched* to);
-// Makes a hit of each sequence's blocks, also if there are none. Returns how many blocks all have.
+// Makes a hit of each sequence's blocks, also if there are none. Returns the number of all blocks.
 int64_t FillHits(std::vector<OnboardedBlocks> from, kvtier_hit** to);
 
 // Returns a new hit; null for a miss.

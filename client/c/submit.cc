@@ -1,4 +1,4 @@
-// kvtier.h and kvtier_sequences.h: the calls that do not wait, and their completions.
+// Implements the calls of kvtier.h and kvtier_sequences.h that do not wait, and their completions.
 #include <span>
 #include <utility>
 #include <vector>

@@ -1,4 +1,4 @@
-// kvtier_tickets.h.
+// Implements kvtier_tickets.h.
 #include <algorithm>
 #include <span>
 #include <utility>

@@ -1,4 +1,4 @@
-// kvtier.h: keys from tokens.
+// Implements keys from tokens, of kvtier.h.
 #include "client/token_keys.h"
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// kvtier_traffic.h and kvtier_log.h.
+// Implements kvtier_traffic.h and kvtier_log.h.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -35,7 +35,7 @@ class AnyLanes {
                                        const KvTensors& tensors, const AnyLanesOptions& options);
 
   // Offload() and the functions after it forward to the lanes' functions of the same name. Errors
-  // also: kInvalidArgument, naming an option that only a device has.
+  // also: kInvalidArgument, naming an option that lanes of host memory do not have.
   absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
                                                    const std::optional<EngineKey>& parent,
                                                    std::span<const uint32_t> slots,

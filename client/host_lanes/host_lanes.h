@@ -66,7 +66,7 @@ class HostLanes {
 
   // Waits for the blocks that are being copied, and ends all unfinished jobs as failed: the tensors
   // are not touched any more. It is for a caller that cannot destroy the lanes yet, because other
-  // threads are in calls of theirs. Idempotent. REQUIRES: one thread at a time.
+  // threads are calling them. Idempotent. REQUIRES: one thread at a time.
   void Close();
 
   // Offload() and Onboard() start a job and return. keys[i], of a run in prefix order, names the

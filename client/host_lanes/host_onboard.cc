@@ -34,7 +34,7 @@ class HostOnboard::PartCopy final : public HostCopy {
   }
 
   void Finish() override {
-    blocks_ = OnboardedBlocks();  // Frees its room for the next request.
+    blocks_ = OnboardedBlocks();  // Releases the leases, to make room for the next request.
     onboard_->EndOne();
   }
 
@@ -45,8 +45,8 @@ class HostOnboard::PartCopy final : public HostCopy {
   size_t next_ = 0;  // Next block to copy.
 };
 
-// NextCall requests the rest of the run, on one of the lanes' own threads, because the client
-// outlives these.
+// NextCall requests the rest of the run. It runs on one of the lanes' own threads: only while these
+// live is it sure that the client exists.
 class HostOnboard::NextCall final : public HostCopy {
  public:
   NextCall(std::shared_ptr<HostOnboard> onboard, size_t first)

@@ -70,7 +70,7 @@ class HostOnboard final : public std::enable_shared_from_this<HostOnboard> {
   const std::vector<EngineKey> keys_;
   const absl::Time deadline_;
   absl::Mutex mu_;
-  size_t open_ ABSL_GUARDED_BY(mu_) = 0;  // Number of parts that are not copied, and the call.
+  size_t open_ ABSL_GUARDED_BY(mu_) = 0;  // Parts not yet copied, plus 1 until the call ends.
   std::vector<bool> arrived_ ABSL_GUARDED_BY(mu_);  // Whether the block of each key has arrived.
   // First key of the rest, for which there was no room. Absent: nothing more is requested.
   std::optional<size_t> rest_ ABSL_GUARDED_BY(mu_);

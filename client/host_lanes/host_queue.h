@@ -83,7 +83,7 @@ class HostQueue {
   // Counts blocks, of `bytes` together, that were copied without PutBack().
   void Count(HostDirection direction, uint64_t blocks, uint64_t bytes, absl::Duration took)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Notes that the offload does not read these of its blocks, by the order of its keys.
+  // Notes that the offload does not read these blocks, which are places in the order of its keys.
   void SkipBlocks(const std::shared_ptr<HostJob>& job, std::span<const size_t> blocks)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the block that the offload reads now; one whose slot is asked back comes first.

@@ -13,15 +13,15 @@
 
 namespace kvtier {
 
-// Mark of compute: the slots belong to the lanes when the word is `value` or more. Null word: they
-// do now.
+// Mark of compute on slots: the lanes may touch the slots once the word is `value` or more. Null
+// word: they may now.
 struct ComputeMark {
   const SignalWord* word = nullptr;
   uint64_t value = 0;
   std::shared_ptr<const void> keep{};  // Owner of the word; kept until the job has ended.
 };
 
-// Ends when the mark is reached. The wait happens here and not in the lane, because compute that
+// Waits until the mark is reached. The wait happens here and not in the lane, because compute that
 // never ends would hold up the lane for all others. The lanes' thread only. Errors:
 // kDeadlineExceeded, it was not reached within `timeout`; kAborted, its writer is gone.
 Task<absl::Status> AwaitMark(const LaneParts& parts, const ComputeMark& mark,

@@ -58,7 +58,7 @@ Task<absl::Status> Prove(const LaneParts& parts, const OnboardedBlocks& leased,
       co_await others;
     }
     if (outcome.bytes > 0) continue;
-    // The bytes are those that were put.
+    // The sum has shown that the bytes are those that were put: they are no encoding.
     co_return absl::DataLossError(absl::StrCat(
         "onboard: block ", i, " cannot be decoded with the codec of its space; compute it again"));
   }
@@ -107,7 +107,8 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
   const absl::StatusOr<std::vector<JobOutcome>> outcomes = co_await copy;
   end->copied = blocks.size();
   end->copying = parts.executor->Now() - began;
-  // The memory that the copy reads may change, but bytes that it then writes have no reader.
+  // An abandoned copy may still run, so its memory is kept. Its lease is not, because nobody reads
+  // the bytes that such a copy writes.
   if (IsAbandoned(outcomes.status())) KeepAbandoned(arena, work.memory);
   KVT_CO_RETURN_IF_ERROR(outcomes.status());
   if (!leased.valid()) {

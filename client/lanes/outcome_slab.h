@@ -19,8 +19,8 @@ namespace kvtier {
 // OutcomeSlab lends outcomes. Used by one thread at a time.
 class OutcomeSlab {
  public:
-  // Jobs of one direction that are served at once, and number of batches lent to each at a time:
-  // full batches of 512 MiB, 10 ms on PCIe 5.0. 10 MiB in all.
+  // Number of jobs of one direction that are served at once, and of batches lent to each at a time:
+  // 64 full batches copy 1 GiB. The slab has 10 MiB.
   static constexpr size_t kJobs = 32;
   static constexpr size_t kJobBatches = 64;
 
@@ -51,8 +51,8 @@ class OutcomeSlab {
   OutcomeSlab(const OutcomeSlab&) = delete;
   OutcomeSlab& operator=(const OutcomeSlab&) = delete;
 
-  // Lends empty outcomes, one for each of `batches`. Errors: kResourceExhausted, there are not so
-  // many; impossible with at most kJobs that have kJobBatches each.
+  // Lends empty outcomes, one for each of `batches`. Errors: kResourceExhausted, too few are free,
+  // which cannot happen while at most kJobs jobs have kJobBatches each.
   absl::StatusOr<Lent> Lend(CopyDirection direction, size_t batches);
 
  private:

@@ -33,8 +33,8 @@ class ProgressWords {
 
   // Returns a free word; nullopt: every word is taken.
   std::optional<ProgressWord> Take() ABSL_LOCKS_EXCLUDED(mu_);
-  // Frees the word. REQUIRES: taken; the word stays at base + layers, and no lane writes it any
-  // more.
+  // Frees a word that Take() returned. REQUIRES: the word is base + layers, and no lane writes it
+  // any more.
   void GiveBack(const ProgressWord& word, uint32_t layers) ABSL_LOCKS_EXCLUDED(mu_);
 
   const std::shared_ptr<const SignalPage>& page() const { return page_; }

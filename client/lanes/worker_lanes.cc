@@ -39,7 +39,7 @@ WorkerLanes::WorkerLanes(Client* client, Device* device, Memory memory)
              .outcomes = outcomes_.get()} {}
 
 WorkerLanes::~WorkerLanes() {
-  // Pools have waited for their jobs; only the frames of these jobs are left.
+  // The pools have waited for their jobs; only the coroutine frames of these jobs are left.
   {
     const absl::MutexLock lock(&mu_);
     const auto idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {

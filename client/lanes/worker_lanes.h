@@ -53,11 +53,11 @@ class WorkerLanes {
   // Interval for noticing a session's end, to pin the memory of the next session.
   static constexpr absl::Duration kPinInterval = absl::Milliseconds(100);
 
-  // Opens lanes. Owns neither. From here on the device is used on the lanes' thread only: by the
-  // lanes, and by On(). Errors: kInvalidArgument, it was opened without kernels; kUnavailable, it
-  // is lost; kResourceExhausted, no memory for the pages of words or the outcomes.
+  // Opens lanes. Owns neither argument. From here on the device is used on the lanes' thread only:
+  // by the lanes, and by On(). Errors: kInvalidArgument, the device was opened without kernels;
+  // kUnavailable, it is lost; kResourceExhausted, no memory for the pages of words or the outcomes.
   static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device);
-  // REQUIRES: every pool of it is destroyed.
+  // REQUIRES: every WorkerPool on these lanes is destroyed.
   ~WorkerLanes();
   // Leaves the object as it is in a forked child, where its thread does not run.
   static void operator delete(WorkerLanes* lanes, std::destroying_delete_t) {
@@ -78,9 +78,9 @@ class WorkerLanes {
   Device* device() const { return parts_.device; }
   ProgressWords* words() { return &words_; }
 
-  // Runs `flow` on the lanes' thread. When its place is free again, calls the function that `flow`
-  // returned, which informs the caller, and then `ended`. Errors, in which case nothing runs:
-  // kResourceExhausted, kMaxJobs are running in that direction.
+  // Runs `flow` on the lanes' thread. When the job's place is free again, calls the function that
+  // `flow` returned, which informs the caller, and then `ended`. Errors, in which case nothing
+  // runs: kResourceExhausted, kMaxJobs are running in that direction.
   using Tell = absl::AnyInvocable<void()>;
   using Flow = absl::AnyInvocable<Task<Tell>(const LaneParts& parts)>;
   absl::Status Start(CopyDirection direction, Flow flow, absl::AnyInvocable<void()> ended)
@@ -97,12 +97,12 @@ class WorkerLanes {
   Task<void> RunJob(CopyDirection direction, Flow flow, absl::AnyInvocable<void()> ended);
 
   ThreadExecutor executor_{"kv-lanes", TimerSlack::kLeast};
-  const std::unique_ptr<OutcomeSlab> outcomes_;  // Batches of the runner may keep some.
+  const std::unique_ptr<OutcomeSlab> outcomes_;  // Outlives runner_, whose batches use some.
   LaneRunner runner_;
   ArenaPins pins_;
   ProgressWords words_;
   const LaneParts parts_;
-  std::optional<TaskScope> scope_{std::in_place, &executor_};  // Destroyed on its own thread.
+  std::optional<TaskScope> scope_{std::in_place, &executor_};  // Destroyed on the lanes' thread.
   absl::Mutex mu_;
   std::array<size_t, kCopyDirections> jobs_ ABSL_GUARDED_BY(mu_){};
 };

@@ -39,7 +39,7 @@ struct KeyedSlots {
 
 struct OffloadOptions {
   std::optional<EngineKey> parent{};  // Key before keys[0]; absent: keys[0] is a root.
-  ComputeMark after{};                // Nothing is read before this mark.
+  ComputeMark after{};                // Mark before which nothing is read.
   absl::Duration mark_timeout = absl::Seconds(10);  // Longest wait for `after`.
   JobHooks hooks{};
   ReuseHint hint{};  // Hint of the blocks, as KeySequence::hint.
@@ -51,8 +51,8 @@ struct LaneOnboardOptions {
   std::optional<absl::Duration> timeout{};
   // Order of the copies. kLayerWise: see LaneJob.
   PlanOrder order = PlanOrder::kWhole;
-  // Nothing is written before this mark, for example of a step that still reads the slots. It is
-  // waited for after the lease.
+  // Mark before which nothing is written, for example that of a step that still reads the slots.
+  // The job waits for it after it has the lease.
   ComputeMark after{};
   absl::Duration mark_timeout = absl::Seconds(10);  // Longest wait for `after`.
   JobHooks hooks{};

@@ -372,7 +372,7 @@ class PyClient {
 
   py::dict Stats() { return DictOf(Get()->client->Stats()); }
 
-  // Neither waits.
+  // BeginStep() and EndStep() do not wait.
   uint64_t BeginStep() { return Get()->client->BeginStep(); }
   void EndStep(uint64_t step) { Get()->client->EndStep(step); }
 

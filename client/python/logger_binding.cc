@@ -11,7 +11,7 @@ namespace py = pybind11;
 namespace kvtier::python {
 namespace {
 
-// A callable that the logger's thread lets go of with the GIL.
+// Python callable that is released under the GIL, whichever thread drops the last reference.
 using Callable = std::shared_ptr<py::function>;
 
 Callable Share(py::function callable) {

@@ -1,4 +1,4 @@
-// The extension module, of all that the bindings bind.
+// Defines the extension module _kvtier, with everything that the bindings bind.
 #include <pybind11/pybind11.h>
 
 #include "client/python/blocks_binding.h"

@@ -1,4 +1,4 @@
-// Paged KV memory for Python: block tables over granted slots of the GPU pool.
+// Binds PagedKv for Python: block tables over granted slots of the GPU pool.
 #ifndef KVTIER_CLIENT_PYTHON_PAGED_KV_BINDING_H_
 #define KVTIER_CLIENT_PYTHON_PAGED_KV_BINDING_H_
 

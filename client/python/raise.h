@@ -13,8 +13,8 @@
 
 namespace kvtier::python {
 
-// Raises ValueError for arguments that are not valid; BlockingIOError if something is full, for now
-// or for ever, as for a full queue; RuntimeError for other errors. REQUIRES: the GIL.
+// Raises ValueError for arguments that are not valid; BlockingIOError if a limit is reached, even
+// one that waiting does not lift; RuntimeError for other errors. REQUIRES: the GIL.
 [[noreturn]] inline void Raise(const absl::Status& status) {
   const std::string text(status.message());
   if (status.code() == absl::StatusCode::kInvalidArgument) throw pybind11::value_error(text);

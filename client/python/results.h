@@ -1,4 +1,4 @@
-// Results of calls as the Python package takes them.
+// These functions turn results of the C++ client into those that the Python package takes.
 #ifndef KVTIER_CLIENT_PYTHON_RESULTS_H_
 #define KVTIER_CLIENT_PYTHON_RESULTS_H_
 

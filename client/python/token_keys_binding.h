@@ -1,4 +1,4 @@
-// Keys from tokens for Python: a buffer or a sequence of token ids in, keys out.
+// Binds the functions that compute keys from token ids, a buffer or a sequence, for Python.
 #ifndef KVTIER_CLIENT_PYTHON_TOKEN_KEYS_BINDING_H_
 #define KVTIER_CLIENT_PYTHON_TOKEN_KEYS_BINDING_H_
 

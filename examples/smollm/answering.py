@@ -122,7 +122,7 @@ class Answerer:
             blocks_unknown=verdict.unknown, tokens_forked=forked, match=hit.match.fields())
 
     def _onboard(self, store, table, keys, tokens):
-        """At least one token is left to compute, since its logits choose the first word."""
+        """Onboards leading blocks, but leaves one token or more to compute: its logits choose the first word."""
         usable = keys[:(tokens - 1) // self._decoder.kv.tokens_per_block]
         if not store or not usable:
             return Onboarded(MatchReport())
@@ -131,7 +131,7 @@ class Answerer:
         return store.onboard(table, usable, min(self._timeout_s, recompute_s))
 
     def _measure(self, tokens, seconds):
-        """Follows the prefill speed; short prefills say little about long ones."""
+        """Updates the measured prefill speed, but not by short prefills, which say little about long ones."""
         if tokens >= 256:
             self._rate = 0.5 * self._rate + 0.5 * tokens / seconds
 

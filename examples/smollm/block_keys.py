@@ -3,8 +3,8 @@
     key[-1] = the domain tag
     key[i]  = SHA-256(key[i-1] || the block's tokens, each u32 little endian)
 
-Two prompts share key[i] exactly when their first (i + 1) blocks are the same tokens. What the
-tokens were run through (model, layout, rank) is the Space's business, not the key's.
+Two prompts share key[i] exactly when their first (i + 1) blocks are the same tokens. The space, not the
+key, says which model, layout and rank the tokens were run through.
 """
 
 import hashlib

@@ -16,8 +16,8 @@ import numpy as np
 from .paged_kv import TOKENS_PER_BLOCK, PoolFull, block_shape
 
 
-# Priorities, the first to leave the pool first: what is kept in case it is asked for again costs
-# nobody's answer, and what waits for its turn makes room for what is computed now.
+# Priorities; the sequence with the lowest leaves the pool first. A kept one is needed only if it is asked for
+# again, and a waiting one makes room for the one that is computed now.
 KEPT, WAITING, IN_USE = 0, 1, 2
 
 

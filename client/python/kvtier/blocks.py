@@ -51,7 +51,7 @@ class _Views:
 class Hit:
     """Blocks that the agent leased to this worker, readable in place.
 
-    Of a run they are the leading blocks. Of a set they are any; index(i) says which key each has.
+    For a run they are its leading blocks; for a set any of its blocks. index(i) says which key block i has.
 
     Copy what you need, wait until the copy is complete, then ask valid(): only True means that all
     bytes that were read were those of the blocks. A Hit is a context manager; leaving it releases

@@ -66,7 +66,7 @@ class Call(Generic[Result]):
         self._tell(callback)
 
     def _await(self, condition: Callable[[], bool], timeout_s: float | None) -> bool:
-        """Waits until the client's thread has made `condition()` true, and returns it."""
+        """Waits until the client's thread has made `condition()` true; returns whether it is true."""
         if timeout_s is not None and not (math.isfinite(timeout_s) and timeout_s >= 0):
             raise ValueError(
                 f"timeout_s is {timeout_s}; must be a finite number of seconds, 0 or more")
@@ -97,8 +97,8 @@ class Call(Generic[Result]):
 class Part:
     """Blocks of one sequence that became ready since its part before, under leases of their own.
 
-    Of a run they follow those of the part before; of a set they are any. hit.index(i) says which key
-    block i has. hit.missed is not known yet.
+    For a run they follow those of the part before; for a set they come in any order. hit.index(i) says which
+    key block i has. hit.missed is not known yet.
     """
 
     sequence: int  # Place of the sequence in the call.

@@ -151,8 +151,8 @@ class Client:
     def advise(self, sequences: Iterable[Sequence], timeout_s: float | None = None) -> int:
         """Tells the node what is known now about the next use of blocks, by each sequence's hint.
 
-        Call it for example at the end of a request, with `finish`. It does not count as a use of the
-        blocks. Returns how many of them are in the node's memory; 0 if no agent answered, which costs
+        Call it for example at the end of a request, with `finish`. The call does not count as a use of
+        the blocks. Returns how many of them are in the node's memory; 0 if no agent answered, which costs
         hits at worst.
         """
         return self._native.advise(_natives(sequences), timeout_s)
@@ -177,12 +177,12 @@ class Client:
 
     def keep(self, sequences: Iterable[Sequence], ttl_s: float = 300.0,
              timeout_s: float | None = None) -> Kept | None:
-        """Keeps the sequences' blocks that the node has in its host memory for `ttl_s`: a prompt cache.
+        """Keeps those of the sequences' blocks that the node has in host memory for `ttl_s`: a prompt cache.
 
         `ttl_s` is a second to an hour. Blocks that only a disk of the node has are loaded within
         `timeout_s`. As many blocks are kept as fit into the tenant's quota, leading ones first. The
         kept prefix belongs to the tenant, not to this client. Another call with the same sequences
-        renews it; a shorter time takes nothing away. Returns None if no agent answered in time.
+        renews it; a shorter time does not shorten it. Returns None if no agent answered in time.
         Raises ValueError, naming the argument.
         """
         native = self._native.kept().keep(_natives(sequences), ttl_s, timeout_s)
@@ -200,7 +200,7 @@ class Client:
     def end_kept(self, kept_id: int, timeout_s: float | None = None) -> int | None:
         """Ends the kept prefix of that id before its time; 0 ends all of the tenant on this node.
 
-        Its blocks stay until room is needed. Returns how many prefixes ended; None: no agent
+        Blocks of an ended prefix stay until room is needed. Returns how many prefixes ended; None: no agent
         answered in time.
         """
         return self._native.kept().end(kept_id, timeout_s)
@@ -216,7 +216,7 @@ class Client:
 
         blocks[i] are the bytes of the block of keys[i]: a contiguous buffer, or a list of buffers
         that follow each other; in a space with any_length a block is as long as they are. Each time
-        that there is no room it waits up to `timeout_s` for blocks to go to a disk. Raises
+        that there is no room the call waits up to `timeout_s` for blocks to go to a disk. Raises
         ValueError, naming the argument; blocks that were stored stay.
         """
         lists: list[Any] = [block if isinstance(block, (list, tuple)) else [block]
@@ -228,7 +228,7 @@ class Client:
                     local_only: bool = False) -> Ticket:
         """Brings blocks to host memory and holds them for other processes of the tenant.
 
-        `redemptions` ranks, 1 to 64, redeem the ticket, each once; it ends `lifetime_s` later, a
+        `redemptions` ranks, 1 to 64, redeem the ticket, each once; the ticket ends after `lifetime_s`, a
         minute at most. Raises ValueError, naming the argument.
         """
         return Ticket(*self._native.take_ticket(_natives(sequences), timeout_s, local_only,

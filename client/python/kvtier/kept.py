@@ -39,7 +39,7 @@ class KeptUse:
 class KeptList:
     """All prefixes that the tenant keeps on the node, whichever worker asked for them."""
 
-    prefixes: list[KeptPrefix]  # By id.
+    prefixes: list[KeptPrefix]  # Ordered by id.
     used: KeptUse
     quota: KeptUse
 

@@ -86,7 +86,7 @@ class PagedKv:
     def victims(self, beneficiary: int, slots: int) -> list[int]:
         """Returns the sequences to swap out so that `beneficiary` gets `slots` more slots.
 
-        Raises BlockingIOError if those behind it in line have too few slots.
+        Raises BlockingIOError if the sequences after `beneficiary` in line have too few slots.
         """
         return self._native.victims(beneficiary, slots)
 

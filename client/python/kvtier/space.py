@@ -28,8 +28,8 @@ class SpaceSpec:
     tp_size: int = 1
     pp_rank: int = 0
     pp_size: int = 1
-    # Size of one stored block, 1..64 MiB. With a codec it may be left out, for the size of its
-    # encodings, or be max_encoded_bytes(), so that blocks that it cannot make smaller are stored raw.
+    # Size of one stored block, 1..64 MiB. With a codec, None means the size of an encoding; with
+    # max_encoded_bytes(), blocks that the codec cannot make smaller are stored raw.
     block_bytes: int | None = None
     # "raw"; or "fp8_e4m3", "int8" or "packed_exponents" (lossless), which are for dtype
     # "bfloat16" and layout "layer,kv,token,head,dim" or "layer,token,head,dim": see BlockCodec.
@@ -93,10 +93,10 @@ class Limits:
     """Numbers of blocks of a space for which the agent has room, so that a put need not try."""
 
     usable: bool  # Whether the agent takes the space's blocks now.
-    why_not: str  # Reason why it does not; empty if it does.
+    why_not: str  # Reason why the agent does not take them; empty if it does.
     slab_bytes: int  # Largest block of this agent. 0, like the rest, if the space is not usable.
     slot_bytes: int  # Bytes that the longest block of the space takes.
-    host_slots: int  # Slots in the tenant's host memory, if all of it had such blocks.
+    host_slots: int  # Slots of that size that fit in the tenant's host memory.
     # Blocks of the space that can be reserved and not yet committed, where workers write to a region
     # of their own (the agent's --worker_memory=staged); 0: the tenant's memory is the limit.
     staging_slots: int

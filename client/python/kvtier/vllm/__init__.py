@@ -4,8 +4,8 @@
       "kv_role": "kv_both", "kv_load_failure_policy": "recompute",
       "kv_connector_extra_config": {"socket_dir": "/run/kvtier"}}'
 
-Only who asks for KvtierConnector imports vllm: the modules beside it know the engine's objects by their
-attributes and are tested without it.
+vllm is imported only when KvtierConnector is asked for. The other modules of this package know the engine's objects
+by their attributes and are tested without vllm.
 """
 
 __all__ = ["KvtierConnector"]

@@ -57,7 +57,7 @@ class KvtierStats(KVConnectorStats):
     data: dict[str, int]
 
     def reset(self) -> None:
-        """Sets all counts to nothing."""
+        """Removes all counts."""
         self.data = {}
 
     def aggregate(self, other: KVConnectorStats) -> KVConnectorStats:
@@ -142,7 +142,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         """Returns False: a dropped save is a later miss, and no request waits for a save."""
         return False
 
-    # The worker.
+    # Methods of the connector in a worker.
 
     def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
         """Opens lanes on the engine's tensors. Raises ValueError, naming a tensor that is not known."""
@@ -216,7 +216,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: base.KVConnectorTransferResults())
     def get_transfer_results(self, finished_req_ids: set[str]) -> Any:
-        """Returns the same; with several KV groups, also which requests failed, as block ids do not tell."""
+        """Returns get_finished() and, with several KV groups, which requests failed, as block ids do not tell."""
         _, received = self.get_finished(finished_req_ids)
         results = base.KVConnectorTransferResults(finished_recving=received or set())
         if len(self._cache_config.kv_cache_groups) > 1:
@@ -225,7 +225,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: set())
     def get_block_ids_with_load_errors(self) -> set[int]:
-        """Returns the blocks that did not come, of loads that have ended; with several KV groups none: see above."""
+        """Returns the blocks that did not come, of loads that have ended; none if get_transfer_results() tells it."""
         failed, self._results = self._results.failed_blocks, LoadResults()
         return failed if len(self._cache_config.kv_cache_groups) == 1 else set()
 
@@ -235,7 +235,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         step = self._get_connector_metadata().plan.measured
         return KvtierMeasuredStep(step) if step else None
 
-    # Both.
+    # Methods of the connector on both sides.
 
     @never_raises(lambda: None)
     def get_kv_connector_stats(self) -> KVConnectorStats | None:
@@ -253,7 +253,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
             except Exception:
                 log_failure("shutdown")
 
-    # The scheduler.
+    # Methods of the connector in the scheduler.
 
     def set_xfer_handshake_metadata_pp_aware(self, metadata: dict[tuple[int, int], Any]) -> None:
         """Takes the spaces of all ranks."""

@@ -148,7 +148,7 @@ class _Shape:
         _require(pair in ((kv_heads, tokens), (tokens, kv_heads)), self.name,
                  f"has axes of {pair}; must be {kv_heads} heads and {tokens} tokens")
         if kv_heads == tokens:
-            return "token_head" if strides[first] > strides[second] else "head_token"  # By the usual place.
+            return "token_head" if strides[first] > strides[second] else "head_token"  # Guessed: tokens first.
         heads, token = (first, second) if pair == (kv_heads, tokens) else (second, first)
         return "head_token" if strides[heads] > strides[token] else "token_head"
 

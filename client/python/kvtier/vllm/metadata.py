@@ -31,7 +31,7 @@ class StepPlan:
     """Work of one step."""
 
     epoch: str | None = None  # Epoch of the cache: a new one with each reset, "" until the first. None: unchanged.
-    computes: bool = True  # Whether the step runs the model. Only one that does not may wait for a load.
+    computes: bool = True  # Whether the step runs the model. Only a step that does not may wait for a load.
     loads: list[Load] = field(default_factory=list)
     saves: list[Save] = field(default_factory=list)
     written: set[int] = field(default_factory=set)  # Engine's blocks that this step and its loads will write.

@@ -54,8 +54,8 @@ class Offers:
         return max(_SHORTEST_WAIT_S, min(self._max_wait_s, blocks * self._seconds_a_block()))
 
     def load_timeout_s(self, blocks: int) -> float:
-        """Returns the seconds that a load of so many blocks may take: the same, or more if a failed load fails the
-        request."""
+        """Returns the seconds that a load of so many blocks may take: wait_s(), or with `held` the longest wait,
+        because a failed load then fails the request."""
         return max(self._max_wait_s, _SHORTEST_WAIT_S) if self._held else self.wait_s(blocks)
 
     def forget(self, tracked: TrackedRequest) -> None:
@@ -87,8 +87,9 @@ class Offers:
     def _coming(self, answer: int, wanted: int, here: int) -> int | None:
         """Returns how many leading blocks all spaces have or are being brought; None: that is not known yet.
 
-        `answer` is the sum over the spaces. It tells how many blocks each space will have if there is one space, or
-        if all blocks are coming. Otherwise the tables tell it when the blocks are here.
+        `answer` is the prefetch's: blocks that are here or coming, summed over the spaces. It tells how many each space
+        will have if there is one space, or if all blocks are coming. Otherwise the tables tell it when the blocks are
+        here.
         """
         if len(self._spaces) == 1 or answer == wanted * len(self._spaces):
             return max(here, answer // len(self._spaces))
@@ -114,10 +115,10 @@ class Offers:
         return min(min(_leading_places(places) for places in ticket.held), len(keys))
 
     def _look(self, tracked: TrackedRequest, keys: Sequence[bytes], missing: int) -> Look:
-        """Returns the request's look, begun now if it has none. `missing` blocks are worth the wait."""
+        """Returns the request's look, begun now if it has none. Its wait is worth the computing of `missing` blocks."""
         if tracked.look is None:
             now, wait_s = self._clock(), self.wait_s(missing)
-            if tracked.postponed_until is not None:  # The time for which it was postponed counts.
+            if tracked.postponed_until is not None:  # The time of the postponement is a part of the wait.
                 wait_s = max(0.0, min(wait_s, tracked.postponed_until - now))
                 tracked.postponed_until = None
             tracked.look = Look(now + wait_s, tracked.local_blocks)

@@ -304,7 +304,7 @@ class SchedulerSide:
         if not self._spaces or not self._wants_saves(tracked):
             return 0
         if computed_blocks == 0 or self._spent_s >= _STEP_BUDGET_S:
-            return computed_blocks  # Those that the node has lost are saved when they are computed again.
+            return computed_blocks  # Not looked up: lost blocks are saved once computed again.
         began = self._clock()
         known = computed_blocks
         keys = block_keys(tracked.request, 0, min(known, self._max_keys()))
@@ -314,7 +314,7 @@ class SchedulerSide:
         return known
 
     def _max_keys(self) -> int:
-        """Returns how many keys are looked up at once; a call has so many for each space."""
+        """Returns how many keys one call may name, which repeats them for each space."""
         return _MAX_KEYS // max(1, len(self._spaces))
 
     def _wants_saves(self, tracked: TrackedRequest) -> bool:

@@ -12,7 +12,7 @@ from .request_options import RequestOptions
 class Look:
     """A look for a request's blocks, from the engine's first question until the final answer."""
 
-    deadline: float  # Time of the injected clock from which on the blocks that are here are the answer.
+    deadline: float  # Time, by the injected clock, at which the look ends with the blocks that are here.
     first_block: int  # First block of the request that was asked for.
     call: kvtier.Call[Any] | None = None  # The prefetch or the ticket under way.
     ticket: bytes | None = None  # Ticket that holds the offered blocks.

@@ -55,8 +55,9 @@ class LoadResults:
 class WorkerSide:
     """Loads and saves the blocks of each step's plan. Only the worker's thread uses it.
 
-    `open_lanes(epoch)` returns the lanes of each KV group; `block_bytes` has the sizes of their blocks. Only prepare()
-    waits, `preemption_wait_s` at most, and await_load(). After a failure a block did not come, or is not saved.
+    `open_lanes(epoch)` returns the lanes of each KV group; `block_bytes` has the sizes of their blocks. prepare(),
+    for `preemption_wait_s` at most, and await_load() wait; no other method does. A failed load brings no block, and a
+    failed save stores none.
     """
 
     def __init__(self, open_lanes: Callable[[str], Sequence[kvtier.Lanes]], block_bytes: Sequence[int],
