@@ -31,14 +31,15 @@ class AgentRig {
  public:
   struct Shape {
     uint64_t slots = 16;  // Slots of each tenant in host memory.
-    // Slots of all tenants to which host memory may grow; 0: it cannot grow.
+    // Maximum number of slots of all tenants together to which host memory may grow; 0: it cannot
+    // grow.
     uint64_t max_slots = 0;
     uint64_t (*free_memory)() = nullptr;
     bool third_tenant = false;
     uint64_t gpu_slots = 0;  // 0: no device.
     uint64_t gpu_max_slots = 0;
     bool second_gpu = false;         // A pool as large as the first, on NUMA node 1.
-    MemoryBinder* binder = nullptr;  // Seam of the agent; null: none.
+    MemoryBinder* binder = nullptr;  // Binder of the agent's memory; null: none.
     std::vector<std::string> gpu_tenants{};
     EvictionPolicies eviction{};
     uint64_t attention_bytes = 0;
@@ -134,7 +135,7 @@ class AgentRig {
     return id;
   }
 
-  // Starts a task of the agent; the result has its value once it has ended.
+  // Starts a task in the agent's scope; the result has its value once the task has ended.
   template <typename T>
   std::shared_ptr<std::optional<T>> Spawn(Task<T> task) {
     auto value = std::make_shared<std::optional<T>>();
@@ -163,20 +164,21 @@ class AgentRig {
     const DomainId domain = NameRun(of, 0, 1).domain;
     return agent->host().arena(domain).bytes().subspan(offset, kRigBlockBytes);
   }
-  // Returns the memory that the session writes for what it reserved at `offset`. REQUIRES: it is
-  // open.
+  // Returns the memory in which the session writes the block that it reserved at `offset`.
+  // REQUIRES: the session is open.
   std::span<std::byte> Write(SessionId of, uint64_t offset) {
     if (!agent->sessions().staging().enabled()) return Host(of, offset);
     return regions_.at(of).subspan(offset, kRigBlockBytes);
   }
   static uint64_t Seed(DomainId domain) { return static_cast<uint64_t>(domain) + 1; }
 
-  // Reserves, writes and commits, without a wait; returns how many blocks were committed.
+  // Reserves, writes and commits blocks, without a wait for slots; returns how many were committed.
   size_t Put(SessionId of, uint64_t first, size_t count,
              std::optional<EngineKey> parent = std::nullopt) {
     return Commit(of, Reserve(of, first, count, parent));
   }
-  // Reserves slots and fills them with the blocks' bytes, for as many as there is room for now.
+  // Reserves slots for as many of the blocks as there is room for now, fills the slots with the
+  // blocks' bytes, and returns the reservations.
   std::vector<ReservationId> Reserve(SessionId of, uint64_t first, size_t count,
                                      std::optional<EngineKey> parent = std::nullopt) {
     const BlockRun run = NameRun(of, first, count, parent);
@@ -195,7 +197,8 @@ class AgentRig {
   size_t Commit(SessionId of, std::vector<ReservationId> ids) {
     return Run(agent->flows().putter.Commit(of, std::move(ids)));
   }
-  // Puts a chain, as many blocks at a time as may be promised. They are on disk when it returns.
+  // Puts a chain, as many blocks at a time as get slots, and waits until they are on disk; returns
+  // how many were put.
   size_t PutOnDisk(SessionId of, uint64_t first, size_t count) {
     size_t put = 0;
     while (put < count) {
@@ -215,7 +218,7 @@ class AgentRig {
         .run = NameRun(of, first, count), .target = target, .deadline = executor.Now() + timeout};
     return agent->flows().onboarder.Onboard(std::move(request));
   }
-  // Returns how many blocks hit, each of which is checked byte for byte.
+  // Onboards blocks and checks each hit byte for byte; returns the number of hits.
   size_t Hits(SessionId of, uint64_t first, size_t count,
               absl::Duration timeout = absl::Milliseconds(100)) {
     const Onboarded onboarded = *Run(Onboard(of, first, count, timeout));
@@ -258,7 +261,7 @@ class AgentRig {
     return shape.second_gpu ? std::vector<Device*>{&device, &second_device}
                             : std::vector<Device*>{&device};
   }
-  // Returns the keys of one more disk; nullptr: the disk is not encrypted.
+  // Makes and returns the keys of one more disk; null: the disks are not encrypted.
   TenantKeys* MakeKeys(const Shape& shape) {
     if (!shape.sealed) return nullptr;
     static const auto secret = std::make_shared<const MasterSecret>(

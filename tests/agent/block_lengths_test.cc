@@ -160,7 +160,7 @@ TEST_F(BlockLengthsTest, APutThatWaitsForTheDisksIsPromisedRoomForAllItsBlocks) 
 
 TEST_F(BlockLengthsTest, ATicketCountsTheRoomThatItsBlocksTake) {
   ASSERT_EQ(Put(1, {1, 9000}), 2u);
-  // Half of 1 MiB may be held, and these take 16 KiB.
+  // Tickets may hold half of the tenant's 1 MiB, and the blocks of each take 16 KiB.
   for (int i = 0; i < 33; ++i) {
     TicketRequest request{.redemptions = 1, .lifetime = absl::Seconds(1)};
     request.sequences = {{.run = NameRun(1, 2), .deadline = rig_.executor.Now()}};

@@ -33,7 +33,7 @@ class CallSharesTest : public ::testing::Test {
     shares_.SessionOpened(SessionToken{1}, kHostile);
     shares_.SessionOpened(SessionToken{2}, kOther);
   }
-  // Takes calls of so many bytes until one is refused; returns how many.
+  // Takes calls of `bytes` bytes until one is refused; returns how many were taken.
   size_t TakeAll(const std::string& token, size_t bytes) {
     size_t calls = 0;
     while (shares_.Take(token, bytes).ok()) ++calls;

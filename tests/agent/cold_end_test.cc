@@ -44,7 +44,7 @@ class ColdEndTest : public ::testing::Test {
     const Pin pin = *index_.PinOf(Key(number));
     index_.Touch(std::array{&pin}, ReuseHint());
   }
-  // Evicts the block; returns whether it had not been offered since its last use.
+  // Evicts the block; returns whether ColdEnd had not offered it since its last use.
   bool Evict(const BlockKey& key) {
     const HostSlot freed = index_.UnpublishHost(key);
     return !leaving_.was_aside;
@@ -116,7 +116,7 @@ TEST_F(ColdEndTest, AChainThatIsACycleIsOfferedWhole) {
 }
 
 TEST_F(ColdEndTest, AParentThatGetsAChildWaitsBehindItAndIsOfferedOnce) {
-  // The first of its size is offered at once: it is all there is to make room with.
+  // The first block of a size is offered at once: no other block could make room for that size.
   for (uint64_t i = 1; i <= kAll - 8; ++i) ASSERT_TRUE(Put(i));
   ASSERT_TRUE(Put(1000, std::nullopt, 2 * kPage));
   const Numbers first = TakeAll();

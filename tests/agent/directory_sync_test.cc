@@ -87,7 +87,7 @@ TEST_F(DirectorySyncTest, ALostReportAndALostAnswerAreRepeated) {
   const Report lost = sync_.Next();
   EXPECT_EQ(lost.deltas.size(), 1u);
   Add(2);
-  ASSERT_TRUE(coordinator_->OnReport(sync_.Next()).ok());  // Heard; its answer is lost.
+  ASSERT_TRUE(coordinator_->OnReport(sync_.Next()).ok());  // It arrives; its answer is lost.
   Add(3);
   EXPECT_TRUE(Exchange());
   EXPECT_FALSE(sync_.HasNews());
@@ -133,8 +133,8 @@ TEST_F(DirectorySyncTest, BeyondKMaxPendingDeltasASnapshotReplacesThem) {
   ExpectTruth(4);
 }
 
-// Once, a node with more copies than the limit began its snapshot again with every change, for
-// ever.
+// Regression: a node with more copies than the limit began its snapshot again at every change, and
+// never finished it.
 TEST_F(DirectorySyncTest, ASnapshotLargerThanTheLimitStillEndsWhileTheNodeChanges) {
   for (uint64_t i = 0; i < kMaxPendingDeltas + 10; ++i) held_.insert(i);
   uint64_t fresh = kMaxPendingDeltas + 10;
@@ -148,20 +148,20 @@ TEST_F(DirectorySyncTest, ASnapshotLargerThanTheLimitStillEndsWhileTheNodeChange
   EXPECT_EQ(reports, static_cast<int>((kMaxPendingDeltas + 10) / kMaxDeltasPerMessage + 1));
 }
 
-// Numbers were used again after a snapshot, so that a report believed lost, heard
-// after it, was taken for news, and what then came under its numbers for known.
+// Regression: numbers were used again after a snapshot. The coordinator then took an old report
+// that arrived late for a new one, and skipped the new deltas under the same numbers as repeats.
 TEST_F(DirectorySyncTest, AnOldReportHeardAfterASnapshotDoesNotCorruptTheStream) {
   Settle();
   for (uint64_t i = 0; i < 10; ++i) Add(i);
   const Report late = sync_.Next();
   for (uint64_t i = 1; i < 10; ++i) Remove(i);
-  // So many blocks change while no report arrives that a snapshot replaces all the changes.
+  // One block changes so often while no report arrives that a snapshot replaces all the changes.
   for (size_t i = 0; i < kMaxPendingDeltas; i += 2) {
     Add(45);
     Remove(45);
   }
   ASSERT_FALSE(sync_.synced());
-  EXPECT_TRUE(Exchange());  // Block 0 alone.
+  EXPECT_TRUE(Exchange());  // The snapshot has block 0 alone.
   ASSERT_TRUE(coordinator_->OnReport(late).ok());
   for (uint64_t i = 20; i < 40; ++i) Add(i);
   Settle();

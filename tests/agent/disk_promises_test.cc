@@ -44,7 +44,7 @@ class DiskPromisesTest : public ::testing::Test {
   static size_t Slots(const Answer& answer) {
     return Count(answer, ReservedBlock::State::kReserved);
   }
-  // Makes half of the domain wait for a disk that does not answer.
+  // Puts blocks in half of the domain's slots, where they wait for a disk that does not answer.
   void FallBehind() {
     rig_.disk.Stall();
     ASSERT_EQ(rig_.Put(rig_.session, 1, kHalf), kHalf);
@@ -56,8 +56,8 @@ class DiskPromisesTest : public ::testing::Test {
   AgentRig rig_;
 };
 
-// 240 commits of 2 MiB into 80 slots over an empty disk of 4 GiB: all were acknowledged, 107
-// were found, and 133 had been evicted before they were written.
+// Regression: 240 commits of 2 MiB into 80 slots over an empty disk of 4 GiB were all acknowledged.
+// 107 blocks were found; 133 had been evicted before they were written.
 TEST_F(DiskPromisesTest, WhatIsAcknowledgedOfABurstBeyondHostMemoryIsFound) {
   constexpr size_t kBurst = 3 * kSlots;
   rig_.media.faults.latency = absl::Milliseconds(20);
@@ -240,8 +240,8 @@ TEST_F(DiskPromisesTest, AStopWaitsForNoPut) {
   EXPECT_TRUE(answer->has_value());
 }
 
-// Random puts of two sessions that wait, are committed, given back or forgotten: room is never
-// more than it may be, and whoever may go on does.
+// Runs random puts of two sessions, which wait, are committed, given back or forgotten. The room
+// that is given never exceeds the limit, and every put that may go on does.
 TEST_F(DiskPromisesTest, RoomIsNeverLostNorGivenTwice) {
   SimRandom random(testing::TestSeed());
   OffloadStats stats;
@@ -287,7 +287,7 @@ TEST_F(DiskPromisesTest, RoomIsNeverLostNorGivenTwice) {
   EXPECT_EQ(promises.bytes(), 0u);
 }
 
-// Where nothing is promised, nothing waits: all of host memory can be reserved at once.
+// Without promises no put waits: all of host memory can be reserved at once.
 TEST(WithoutPromisesTest, EverySlotCanBeReservedAndTheDisksAreNotBehind) {
   for (const AgentRig::Shape& shape :
        {AgentRig::Shape{.disk = false},
@@ -304,7 +304,7 @@ TEST(WithoutPromisesTest, EverySlotCanBeReservedAndTheDisksAreNotBehind) {
 class DurableCommitTest : public DiskPromisesTest {
  protected:
   using DiskPromisesTest::DiskPromisesTest;
-  // Puts and asks; returns how many are on disk `timeout` later at most.
+  // Puts and commits blocks; returns how many are on disk at most `timeout` later.
   size_t PutDurably(uint64_t first, size_t count, absl::Duration timeout) {
     std::vector<ReservationId> ids = rig_.Reserve(rig_.session, first, count);
     std::vector<BlockKey> keys = rig_.agent->sessions().reservations().KeysOf(rig_.session, ids);

@@ -1,5 +1,5 @@
-// Tests the erasure of a tenant on one node: disks, memory, what is held, and what waits to be
-// written.
+// Tests the erasure of a tenant on one node: its blocks on disks and in memory, held blocks, and
+// blocks that wait to be written.
 #include "agent/flows/erase_tenant.h"
 
 #include <gmock/gmock.h>
@@ -131,7 +131,7 @@ TEST_F(EraseTenantTest, AFailedManifestIsAnErrorAndTheBlocksAreGoneAllTheSame) {
   EXPECT_EQ(Erase("acme").status(), absl::OkStatus());
 }
 
-// The pool is one tenant's: what another forgets is not in it.
+// The pool belongs to one tenant, so it has no block of another tenant that is erased.
 TEST(EraseTenantPoolTest, AnotherTenantsPoolIsLeftAlone) {
   AgentRig rig({.gpu_slots = 4, .gpu_tenants = {"default"}, .sealed = true});
   ASSERT_EQ(rig.Put(rig.session, 1, 2), 2);
@@ -159,8 +159,8 @@ TEST(EraseTenantPoolTest, WhatIsLeasedInThePoolIsSaid) {
   EXPECT_EQ(rig.Run(rig.agent->flows().tenant_eraser.Erase("default"))->held_blocks, 0);
 }
 
-// A read that was under way ended well, and its block was a hit again. (With sealed payloads
-// only one whose proof was being taken.)
+// Regression: a disk read that was under way during the erase ended well, and its block was a hit
+// again. (With sealed payloads this happened only to a block that was just being verified.)
 TEST(EraseTenantClearTest, WhatIsReadFromADiskMeanwhileDoesNotArrive) {
   AgentRig clear;
   ASSERT_EQ(clear.PutOnDisk(clear.session, 100, 1), 1);

@@ -51,7 +51,7 @@ struct Rig {
     if (pin) index.Touch(std::array{&*pin}, ReuseHint());
   }
   bool Has(uint64_t number) const { return index.In(Tier::kHost, Key(number)); }
-  // Blocks numbered from `first` to `last` that are still there.
+  // Counts the blocks from `first` to `last` that are still there.
   size_t Count(uint64_t first, uint64_t last) const {
     size_t count = 0;
     for (uint64_t number = first; number <= last; ++number) count += Has(number) ? 1 : 0;
@@ -79,8 +79,8 @@ TEST(EvictTest, AFullTierMakesRoomByTheColdestOfTheSameSize) {
   EXPECT_FALSE(rig.Has(101)) << "though all of the other size are colder";
 }
 
-// The globally coldest blocks went, one by one, until some slab happened to be empty: one
-// block of 128 KiB among 4,096 of 64 KiB took 3,801 of them.
+// Regression: the globally coldest blocks were evicted, one by one, until some slab happened to be
+// empty: one block of 128 KiB among 4,096 of 64 KiB evicted 3,801 of them.
 TEST(EvictTest, OneBlockOfANewSizeEvictsTheBlocksOfOneSlab) {
   constexpr uint64_t kBlocks = 4096;
   Rig rig(kBlocks / 16);
@@ -112,7 +112,7 @@ TEST(EvictTest, WithALeaseInEachSlabNothingIsEvictedAndTheAnswerIsNoRoom) {
   rig.Audit();
 }
 
-// A slot that was reserved and holds no block yet is not the index's to drop.
+// The index cannot drop a reserved slot that holds no block yet.
 TEST(EvictTest, ASlabWithAReservedSlotIsNotEmptied) {
   Rig rig(2);
   const HostSlot reserved = *rig.evictor.ReserveHost(kDomain, kSmall);
@@ -144,14 +144,14 @@ TEST(EvictTest, OfSlabsUsedAlikeTheOneWithFewerBytesIsEmptied) {
   EXPECT_EQ(rig.Count(1, 16), 16u);
 }
 
-// A size that had one slab evicted its own blocks for ever while slabs of another size went
-// cold.
+// Regression: blocks of a size that had one slab evicted each other for ever, while slabs of
+// another size went cold.
 TEST(EvictTest, ASizeThatIsStarvedTakesASlabThatIsColder) {
   Rig rig(4);
   for (uint64_t i = 1; i <= 48; ++i) ASSERT_TRUE(rig.Put(i, kSmall));
   for (uint64_t i = 101; i <= 108; ++i) ASSERT_TRUE(rig.Put(i, kLarge));
-  // Nobody asks for the small blocks any more. A slab's worth of the large ones leaves before each
-  // slab.
+  // Nobody asks for the small blocks any more. Before each slab of small blocks leaves, a slab's
+  // worth of the large ones does.
   for (uint64_t i = 109; i <= 160; ++i) ASSERT_TRUE(rig.Put(i, kLarge));
   EXPECT_EQ(rig.Count(1, 48), 0u);
   EXPECT_EQ(rig.Count(101, 160), 32u);
@@ -169,8 +169,8 @@ TEST(EvictTest, ASizeWhoseBlocksAreColderTakesNoSlabOfAnother) {
   EXPECT_EQ(rig.Count(193, 200), 8u);
 }
 
-// The head of a prefix may lie in a slab of its own. Its children are of no use until it is
-// back, and they are not lost: a disk brings it back.
+// The head of a prefix may leave with its slab. Its children are of no use until a disk brings the
+// head back, but they stay.
 TEST(EvictTest, ChildrenOfBlocksThatLeftWithTheirSlabStay) {
   Rig rig(2);
   for (uint64_t i = 1; i <= 32; ++i) ASSERT_TRUE(rig.Put(i, kSmall, i - 1));
@@ -192,9 +192,9 @@ TEST(EvictTest, WhenEverythingIsPinnedTheAnswerIsResourceExhausted) {
   EXPECT_TRUE(absl::IsInvalidArgument(rig.evictor.ReserveHost(kDomain, kSlab + 1).status()));
 }
 
-// Random puts, uses and pins of three sizes: a reserve drops one block of its size, or the
-// blocks of one slab, and nothing where it answers that there is no room; and there is room
-// whenever some block of the size, or some slab, may leave.
+// Runs random puts, uses and pins of three sizes. A reserve drops one block of its size, or the
+// blocks of one slab, or nothing if it answers that there is no room. There is room whenever some
+// block of the size, or some slab, may leave.
 TEST(EvictTest, AReserveDropsTheBlocksOfOneSlabAtMostWhateverHappened) {
   SimRandom random(testing::TestSeed());
   constexpr uint64_t kSizes[] = {kSmall, kLarge, 3 * kSmall};
@@ -236,7 +236,7 @@ TEST(EvictTest, AReserveDropsTheBlocksOfOneSlabAtMostWhateverHappened) {
       ASSERT_TRUE(of_its_size == 0 || dropped == 1) << "step " << step;
     }
     if (step % 500 == 0) rig.Audit();
-    if (next > 400) {  // Numbers start anew, or `before` grows for ever.
+    if (next > 400) {  // Starts the numbers anew, so that `before` stays small.
       pins.clear();
       rig.evictor.EvictAll();
       next = 1;

@@ -87,7 +87,7 @@ class FairTurnsTest : public ::testing::Test {
   std::unique_ptr<FairTurns> turns_ = std::make_unique<FairTurns>(&executor_, kDomains);
   Names begun_;
   std::function<void(const std::string&)> during_;  // Called in each turn of a long call.
-  TaskScope scope_{&executor_};                     // Goes first.
+  TaskScope scope_{&executor_};                     // Destroyed first.
 };
 
 TEST_F(FairTurnsTest, WhereNothingWaitsACallBeginsAtOnce) {
@@ -108,7 +108,7 @@ TEST_F(FairTurnsTest, ACallWaitsForOneOfAnotherTenantsAndNotForAll) {
   EXPECT_EQ(begun_[16], "a16");
 }
 
-// While a long call ran, calls of both arrived.
+// Calls of an old domain and of the new one wait while the executor is busy.
 TEST_F(FairTurnsTest, ADomainThatWasAddedTakesTurnsAsTheOthers) {
   executor_.Occupy();
   turns_->AddDomain();
@@ -255,7 +255,7 @@ TEST_F(FairTurnsTest, WhatIsPostedMayOutliveTheTurns) {
   EXPECT_TRUE(begun_.empty());
 }
 
-// The last call lets its owner go, and with it the turns.
+// The last call may drop the owner of the turns, which destroys the turns.
 TEST_F(FairTurnsTest, TheLastCallMayEndTheTurns) {
   executor_.Occupy();
   Call(0, "a");
@@ -267,14 +267,15 @@ TEST_F(FairTurnsTest, TheLastCallMayEndTheTurns) {
   EXPECT_EQ(turns_, nullptr);
 }
 
-// However much the others ask, a tenant that asks all the time has its part, less one call of each.
+// Tenants that always have calls waiting get equal parts, but for a few calls, however much one
+// asks.
 TEST_F(FairTurnsTest, EachHasItsPartOfWhatBegins) {
   std::mt19937_64 random(testing::TestSeed());
   std::vector<uint64_t> had(kDomains);
   std::vector<size_t> waiting(kDomains);
   constexpr size_t kMost = 50;
   const auto call = [&](uint32_t domain) {
-    // The first asks for much and often, the last for little.
+    // The first domain's calls are large and many; the others' are small and few.
     const size_t cost = 1 + random() % (domain == 0 ? kMost : 5);
     ++waiting[domain];
     turns_->Run(

@@ -35,8 +35,8 @@ class FetchTest : public ::testing::Test {
  protected:
   FetchTest() : rig_(Make()) { peers_.rig = &rig_; }
   AgentRig::Shape Make() {
-    // The reporter runs from the rig's constructor on, before it has an executor, so the silence
-    // begins later.
+    // The rig's constructor starts the reporter, which calls the coordinator before the rig has an
+    // executor. So the coordinator falls silent later, by Silence().
     return {.transport = &peers_, .coordinator = &coordinator_};
   }
   void Silence() {
@@ -44,7 +44,7 @@ class FetchTest : public ::testing::Test {
     coordinator_.silent = true;
   }
   const AgentStats& stats() const { return rig_.agent->stats(); }
-  // Two holders of everything, kPeer ranked first.
+  // Adds a second holder of every block; kPeer is still ranked first.
   void AddSecond() { coordinator_.holders = {kPeer, kSecond}; }
   size_t avoided() const { return rig_.agent->flows().fetcher.standings().avoided(); }
 
@@ -72,7 +72,7 @@ TEST_F(FetchTest, WhatIsFetchedWhileItsTenantIsErasedDoesNotArrive) {
   const auto onboard = rig_.Spawn(rig_.Onboard(rig_.session, 1, 4, absl::Milliseconds(100)));
   rig_.Pass(absl::Milliseconds(1));
   (void)rig_.Run(
-      rig_.agent->flows().tenant_eraser.Erase("default"));  // The rig's disk has no keys.
+      rig_.agent->flows().tenant_eraser.Erase("default"));  // Fails: the disk has no keys.
   while (!onboard->has_value()) ASSERT_TRUE(rig_.time.Step());
   EXPECT_EQ((*onboard)->value().blocks.size(), 0u);
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), 0u);
@@ -161,8 +161,8 @@ TEST_F(FetchTest, TwoAskersShareOneFetch) {
   EXPECT_EQ(peer_.fetches, 1);
 }
 
-// A frozen peer ranked first was asked for ever: every request missed what a healthy one
-// held, at its full deadline.
+// Regression: a frozen peer that was ranked first was asked for ever. Every request waited until
+// its deadline, and missed the blocks that a healthy peer held.
 TEST_F(FetchTest, WhatAFrozenPeerDoesNotSendIsAskedOfTheNextHolderInTime) {
   AddSecond();
   peer_.hangs = true;
@@ -251,7 +251,7 @@ TEST_F(FetchTest, APeerThatFailedAndIsTheOnlyHolderIsAskedByOneFetchAtATime) {
   EXPECT_EQ(avoided(), 0u) << "it served";
 }
 
-// A quarter is kept for the rig's other tenant: PeerStreamsTest.
+// The rig's other tenant is guaranteed a quarter (PeerStreamsTest).
 constexpr size_t kMostOfOneTenant = kMaxFetchesRunning * 3 / 4;
 constexpr size_t kMostOfOneTenantPerPeer = kMaxFetchesPerPeer * 3 / 4;
 
@@ -298,8 +298,8 @@ TEST_F(FetchTest, AWaiterThatSharesAFetchWhichIsPassedOnEndsByItsOwnDeadline) {
   EXPECT_EQ(stats().peers.missed_blocks, 2u) << "once, at the end";
 }
 
-// A peer that was slow for a while was never asked again: nothing else could better
-// what was believed of it.
+// Regression: a peer that was slow for a while was never asked again, because only a fetch could
+// correct the estimate of its speed.
 TEST_F(FetchTest, APeerThatWasSlowIsAskedAgainAfterAWhile) {
   peer_.takes = absl::Milliseconds(900);
   for (uint64_t number = 1; number <= 6; ++number) {

@@ -40,8 +40,9 @@ TEST(PutTest, OfTwoWorkersWithOneKeyTheFirstWrites) {
   EXPECT_EQ(rig.Put(rig.session, 1, 2), 2u);
 }
 
-// "Present" was said of a block that another worker was putting. When that one gave up,
-// nobody had stored the block, and whoever was told so had no reason to ask again.
+// Regression: a block that another worker was putting was reported as present. When that worker
+// gave up, nobody had stored the block, and a worker that had been told "present" did not ask
+// again.
 TEST(PutTest, ABlockThatAnotherIsPuttingIsNotCalledPresent) {
   AgentRig rig({.gpu_slots = 2});
   const SessionId other = rig.Open(0);
@@ -66,8 +67,8 @@ TEST(PutTest, AnUncommittedBlockIsNeverSeen) {
             0u);
 }
 
-// A put of what continues a prefix evicted its end, block by block, and what it stored behind the
-// hole was of no use.
+// Regression: a put that continued a prefix evicted the end of that prefix, block by block. The
+// blocks that the put stored behind the hole were of no use.
 TEST(PutTest, NothingOfThePrefixThatAPutContinuesLeavesForIt) {
   AgentRig rig({.eviction = {.host = EvictionPolicy::kLru}, .disk = false});
   ASSERT_EQ(rig.Put(rig.session, 101, 4), 4u);
@@ -97,7 +98,7 @@ TEST(PutTest, AGpuPutIsGatheredToHostMemory) {
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), 2u);
 }
 
-// A commit out of a hung GPU had no end.
+// Regression: a commit from the pool of a GPU that hung never ended.
 TEST(PutTest, ACommitEndsThoughTheGpuHangs) {
   AgentRig rig({.gpu_slots = 4});
   const Reserved reserved =
@@ -111,8 +112,8 @@ TEST(PutTest, ACommitEndsThoughTheGpuHangs) {
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), 1u) << "late, and not lost";
 }
 
-// Such a block could be neither had nor put: onboarding to the host missed it, and
-// reserving said that it was here.
+// Regression: a block that only the GPU pool had could not be onboarded to the host, nor put there,
+// because a reserve said that it was present.
 TEST(PutTest, ABlockThatOnlyTheGpuHasCanBePutOnTheHost) {
   AgentRig rig({.gpu_slots = 4, .disk = false});
   const Reserved reserved =
@@ -126,7 +127,7 @@ TEST(PutTest, ABlockThatOnlyTheGpuHasCanBePutOnTheHost) {
 TEST(OffloadTest, AnAlteredBlockIsNotWritten) {
   AgentRig rig({.slots = 64});
   rig.disk.Stall();
-  // The last one waits for its turn while a worker that lost its mind writes there.
+  // The last block waits for its turn to be written. Meanwhile a faulty worker changes its bytes.
   const size_t blocks = kMaxOffloadsRunning + 1;
   ASSERT_EQ(rig.Put(rig.session, 1, blocks), blocks);
   const BlockKey last = rig.NameRun(rig.session, blocks, 1).keys[0];
@@ -149,12 +150,12 @@ TEST(OffloadTest, AStalledDiskDeclinesNothingUntilHalfOfTheDomainIsPromised) {
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kDisk), 32u);
 }
 
-// Once, each block of the queue whose write ended at once began the next from within, which took a
-// frame of stack for each.
+// Regression: a queued block whose write ended at once began the next write from its own frame, so
+// a full queue took a stack frame for each block.
 TEST(OffloadTest, AFullQueueIsWorkedOffWithoutDepth) {
   AgentRig rig({.slots = 4 * kMaxOffloadQueued});
   rig.disk.Stall();
-  // Each of the two tenants has a part.
+  // Each of the two tenants may queue half.
   const size_t part = kMaxOffloadQueued / 2;
   ASSERT_EQ(rig.Put(rig.session, 1, part + 1), part);
   EXPECT_EQ(rig.agent->stats().offload.declined_behind, 1u) << "one more than may be promised";
@@ -212,7 +213,8 @@ TEST(DiskLoadTest, LoadsBeyondTheLimitWaitAndForegroundGoesFirst) {
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
   rig.agent->evictor().EvictAll();
   rig.disk.Stall();
-  // The prefetch takes every place twice over again; then somebody asks in earnest.
+  // The prefetch asks for three times the loads that may run; then a worker onboards one more
+  // block.
   ASSERT_EQ(
       rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks - 1), true)),
       blocks - 1);
@@ -237,7 +239,7 @@ TEST(DiskLoadTest, APrefetchThatSomebodyComesToWaitForGoesFirst) {
   ASSERT_EQ(
       rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
       blocks);
-  const auto asker = rig.Spawn(rig.Onboard(rig.session, blocks, 1, kLong));  // The last in line.
+  const auto asker = rig.Spawn(rig.Onboard(rig.session, blocks, 1, kLong));  // Last in line.
   rig.Pass(absl::Milliseconds(1));
   const uint64_t before = rig.agent->disks().set()->stats().hits;
   rig.disk.Resume();

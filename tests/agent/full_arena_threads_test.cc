@@ -91,7 +91,8 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
     return run;
   }
 
-  // Puts blocks [first, first + kPutAtOnce), every second with its sum; returns how many.
+  // Puts blocks [first, first + kPutAtOnce), every second one with its sum; returns how many were
+  // put.
   size_t Put(const Worker& worker, uint64_t first) {
     std::vector<EngineKey> keys;
     for (uint64_t i = 0; i < kPutAtOnce; ++i) keys.push_back(TestEngineKey(first + i));

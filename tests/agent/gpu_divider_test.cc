@@ -65,7 +65,7 @@ TEST(GpuPartsModelTest, PartsKeepGuaranteesMaximumsAndTheMemory) {
       ASSERT_GE(parts[i], least);
       ASSERT_LE(parts[i], most);
       may_have_more |= parts[i] < most;
-      // A guarantee gives way to the one slot of each other tenant alone.
+      // A part is below its guarantee only by the least parts of the other tenants.
       ASSERT_GE(parts[i] + least * (tenants - 1), std::min(shares[i].guaranteed, most));
     }
     ASSERT_TRUE(sum == units || !may_have_more) << "memory is idle that somebody could have";
@@ -177,7 +177,7 @@ TEST_F(GpuDividerTest, WhatAWorkerHoldsIsAwaitedAndTheOtherGrowsAfterIt) {
   EXPECT_EQ(Handles(1), 6u);
 }
 
-// A pool that is full grows no other: what a tenant does not use is not lent.
+// A full pool does not grow by memory that another tenant leaves unused.
 TEST_F(GpuDividerTest, UnusedMemoryIsNotLent) {
   ASSERT_EQ(OfTenant(1).grants().Take(acme_, 5 * kPerUnit)->size(), 4 * kPerUnit);
   Pass(absl::Seconds(5));

@@ -1,5 +1,5 @@
-// Tests that a device that is lost in the middle of a copy may go on with it, unseen, for as long
-// as the agent runs: what the copy reads and writes is nobody else's until then.
+// Tests a device that is lost in the middle of a copy. The copy may go on, unseen, for as long as
+// the agent runs, so the memory that it reads and writes is given to nobody else.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -52,7 +52,8 @@ class GpuLossTest : public ::testing::Test {
   AgentRig rig_{{.slots = 8, .gpu_slots = 2, .disk = false}};
 };
 
-// A commit came to nothing, and the next worker wrote the slot that its copy still read.
+// Regression: a commit failed, and the next worker wrote the slot that the lost device's copy still
+// read.
 TEST_F(GpuLossTest, ASlotThatALostDeviceMayStillReadIsNotGivenToTheNextWorker) {
   rig_.device.LoseInCopy(kOut, 1);
   EXPECT_EQ(PutInPool(1), 0u);
@@ -93,7 +94,7 @@ TEST_F(GpuLossTest, WhatLeavesThePoolAheadOfNeedStaysWhileALostDeviceMayReadIt) 
   EXPECT_EQ(host_slots(), 1u) << "where it was to go";
 }
 
-// A bound on what a lost device costs: what it never began it will not do.
+// A lost device never runs a copy that it had not begun, so such a copy costs no memory.
 TEST_F(GpuLossTest, ACopyThatALostDeviceRefusesGivesEverythingBack) {
   rig_.device.Lose();
   for (uint64_t block = 1; block <= 20; ++block) EXPECT_EQ(PutInPool(block), 0u);

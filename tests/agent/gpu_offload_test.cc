@@ -37,7 +37,7 @@ class GpuOffloadTest : public ::testing::Test {
   bool In(Tier tier, uint64_t block) {
     return rig_->agent->index().In(tier, rig_->NameRun(rig_->session, block, 1).keys[0]);
   }
-  // Returns those of the `count` blocks from `first` on that are in the tier.
+  // Returns which of the `count` blocks from `first` on are in the tier.
   std::vector<uint64_t> Which(Tier tier, uint64_t first, size_t count) {
     std::vector<uint64_t> there;
     for (uint64_t block = first; block < first + count; ++block) {
@@ -45,7 +45,7 @@ class GpuOffloadTest : public ::testing::Test {
     }
     return there;
   }
-  // Leases of a run of blocks, in the pool.
+  // Onboards a run of blocks to the pool; returns their leases.
   std::vector<LeaseId> Lease(uint64_t first, size_t count = 1) {
     const Onboarded onboarded =
         *rig_->Run(rig_->Onboard(rig_->session, first, count, kLong, Tier::kGpu));
@@ -57,7 +57,8 @@ class GpuOffloadTest : public ::testing::Test {
   void Use(uint64_t first, size_t count = 1) {
     rig_->agent->sessions().leases().Release(rig_->session, Lease(first, count));
   }
-  // Blocks 1 to `count`, each a prefix of its own, used in this order, in the pool alone.
+  // Fills the pool with blocks 1 to `count`, each a prefix of its own, used in this order; no other
+  // tier has them.
   void FillPool(size_t count) {
     for (uint64_t block = 1; block <= count; ++block) {
       ASSERT_EQ(rig_->Put(rig_->session, block, 1), 1u);
@@ -149,7 +150,7 @@ TEST_F(GpuOffloadTest, APrefixLeavesFromItsEnd) {
 TEST_F(GpuOffloadTest, MoreThanOneCopyMovesWhenMuchIsToLeave) {
   Start(Slots(1100, 1024));
   FillPool(992);
-  Reserve(2000, 1);  // 31 to spare, and 64 are wanted.
+  Reserve(2000, 1);  // 31 slots are free, and 64 are wanted.
   EXPECT_EQ(gpu_stats().offload.in_flight, kMaxGpuOffloadsRunning);
   rig_->Pass(kMoment);
   EXPECT_EQ(Which(Tier::kHost, 1, 1000).size(), 33u);
@@ -191,7 +192,7 @@ TEST_F(GpuOffloadTest, WhatAWorkerHasLeasedStaysUntilItLetsGo) {
   EXPECT_EQ(free_slots(), 1u);
 }
 
-// The copy need not wait for the step, which only reads; the slot does.
+// The step only reads, so the copy does not wait for it; the slot is free only when the step ends.
 TEST_F(GpuOffloadTest, ASlotThatAStepMayReadIsFreeBehindIt) {
   Start(Slots(16, 8));
   FillPool(7);
@@ -287,7 +288,7 @@ TEST_F(GpuOffloadTest, ALostDeviceCopiesNothingAnyMore) {
   EXPECT_EQ(rig_->agent->gpus().pinned_bytes(), 0u);
 }
 
-// Law 3: a worker maps all of the pool.
+// A worker maps all of the pool, so it may change any block there (law 3).
 TEST_F(GpuOffloadTest, ABlockThatChangedInThePoolDoesNotSpread) {
   Start(Slots(16, 8));
   FillPool(7);

@@ -1,4 +1,5 @@
-// Tests the agent's GPU pool: whose it is, what leaves it last, and what its copies are counted as.
+// Tests the agent's GPU pool: which tenant it serves, what leaves it last, and how copies are
+// counted.
 #include <gtest/gtest.h>
 
 #include "tests/agent/agent_rig.h"
@@ -86,7 +87,7 @@ std::vector<ReservationId> IdsOf(const Reserved& reserved) {
   return ids;
 }
 
-// More blocks than a lane's queue has places.
+// The commit and the onboard have more blocks than a lane's queue has places.
 TEST(GpuCopiesTest, ALongCommitAndALongOnboardLoseNoBlock) {
   constexpr size_t kBlocks = kMaxQueuedBatches + 100;
   AgentRig rig({.slots = 2 * kBlocks, .gpu_slots = 2 * kBlocks, .disk = false});

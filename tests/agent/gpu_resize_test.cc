@@ -37,7 +37,7 @@ class GpuResizeTest : public ::testing::Test {
   const GpuPool& pool() { return rig_.agent->gpus().at(0).pool(); }
   SlotGrants& grants() { return rig_.agent->gpus().at(0).grants(); }
   size_t handles() { return pool().handles().size(); }
-  // Begins, and gives it a second.
+  // Begins a resize to `bytes`, waits a second, and returns the progress.
   GpuResizer::Progress Resize(uint64_t bytes) {
     EXPECT_EQ(resizer().Begin(bytes), absl::OkStatus());
     rig_.Pass(absl::Seconds(1));
@@ -57,7 +57,7 @@ class GpuResizeTest : public ::testing::Test {
   Onboarded OnboardToGpu(SessionId session, uint64_t first, size_t count) {
     return *rig_.Run(rig_.Onboard(session, first, count, kLong, Tier::kGpu));
   }
-  // Puts blocks and leases them in the pool.
+  // Puts blocks and onboards them to the pool; returns their leases.
   std::vector<LeaseId> LeaseOnGpu(SessionId session, uint64_t first, size_t count) {
     EXPECT_EQ(rig_.Put(session, first, count), count);
     std::vector<LeaseId> leases;
@@ -185,9 +185,9 @@ TEST_F(GpuResizeTest, ALaterResizeTakesThePlaceOfTheOneUnderWay) {
   EXPECT_EQ(Take(rig_.session, 4 * kPerHandle).size(), 2 * kPerHandle - 1);
 }
 
-// A handle takes a descriptor, and there are none.
+// The device cannot allocate another handle.
 TEST_F(GpuResizeTest, ADeviceThatHasNoMoreEndsTheGrowthAndSaysWhy) {
-  // The emulated device's memory is files of a handle each.
+  // The emulated device makes a file for each handle, and files may not be that large now.
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit shorter{.rlim_cur = kHandle / 2, .rlim_max = before.rlim_max};
@@ -218,7 +218,7 @@ TEST_F(GpuResizeTest, AnAgentThatStopsDoesNotWaitForIt) {
   EXPECT_EQ(resizer().Begin(kHandle).code(), absl::StatusCode::kUnavailable);
 }
 
-// Whatever the order, bytes of leased blocks and of granted slots stay what they are.
+// Whatever the order of operations, the bytes of leased blocks and of granted slots stay the same.
 TEST_F(GpuResizeTest, NothingThatIsHeldChangesWhileThePoolDoes) {
   std::mt19937_64 random(testing::TestSeed());
   std::byte* const memory = pool().region()->address();

@@ -18,7 +18,7 @@ using testing::TestEngineKey;
 
 constexpr absl::Duration kLong = absl::Seconds(5);
 
-// A worker's side: its page, where its steps begin and end.
+// Steps begins and ends a worker's steps in the worker's signal page.
 class Steps {
  public:
   Steps(AgentRig* rig, SessionId session) : page_(*rig->agent->sessions().AttachToGpu(session)) {}
@@ -57,7 +57,7 @@ class GpuStepsTest : public ::testing::Test {
   AgentRig rig_{{.gpu_slots = 2}};
 };
 
-// Steps of a worker that write slots of host memory, of which there are eight.
+// HostStepsTest has workers whose steps write slots of host memory, of which there are eight.
 class HostStepsTest : public ::testing::Test {
  protected:
   Reserved Reserve(SessionId session, uint64_t first, size_t count) {
@@ -254,8 +254,9 @@ TEST_F(GpuStepsTest, APageIsTheSessionsOwnAndItsPlaceOneOfAFew) {
       << "the pool is another tenant's";
 }
 
-// The agent freed the slot when the commit's time was up. The next worker got it and put its
-// block there, the step's last bytes landed on top, and a hit returned them.
+// Regression: the agent freed the slot when the commit's time was up. The next worker put its block
+// there, the first worker's step then wrote its last bytes over that block, and a hit returned
+// them.
 TEST_F(HostStepsTest, ASlotWhoseCommitTimedOutIsNotGivenToTheNextWorker) {
   const SessionId slow = CommitTooLate();
   EXPECT_EQ(late_blocks(), 3u);

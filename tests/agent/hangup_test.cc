@@ -1,6 +1,6 @@
-// Tests a session that ends while its process lives on: what it had reserved in host memory or in
-// the GPU pool may still be written, so it is nobody else's until the process says otherwise or is
-// gone.
+// Tests a session that ends while its process lives on. The process may still write the slots that
+// it had reserved in host memory or in the GPU pool. Nobody else gets them until the process says
+// that it no longer writes, or is gone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using testing::kRigBlockBytes;
 
 class HangupTest : public ::testing::Test {
  protected:
-  // Reserves in host memory by a session of its own, which then hangs up; its slots.
+  // Opens a session, which reserves in host memory and hangs up; returns the reserved slots.
   std::vector<std::span<std::byte>> ReserveAndHangUp(size_t blocks) {
     leaving_ = rig_.Open(0);
     const Reserved reserved =
@@ -120,7 +120,7 @@ TEST_F(HangupTest, ATenantWhoseLateSlotsAreHalfOfItsMemoryIsGivenNoMoreToWrite) 
 TEST_F(HangupTest, WhoMayStillWriteCountsAsASession) {
   const Tenant& tenant = rig_.agent->options().tenants.OfDomain(DomainId{0});
   ReserveAndHangUp(1);
-  // A quarter is the other tenant's guarantee.
+  // The other tenant is guaranteed a quarter.
   constexpr size_t kShare = kMaxSessions - kMaxSessions / 4;
   while (rig_.agent->sessions().table().size() < kShare - 1) {
     ASSERT_TRUE(rig_.agent->sessions().Open(SessionTenants::Own(tenant), NextToken()).ok());
@@ -142,7 +142,7 @@ TEST_F(HangupTest, WhoMayStillWriteCountsAsASession) {
   EXPECT_TRUE(rig_.agent->sessions().Open(SessionTenants::Own(tenant), NextToken()).ok());
 }
 
-// A worker that writes by its CPU is in no step.
+// A worker that writes with its CPU has no step whose end could free its slots.
 TEST(HangupOnGpuTest, ASlotOfThePoolIsNobodyElsesEither) {
   AgentRig rig({.gpu_slots = 2});
   const SessionId leaving = rig.Open(0);

@@ -47,7 +47,7 @@ class HostResizeTest : public ::testing::Test {
   }
 
   HostResizer& resizer() { return rig_.agent->host_resizer(); }
-  // Begins, and gives it some seconds.
+  // Begins a resize to `slabs` slabs, waits two seconds, and returns the size.
   HostResizer::Size Resize(uint64_t slabs) {
     EXPECT_EQ(resizer().Begin(slabs * kSlab), absl::OkStatus());
     rig_.Pass(absl::Seconds(2));

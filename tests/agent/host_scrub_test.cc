@@ -57,10 +57,10 @@ TEST_F(HostScrubTest, ReadsNoMoreThanItsRate) {
   const uint64_t before = Report().bytes;
   rig_.Pass(absl::Seconds(30));
   const uint64_t read = Report().bytes - before;
-  // A batch may be ahead of its turn, and so may what the burst allows.
+  // The scrub may be ahead of its rate by a batch and by a quarter of a second.
   EXPECT_LE(read, 30 * kRate + kRate / 4 + kHostScrubBatchBlocks * kRigBlockBytes);
   EXPECT_GE(read, 29 * kRate - kHostScrubBatchBlocks * kRigBlockBytes);
-  // 96 blocks at 64 a second.
+  // A pass reads 96 blocks, at 64 a second.
   EXPECT_GE(Report().last_pass, absl::Seconds(1.2));
   EXPECT_LE(Report().last_pass, absl::Seconds(2.6));
 }

@@ -26,7 +26,7 @@
 namespace kvtier::testing {
 namespace {
 
-// Number of look-ups by each call of another tenant's blocks, and of blocks that no tenant has.
+// Number of times that each call asks for another tenant's block, and for one that no tenant has.
 constexpr uint64_t kLookUps = kSanitized ? 1'000 : 10'000;
 constexpr uint64_t kTheirs = 1'000'000;  // First key of the other tenant's blocks.
 constexpr uint64_t kNobodys = 9'000'000;
@@ -127,7 +127,8 @@ class IsolationTest : public ::testing::TestWithParam<Disk> {
             stats.host.evictions,  stats.disk_misses,   stats.deadline_misses,
             stats.offload.written, stats.host.declined, stats.host.verified};
   }
-  // Makes a call and says what it answered, which `text` reads, and what it took.
+  // Measures a call: its turns, its time and what it counts. `text` makes it and returns its
+  // answer.
   Answer Asked(const std::function<std::string()>& text) {
     const uint64_t turns = rig_.time.events_run();
     const absl::Time began = rig_.time.Now();
@@ -153,13 +154,13 @@ class IsolationTest : public ::testing::TestWithParam<Disk> {
   std::string Probe(const WorkerCalls::Worker& worker, uint64_t key);
   std::string Delete(const WorkerCalls::Worker& worker, uint64_t key, bool descendants);
 
-  // Calls that name something else of the other tenant; the number chooses which one, and `real`
-  // whether it is one that exists.
+  // Calls that name other ids of the other tenant, such as leases; the number chooses the id, and
+  // `real` says whether the id exists.
   using IdQuestion = std::function<std::string(uint64_t, bool real)>;
   std::map<std::string, IdQuestion> QuestionsAboutIds();
   v1::ReleaseRequest ReleaseOf(uint64_t number, bool real) const;
 
-  // Returns whether the owner of a block is answered otherwise than about a block that it has not.
+  // Returns whether the owner of a block gets another answer about it than about an absent block.
   bool IsTold(const Question& ask, uint64_t key) { return ask(them_, key) != ask(them_, kNobodys); }
 
   // Describes the blocks that the other tenant has and what it may see of them.
@@ -187,7 +188,7 @@ class IsolationTest : public ::testing::TestWithParam<Disk> {
   std::vector<ReservationId> reservations_;
 };
 
-// Reserves, which for a key that its tenant does not have is room, and gives it back.
+// Reserves a slot, which succeeds if the tenant does not have the block, and gives the slot back.
 std::string IsolationTest::Reserve(const WorkerCalls::Worker& worker, uint64_t key) {
   auto request = WorkerCalls::About<v1::ReserveRequest>(worker, key, 1);
   request.set_target(v1::TIER_HOST);
@@ -280,7 +281,7 @@ std::map<std::string, IsolationTest::Question> IsolationTest::QuestionsAboutBloc
   return questions;
 }
 
-// Numbers that nobody was given yet stand for ids that do not exist.
+// Numbers that were given to nobody stand for ids that do not exist.
 v1::ReleaseRequest IsolationTest::ReleaseOf(uint64_t number, bool real) const {
   constexpr uint64_t kUnused = uint64_t{1} << 40;
   const size_t i = number % kGroup;
@@ -371,7 +372,7 @@ TEST_P(IsolationTest, AnothersTicketsAndIdsAreUnknownLikeAnyOther) {
   rig_.agent->Audit();
 }
 
-// Or the two tests above would say nothing.
+// Without this test the two tests above would prove nothing.
 TEST_P(IsolationTest, TheSameQuestionsFromTheirOwnerAreAnsweredOtherwise) {
   const std::map<std::string, Question> questions = QuestionsAboutBlocks();
   // The blocks are in host memory, and nothing holds them. They are dropped from the last to the

@@ -42,7 +42,7 @@ class KeepPrefixTest : public ::testing::Test {
   KeptPrefixes::Use UseOf(SessionId of) {
     return rig_.agent->flows().kept_prefixes.UseOf(DomainOf(of));
   }
-  // Fills the tenant's memory with other blocks, as far as it may be.
+  // Puts as many other blocks as the tenant's memory takes; returns how many.
   size_t FillMemory(SessionId by) { return rig_.Put(by, 1000 + 100 * ++fills_, 16); }
 
   AgentRig rig_;
@@ -87,7 +87,7 @@ TEST_F(KeepPrefixTest, TheSameKeysAgainRenewIt) {
   EXPECT_THAT(again.sequences[0].indices, ElementsAre(0, 1, 2)) << "and has what came since";
   EXPECT_EQ(UseOf(rig_.session),
             (KeptPrefixes::Use{.prefixes = 1, .blocks = 3, .bytes = 3 * kRigBlockBytes}));
-  // A shorter time takes nothing away.
+  // A shorter time to live does not shorten the promise.
   EXPECT_EQ(Keep(rig_.session, 1, 3, absl::Seconds(1)).deadline, again.deadline);
   EXPECT_NE(Keep(rig_.session, 1, 2).id, first.id) << "other keys are another prefix";
 }
@@ -107,7 +107,7 @@ TEST_F(KeepPrefixTest, WhatSeveralPrefixesKeepTakesItsBytesOnceAndLastsAsLongAsA
 
 TEST_F(KeepPrefixTest, BeyondTheQuotaOnlyTheLeadingBlocksThatFit) {
   ASSERT_EQ(rig_.Put(rig_.session, 1, 8), 8);
-  // A quarter of 16 blocks.
+  // The quota is a quarter of 16 blocks.
   const Kept kept = Keep(rig_.session, 1, 8);
   EXPECT_THAT(kept.sequences[0].indices, ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(kept.limit, KeepLimit::kTenantBytes);
@@ -136,7 +136,8 @@ TEST_F(KeepPrefixTest, OneThatKeepsWithoutEndMeetsItsOwnQuotaAndAnotherTenantNot
 
 TEST_F(KeepPrefixTest, SoManyPrefixesAndNoMore) {
   ASSERT_EQ(rig_.Put(rig_.session, 1, 1), 1);
-  // A set may name a block twice; the sets of one and of two times have different keys.
+  // A set may name a block several times; sets that do so a different number of times are
+  // different.
   const auto keep = [&](size_t times) {
     BlockRun set = rig_.NameRun(rig_.session, 1, 1);
     set.is_set = true;
@@ -190,7 +191,7 @@ TEST_F(KeepPrefixTest, WhatIsDroppedIsKeptNoLonger) {
   EXPECT_EQ(List(rig_.session)[0].blocks, 2u);
   EXPECT_EQ(Keep(rig_.session, 1, 3).id, kept.id);
   EXPECT_EQ(List(rig_.session)[0].blocks, 3u);
-  // A block that is leased stays for its reader alone.
+  // The drop ends the promise, but a leased block stays for its reader.
   const Onboarded held = *rig_.Run(rig_.Onboard(rig_.session, 1, 1, kShort));
   EXPECT_EQ(drop(1, 3).held, 1u);
   EXPECT_TRUE(List(rig_.session).empty()) << "nothing is left of it";

@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kSlots = 64;
 constexpr size_t kQuota = kSlots / 4;  // Blocks.
-constexpr uint64_t kChain = 10;        // Block n follows block n - 1, but for every tenth.
+constexpr uint64_t kChain = 10;        // Block n follows block n - 1, but every tenth follows none.
 
 // PlainPrefix is one kept prefix of the model, in the plainest form.
 struct PlainPrefix {
@@ -119,7 +119,7 @@ class KeptPrefixesModel : public ::testing::Test {
     std::set<uint64_t> gone;
     uint64_t next = block;
     do {
-      // The agent does not know a block as a descendant if a block between them is not here.
+      // The agent knows a descendant only if all blocks between the two are here.
       const bool is_here = IsHere(*tenant, next);
       if (is_here) gone.insert(next);
       if (!is_here && next != block) break;
@@ -141,7 +141,7 @@ class KeptPrefixesModel : public ::testing::Test {
   }
   void Pass() {
     rig_.Pass(absl::Seconds(1 + static_cast<int64_t>(random_.Below(5))));
-    // Deadlines of a moment ago are not looked at yet.
+    // Gives the agent time to notice deadlines that have just passed.
     rig_.Pass(2 * kSweepInterval);
     for (PlainTenant& tenant : tenants_) {
       const std::map<uint64_t, PlainPrefix> before = tenant.prefixes;

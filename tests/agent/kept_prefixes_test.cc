@@ -1,4 +1,4 @@
-// Tests the limits of kept prefixes: of one domain, of the node, and of one look at their
+// Tests the limits of kept prefixes: for one domain, for the node, and for one look at their
 // deadlines.
 #include "agent/sessions/kept_prefixes.h"
 
@@ -41,7 +41,7 @@ class KeptPrefixesTest : public ::testing::Test {
   static BlockKey KeyOf(DomainId domain) {
     return {.hi = 7, .lo = static_cast<uint64_t>(domain) + 1};
   }
-  // Keeps one more prefix, which has the domain's block so many times.
+  // Keeps one more prefix, which has the domain's block `times` times.
   KeepLimit Keep(DomainId domain, size_t times = 1) {
     const KeptPrefixes::Begun begun = kept_.Begin(domain, {.hi = 1, .lo = ++begun_}, kDeadline);
     if (begun.limit != KeepLimit::kNone) return begun.limit;

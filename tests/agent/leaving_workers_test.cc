@@ -64,7 +64,7 @@ class LeavingWorkersTest : public ::testing::Test {
   }
   void Say(uint8_t byte) { EXPECT_EQ(send(ends_[1], &byte, 1, 0), 1); }
   int Process() const { return static_cast<int>(syscall(SYS_pidfd_open, worker_->pid(), 0)); }
-  // Returns all lines that were logged so far.
+  // Handles all events, sweeps, and returns all reports so far.
   const std::vector<std::string>& Said() {
     std::array<epoll_event, 4> events{};
     for (int round = 0; round < 3; ++round) {
@@ -79,7 +79,7 @@ class LeavingWorkersTest : public ::testing::Test {
   const int epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
   absl::Time now_ = absl::UnixEpoch();
   std::optional<Child> worker_{std::in_place};
-  std::array<int, 2> ends_{};  // Ours, and the worker's, which we have in its place.
+  std::array<int, 2> ends_{};  // The agent's end, and the worker's, which the test holds.
   std::vector<std::string> said_;
   LeavingWorkers leaving_{
       epoll_fd_,
@@ -132,7 +132,7 @@ TEST_F(LeavingWorkersTest, AProcessWithoutALifelineIsWatched) {
   close(ends_[0]);
 }
 
-// A forked process has the memory, too.
+// A process that the worker forked maps the memory, too.
 TEST_F(LeavingWorkersTest, AProcessIsNotGoneWhileOneThatItForkedLives) {
   std::optional<Child> forked(std::in_place);
   CloseEnd();
@@ -165,7 +165,7 @@ TEST_F(LeavingWorkersTest, OneThatCanNeitherSpeakNorBeWatchedIsGoneAGraceAfterIt
   close(ends_[0]);
 }
 
-// The kernel knows who connected, as DescriptorSocket asks it.
+// Watches the process that, as the kernel says, has connected; so does DescriptorSocket.
 TEST(WatchPeerTest, AConnectedProcessIsWatchedUntilItEnds) {
   const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address{};

@@ -22,7 +22,7 @@ TEST(LocatePatienceTest, WithoutAHistoryAnAnswerIsAwaitedForTheLimit) {
 
 TEST(LocatePatienceTest, AnAnswerIsAwaitedAsLongAsTheMeanAndFourDeviations) {
   LocatePatience patience;
-  patience.Answered(kStart, kStart + absl::Milliseconds(40));  // Deviation: half of it.
+  patience.Answered(kStart, kStart + absl::Milliseconds(40));  // Deviation: half of this.
   EXPECT_EQ(patience.Allowed(kStart), absl::Milliseconds(120));
   for (int i = 0; i < 30; ++i) patience.Answered(kStart, kStart + absl::Milliseconds(80));
   EXPECT_GT(patience.Allowed(kStart), absl::Milliseconds(80));
@@ -81,7 +81,7 @@ TEST(LocatePatienceTest, OneThatAnswersReportsAndNoLocatesIsAskedOnceAHeartbeat)
   EXPECT_EQ(patience.Allowed(again + kHeartbeatInterval + absl::Nanoseconds(1)), kLocateTimeout);
 }
 
-// Knows of no holder; answers in the time that the test says.
+// TimedCoordinator knows no holder, and answers after `takes`.
 class TimedCoordinator final : public CoordinatorLink {
  public:
   Executor* executor = nullptr;
@@ -102,8 +102,8 @@ class TimedCoordinator final : public CoordinatorLink {
   }
 
  private:
-  // Waits until the coordinator answers; returns whether that is by `deadline`. It waits for
-  // nothing at first, because the first report comes before the rig has an executor.
+  // Waits until the coordinator answers or `deadline`; returns whether it answered in time. With
+  // `takes` 0 this waits for nothing: the first report comes before the rig has an executor.
   Task<bool> Answers(absl::Time deadline) {
     if (takes == absl::ZeroDuration()) co_return true;
     const absl::Time answer = executor->Now() + takes;
@@ -119,7 +119,7 @@ class FrozenCoordinatorTest : public ::testing::Test {
     coordinator_.takes = absl::Milliseconds(1);
   }
   void Freeze() { coordinator_.takes = absl::InfiniteDuration(); }
-  // Returns the time of a request for blocks that no node has.
+  // Returns how long a request takes for blocks that no node has.
   absl::Duration MissTakes(absl::Duration timeout = absl::Seconds(30)) {
     const absl::Time start = rig_.executor.Now();
     EXPECT_EQ(rig_.Hits(rig_.session, 100, 4, timeout), 0u);

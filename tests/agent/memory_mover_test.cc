@@ -33,7 +33,7 @@ class MemoryMoverTest : public ::testing::Test {
         hog_(rig_.session),
         quiet_(rig_.Open(1)) {}
 
-  // Puts blocks one by one, each of its own; returns how many got room.
+  // Puts blocks one by one, each without a parent; returns how many got room.
   size_t Put(SessionId of, uint64_t first, size_t count) {
     size_t put = 0;
     for (size_t i = 0; i < count; ++i) put += rig_.Put(of, first + i, 1);
@@ -56,7 +56,7 @@ class MemoryMoverTest : public ::testing::Test {
                               .values = {{.tier = Tier::kHost, .field = field, .value = bytes}}};
     return rig_.Run(rig_.agent->tenants().Set(change, std::nullopt));
   }
-  // Fills all that the hog may borrow, and keeps one block in each of its slabs.
+  // Fills all memory that the hog may borrow; keeps and returns one block in each of its slabs.
   std::vector<BlockKey> KeepOneInEachSlab() {
     KVT_CHECK(Set("default", ShareField::kGuaranteed, 7).ok());
     Fill(hog_, 1000, 28);
@@ -75,9 +75,9 @@ class MemoryMoverTest : public ::testing::Test {
     const auto onboarded = rig_.Run(rig_.Onboard(of, first, count, absl::Milliseconds(10)));
     return onboarded.ok() ? onboarded->blocks.size() : 0;
   }
-  // Lets memory move for as long as it does.
+  // Gives memory time to move.
   void Settle() { rig_.Pass(absl::Seconds(5)); }
-  // Puts blocks until the tenant has got all the memory that others do not use.
+  // Puts `count` blocks; after each, the tenant may get memory that others do not use.
   void Fill(SessionId of, uint64_t first, size_t count) {
     for (size_t i = 0; i < count; ++i) {
       Put(of, first + i, 1);
@@ -172,8 +172,8 @@ TEST_F(MemoryMoverTest, AShareThatIsSetMovesMemory) {
   EXPECT_FALSE(Set("default", ShareField::kGuaranteed, 3).ok());
 }
 
-// The slab with the head of a conversation was the oldest, and took it along: nothing of the
-// conversation was found any more.
+// Regression: the slab with the head of a conversation was the oldest, and left with its blocks.
+// Then nothing of the conversation was found any more.
 TEST_F(MemoryMoverTest, AConversationThatGivesMemoryBackLosesItsEndWhereverThatLies) {
   Fill(hog_, 1000, 28);
   ASSERT_EQ(SlabsOf(kHog), 7u);
@@ -195,7 +195,7 @@ TEST_F(MemoryMoverTest, BlocksThatLeaveFirstLeaveWithoutACopyIfTheyAreInTheSlab)
   EXPECT_EQ(rig_.agent->mover().figures().copied, 0u);
 }
 
-// Every other block is used once more, so that each slab has two that are worth more.
+// Every other block is used once more, so two blocks of each slab are worth more than the rest.
 TEST_F(MemoryMoverTest, TheBlocksOfTheTenantThatLeaveFirstMakeRoomWhicheverSlabsTheyAreIn) {
   Fill(hog_, 1000, 28);
   for (uint64_t i = 0; i < 28; i += 2) ASSERT_EQ(rig_.Hits(hog_, 1000 + i, 1), 1u);
@@ -211,7 +211,7 @@ TEST_F(MemoryMoverTest, TheBlocksOfTheTenantThatLeaveFirstMakeRoomWhicheverSlabs
 
 TEST_F(MemoryMoverTest, WhereNothingElseMayLeaveASlabTakesItsBlocksAlong) {
   Fill(hog_, 1000, 28);
-  // All but one slab are leased, block by block.
+  // Every block is leased, except those of one slab.
   ASSERT_EQ(Lease(hog_, 1004, 1), 1u);
   for (uint64_t i = 5; i < 28; ++i) ASSERT_EQ(Lease(hog_, 1000 + i, 1), 1u);
   ASSERT_EQ(rig_.Hits(hog_, 1000, 1), 1u);
@@ -251,7 +251,7 @@ TEST_F(MemoryMoverTest, BlocksThatChangedWhereTheyLayAreDroppedAndNotCopied) {
   EXPECT_EQ(std::ranges::count_if(kept, is_here), 4) << "those of slabs that stayed";
 }
 
-// A worker maps its whole arena, and memory comes where it touches it.
+// A worker maps its whole arena, and the kernel adds memory wherever the worker touches it.
 TEST_F(MemoryMoverTest, MemoryThatAWorkerTakesByTouchingItIsGivenBack) {
   Settle();
   const Arena& arena = rig_.agent->host().arena(kHog);

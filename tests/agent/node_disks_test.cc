@@ -1,5 +1,5 @@
-// Tests a node of whose two disks one hangs: the calls that wait for it take no turns from calls to
-// the other.
+// Tests a node with two disks, one of which hangs: calls that wait for that disk take no turns from
+// calls to the other.
 #include "agent/disk/node_disks.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Tests a node with two GPUs: each worker works on its own, and what becomes of one does not touch
-// the other.
+// Tests a node with two GPUs: each worker works on its own GPU, and what happens to one GPU does
+// not affect the other.
 #include "agent/gpu/node_gpus.h"
 
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ class NodeGpusTest : public ::testing::Test {
     rig_.Pass(absl::Milliseconds(1));
     return committed;
   }
-  // Leases the block in the pool of the session's GPU, which is `gpu`; true: with its own bytes.
+  // Leases the block in the pool of the session's GPU, `gpu`; returns whether it has its own bytes.
   bool HitInPool(SessionId session, size_t gpu, uint64_t block) {
     const Onboarded onboarded = *rig_.Run(rig_.Onboard(session, block, 1, kLong, Tier::kGpu));
     const bool hit =
@@ -78,7 +78,7 @@ TEST_F(NodeGpusTest, EachWorkerPutsAndGetsOnItsOwnGpu) {
   EXPECT_TRUE(HitInPool(second_, 1, 2));
 }
 
-// The prompt that all workers share is in each of the pools.
+// A block of a prompt that all workers share may be in both pools.
 TEST_F(NodeGpusTest, ABlockMayBeOnBothAndIsToldOfUntilTheLastCopyGoes) {
   EXPECT_EQ(PutInPool(first_, 0, 1), 1u);
   EXPECT_TRUE(HitInPool(second_, 1, 1)) << "it comes by host memory";

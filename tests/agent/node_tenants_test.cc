@@ -206,7 +206,7 @@ TEST_F(NodeTenantsTest, WhatIsHeldKeepsNameAndSecretAwayUntilItIsReleased) {
   ASSERT_EQ(Make("newcomer"), absl::OkStatus());
   const SessionId session = OpenFor("newcomer");
   ASSERT_EQ(rig_->PutOnDisk(session, 0, 2), 2);
-  // A pinned block stays, as a block does that a copy reads.
+  // The pin keeps the block here, as a copy that reads the block would.
   std::optional<Pin> pin = rig_->agent->index().PinOf(rig_->NameRun(session, 0, 1).keys.front());
   ASSERT_TRUE(pin.has_value());
   EXPECT_EQ(Drop("newcomer")->held_bytes, kRigBlockBytes);
@@ -248,7 +248,7 @@ TEST_F(NodeTenantsTest, ASecretThatCannotBeRemovedKeepsItsTenant) {
   EXPECT_EQ(Drop("acme").status(), absl::OkStatus()) << "where it was taken away already";
 }
 
-// The secret of such a tenant was not there when the agent started, for example.
+// For example, the tenant's secret was missing when the agent started.
 TEST_F(NodeTenantsTest, TheResidencyIsToldOfBlocksOnDiskOfATenantThatComes) {
   const AlignedBuffer slot(kRigBlockBytes, std::make_shared<std::atomic<size_t>>(0));
   testing::FillBlock(1, testing::TestEngineKey(5), slot.bytes());

@@ -125,7 +125,7 @@ TEST(OffloadAtCommitTest, WhatReclaimWritesAgainIsChargedAndCounted) {
                 .disk_writes = {.policy = WritePolicy::kAll, .drive_writes_per_day = 100}});
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 8), 8u);
   const auto reappended = [&] { return rig.agent->disks().set()->Statuses()[0].reappended_bytes; };
-  // Hit now and then, the first ones outlive what comes after them.
+  // The first blocks are hit now and then, so the disk keeps them when it reclaims their segments.
   for (uint64_t first = 100; reappended() == 0; first += 8) {
     ASSERT_LT(first, 1000u);
     ASSERT_EQ(rig.PutOnDisk(rig.session, first, 8), 8u);
@@ -218,8 +218,8 @@ TEST(OffloadAtEvictionTest, ADiskThatIsBehindLosesBlocksAndSlowsNoPut) {
   rig.agent->Audit();
 }
 
-// The leaf is paid for and under way when its parent is judged: without the parent it
-// would be written for nothing.
+// When the parent is judged, the write of its leaf is paid for and under way. Without the parent
+// that write would be of no use.
 TEST(OffloadAtEvictionTest, TheParentOfABlockBeingWrittenIsWrittenOnCredit) {
   DiskWriteOptions writes = kLazy;
   writes.drive_writes_per_day = 1.5 * kOneADay / static_cast<double>(kHour);
@@ -227,7 +227,7 @@ TEST(OffloadAtEvictionTest, TheParentOfABlockBeingWrittenIsWrittenOnCredit) {
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 64), 64u);
   rig.Pass(absl::Seconds(1));
   EXPECT_EQ(OnDisk(rig), 64 / kReadyDivisor);
-  // The next ones' children are on disk by now.
+  // The children of the blocks that leave next are on disk by now.
   ASSERT_EQ(rig.Put(rig.session, 1000, 4), 4u);
   rig.Pass(absl::Seconds(1));
   EXPECT_EQ(OnDisk(rig), 64 / kReadyDivisor + 4);

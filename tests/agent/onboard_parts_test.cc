@@ -33,7 +33,7 @@ class OnboardPartsTest : public ::testing::Test {
  protected:
   OnboardPartsTest() {
     EXPECT_EQ(rig_.PutOnDisk(rig_.session, 1, kOnDisk), kOnDisk);
-    // Host memory forgets them.
+    // Evicts blocks 1 to 8 from host memory.
     EXPECT_EQ(rig_.PutOnDisk(rig_.session, 100, 16), 16);
     EXPECT_EQ(rig_.agent->sessions().leases().size(), 0);
   }
@@ -283,7 +283,7 @@ TEST(OnboardPartsAloneTest, WhatIsHereDoesNotWaitForTheCoordinatorsWordOnTheRest
   AgentRig rig({.disk = false, .coordinator = &coordinator});
   coordinator.executor = &rig.executor;
   ASSERT_EQ(rig.Put(rig.session, 1, 2), 2);
-  rig.Pass(absl::Seconds(2));  // The coordinator was heard.
+  rig.Pass(absl::Seconds(2));  // The agent has heard from the coordinator.
   const absl::Time began = rig.executor.Now();
   BlockRun set = rig.NameRun(rig.session, 2, 2);
   set.is_set = true;
@@ -301,12 +301,12 @@ TEST(OnboardPartsAloneTest, WhatIsHereDoesNotWaitForTheCoordinatorsWordOnTheRest
   EXPECT_EQ(last.missed, (std::vector<MissReason>{MissReason::kAbsent, MissReason::kAbsent}));
 }
 
-// The parts of a request together are what one answer has: nothing twice, runs in their order.
+// The parts of a request together equal one answer: no block comes twice, and runs come in order.
 TEST_F(OnboardPartsTest, ThePartsTogetherAreWhatOneAnswerIs) {
   std::mt19937_64 random(TestSeed());
   for (int round = 0; round < 200; ++round) {
     Warm(1 + random() % kOnDisk, 1);
-    for (int i = 0; i < 4; ++i) Warm(100 + random() % 16, 1);  // Others leave for them.
+    for (int i = 0; i < 4; ++i) Warm(100 + random() % 16, 1);  // These evict others.
     std::vector<OnboardRequest> asked;
     for (size_t i = 0; i <= random() % 3; ++i) {
       const uint64_t first = 1 + random() % kOnDisk;

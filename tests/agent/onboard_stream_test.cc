@@ -1,5 +1,5 @@
-// Tests onboards in parts over a real channel, of an agent whose peers never answer: who ends them,
-// and what they may take of memory.
+// Tests onboards in parts over a real channel, with an agent whose peers never answer: how such
+// calls end, and how much memory they may take.
 #include "agent/services/onboard_stream.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ class KnowingCoordinator final : public CoordinatorLink {
   }
 };
 
-// A peer that sends nothing until LetGo().
+// HangingPeer sends nothing until LetGo().
 class HangingPeer final : public PeerTransport {
  public:
   explicit HangingPeer(Executor* executor) : let_go_(executor) {}
@@ -167,7 +167,7 @@ class OnboardStreamTest : public ::testing::Test {
       std::this_thread::yield();
     }
   }
-  // A call's context; it ends by itself if nothing else ends it.
+  // Context has a deadline, so that a call ends even if nothing else ends it.
   struct Context : grpc::ClientContext {
     Context() { set_deadline(absl::ToChronoTime(absl::Now() + kPatience)); }
   };

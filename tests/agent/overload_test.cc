@@ -37,8 +37,8 @@ class OverloadTest : public ::testing::Test {
       wanted_.back().set_target(v1::TIER_HOST);
     }
   }
-  // Sends as many calls as fill the budget, for each client: of three calls one is an onboard in
-  // parts.
+  // Sends calls of all clients, as many as would fill the budget once for each client; every third
+  // is an onboard in parts.
   void Flood() {
     size_t sent = 0;
     while (sent < kClients * kMaxWorkerCallBytes) {
@@ -54,7 +54,7 @@ class OverloadTest : public ::testing::Test {
       }
     }
   }
-  // Keeps a call that was let in, and checks one that was refused.
+  // Keeps a call that was let in, or checks the error of one that was refused.
   template <typename Call>
   void Sort(std::unique_ptr<Call> call, size_t bytes, std::vector<std::unique_ptr<Call>>* let_in) {
     if (!call->is_answered()) {
@@ -67,7 +67,8 @@ class OverloadTest : public ::testing::Test {
     ASSERT_EQ(call->status().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
     ASSERT_THAT(call->status().error_message(), HasSubstr(std::to_string(bytes)));
   }
-  // Answers what was let in, and returns how many turns that took.
+  // Closes all sessions, which answers the calls that were let in; returns how many turns that
+  // took.
   uint64_t Drain() {
     for (const WorkerCalls::Worker& client : clients_) rig_.agent->CloseSession(client.id);
     const uint64_t before = rig_.time.events_run();
@@ -81,8 +82,8 @@ class OverloadTest : public ::testing::Test {
   AgentRig rig_{{.slots = 16, .disk = false}};
   WorkerCalls calls_{&rig_};
   std::vector<WorkerCalls::Worker> clients_;
-  std::vector<v1::MatchRequest> asked_;          // By each client.
-  std::vector<v1::OnboardRequest> wanted_;       // By each client.
+  std::vector<v1::MatchRequest> asked_;          // One for each client.
+  std::vector<v1::OnboardRequest> wanted_;       // One for each client.
   std::vector<std::unique_ptr<Match>> matches_;  // Calls that were let in.
   std::vector<std::unique_ptr<PartsCall>> parts_;
   size_t calls_sent_ = 0;

@@ -1,5 +1,5 @@
-// Tests long calls that pause for another tenant's: what they do meanwhile, and when their session
-// ends in a pause.
+// Tests long calls that pause so that another tenant's calls run: what those find in a pause, and
+// sessions that end in a pause.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ constexpr size_t kBlocks = 4 * kKeysPerTurn - 1;  // Three pauses for each step 
 
 class PausesTest : public ::testing::Test {
  protected:
-  // Begins calls of the other tenant, one behind the other, until StopCalling().
+  // Begins calls of the other tenant, one after another, until `calling_` is false.
   void KeepCalling() {
     rig_.agent->turns().Run(
         FairTurns::kTurnCost, [] { return DomainId{1}; },
@@ -32,7 +32,7 @@ class PausesTest : public ::testing::Test {
           if (calling_) KeepCalling();
         });
   }
-  // Runs a call of the first tenant beside those of the others.
+  // Runs a call of the first tenant beside calls of the other tenant; returns its result.
   template <typename T>
   T RunBeside(Task<T> call) {
     KeepCalling();
@@ -47,7 +47,7 @@ class PausesTest : public ::testing::Test {
       if (call == nth) rig_.agent->CloseSession(rig_.session);
     };
   }
-  // Ends all that the session's process may still write, and checks that nothing is left of it.
+  // Reports the end of the session's process, and checks that nothing of the session is left.
   void ExpectNothingLeft() {
     rig_.agent->sessions().ProcessGone(rig_.session);
     EXPECT_EQ(rig_.agent->sessions().leases().size(), 0u);
@@ -135,8 +135,8 @@ TEST_F(PausesTest, APutIsWholeAndOthersCallMeanwhile) {
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), kBlocks);
 }
 
-// Once, each block behind the hole asked the evictor, though a prefix is of no use behind its first
-// hole.
+// Regression: each block of a run behind a hole asked the evictor for room, though a prefix is of
+// no use behind its first hole.
 TEST_F(PausesTest, BehindABlockWithoutRoomNoBlockOfARunAsks) {
   const auto reserved_of = [this](bool is_set) {
     constexpr size_t kAll = 1200;

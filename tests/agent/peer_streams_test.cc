@@ -25,7 +25,7 @@ using testing::ScriptedPeers;
 constexpr DomainId kOne{0};
 constexpr DomainId kOther{1};
 
-// Takes until no more may be taken; returns how many.
+// Takes streams until the domain may take no more; returns how many were taken.
 size_t TakeAll(StreamShares* shares, DomainId domain, size_t tenants) {
   size_t taken = 0;
   for (; shares->FreeFor(domain, tenants) > 0; ++taken) shares->Take(domain);
@@ -145,7 +145,8 @@ class PeerStreamsTest : public ::testing::Test {
   const SessionId other_ = rig_.Open(1);
 };
 
-// A tenant's cold prompts took every stream, and those of all others were misses at once.
+// Regression: a tenant's cold prompts took every stream, and all others' prompts were misses at
+// once.
 TEST_F(PeerStreamsTest, ATenantsColdPromptsLeaveTheOthersFetches) {
   for (const char* peer : {"a:1", "b:1", "c:1"}) peers_[peer].hangs = true;
   for (uint64_t number = 100; number < 100 + 10 * kMaxFetchesRunning; ++number) {

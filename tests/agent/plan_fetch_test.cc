@@ -1,4 +1,4 @@
-// Tests PlanFetch: which holder is asked for which block, and how long.
+// Tests PlanFetch: which holder is asked for which block, and how much time the holder gets.
 #include "agent/peers/plan_fetch.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(PlanFetchTest, StaysWithAPeerWhileItHasTheNextBlock) {
 TEST(PlanFetchTest, StopsAtAHoleAndWhereTheTimeIsUp) {
   EXPECT_TRUE(PlanOf({}, absl::Seconds(1)).empty());
   EXPECT_EQ(PlanOf(Located({{"a"}, {}, {"a"}}), absl::Seconds(1))[0].count, 1u);
-  // 1 ms and 10 MB at 1 GB/s, in 35 ms: three of them.
+  // After 1 ms of latency, three blocks of 10 MB arrive at 1 GB/s within 35 ms.
   const auto runs =
       PlanOf(Located({{"a"}, {"a"}, {"a"}, {"a"}, {"a"}}), absl::Milliseconds(35), 10'000'000);
   ASSERT_EQ(runs.size(), 1u);
@@ -85,7 +85,7 @@ TEST(PlanFetchTest, AHolderThatFailedOrWhoseShareIsFullComesAfterTheOthers) {
   EXPECT_EQ(PlanOf(Located({{"full", "a"}}), absl::Seconds(1))[0].address, "a");
   EXPECT_EQ(PlanOf(Located({{"full", "avoided"}}), absl::Seconds(1))[0].address, "avoided");
   EXPECT_TRUE(PlanOf(Located({{"full"}}), absl::Seconds(1)).empty());
-  // Nor does a run stay with it where another has the next block.
+  // A run does not stay with an avoided holder where another one has the next block.
   EXPECT_EQ(PlanOf(Located({{"avoided"}, {"avoided", "a"}}), absl::Seconds(1))[1].address, "a");
 }
 
@@ -108,14 +108,14 @@ TEST(PlanFetchTest, AHolderHasHalfOfTheTimeWhereAnotherCouldBeAskedAndAllOfItEls
     EXPECT_EQ(time_of(alone, absl::Seconds(1)).time, absl::Seconds(1));
     EXPECT_EQ(time_of(alone, absl::Seconds(1)).silence, absl::InfiniteDuration());
   }
-  // Two that failed are no worse than one another.
+  // Both have failed, so the first gets half of the time, as if neither had.
   EXPECT_EQ(time_of({"avoided", "avoided too"}, absl::Seconds(1)).time, absl::Milliseconds(500));
-  // Half of it is less than what this holder needs, and the rest too little for another.
+  // Half of the time is less than "a" needs, and the rest would be too little for "b".
   EXPECT_EQ(time_of({"a", "b"}, absl::Microseconds(1500)).time, absl::Microseconds(1500));
 }
 
 TEST(PlanFetchTest, TheSilenceOfAHolderIsMeasuredByWhatOneBlockOfItTakes) {
-  // 1 ms and 100 MB at 1 GB/s.
+  // One block takes 1 ms of latency, and 100 ms for 100 MB at 1 GB/s.
   const auto runs = PlanOf(Located({{"a", "b"}}), absl::Seconds(10), 100'000'000);
   EXPECT_EQ(runs[0].silence, kPeerSilenceFactor * absl::Milliseconds(101));
 }

@@ -27,7 +27,7 @@ class RegisteredSpacesTest : public ::testing::Test {
   void Remove(size_t number, DomainId domain = kOne) {
     spaces_.Remove(domain, SpaceNumber(number).Digest());
   }
-  // Sessions of a space; -1: it is not remembered.
+  // Returns the number of sessions that have the space; -1: the space is not remembered.
   int SessionsOf(size_t number, DomainId domain = kOne) const {
     for (const auto* space : spaces_.All()) {
       if (space->domain == domain && space->spec.model == SpaceNumber(number).model) {

@@ -1,5 +1,5 @@
-// Tests that flows of an agent leave in the tables of its workers as much as the index has by the
-// time that they answer.
+// Tests that, by the time a flow of the agent answers, the tables of its workers have what the
+// index has.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -29,11 +29,11 @@ constexpr size_t kReaders = 3;
 constexpr uint64_t kKept = 2000;           // Keys 0..: there throughout.
 constexpr uint64_t kChanging = 40000;      // Keys after those: they come and go.
 constexpr uint64_t kNever = 10'000'000;    // Keys from here on are never there.
-constexpr uint64_t kLooksOfAnAnswer = 64;  // Between two looks at `retired`.
+constexpr uint64_t kLooksOfAnAnswer = 64;  // Look-ups between two looks at `retired`.
 
 class ResidencyModelTest : public ::testing::Test {
  protected:
-  // `before`: of the changing keys, so many are there before those that are kept.
+  // Adds the first `before` of the changing keys before the kept ones.
   explicit ResidencyModelTest(uint32_t max_log2_buckets = kMaxResidencyLog2Buckets,
                               uint64_t before = 0)
       : before_(before),
@@ -48,10 +48,10 @@ class ResidencyModelTest : public ::testing::Test {
     HandOut();
   }
 
-  // The writer: `changes` random changes, and turns of the executor in between. The more it has
-  // done, the more blocks there are.
+  // Runs the writer: `changes` random changes, with turns of the executor in between. The number of
+  // blocks grows with the changes made.
   void Write(uint64_t changes);
-  // A reader, until the writer has ended.
+  // Runs a reader until the writer has ended.
   void Read(uint64_t seed);
   // Hands the current table out to the readers.
   void HandOut() {
@@ -107,7 +107,7 @@ void ResidencyModelTest::Write(uint64_t changes) {
     std::bitset<kTierCount>& now = tiers[number];
     const std::bitset<kTierCount> only = std::bitset<kTierCount>().set(TierIndex(tier));
     present -= now.any() ? 1 : 0;
-    // A block that is kept loses no tier that is its last.
+    // A kept block never loses its last tier.
     if ((now & only).any() && (number >= kKept || now != only)) {
       now &= ~only;
       residency_.Remove(kDomain, tier, ResidencyKey(number));
@@ -163,8 +163,7 @@ TEST_F(ResidencyModelTest, ReadersOfAGrowingTableMissNothing) {
 
 class FullResidencyModelTest : public ResidencyModelTest {
  protected:
-  // 14 of 15 entries are taken when the kept ones come, so that many of these find no room at
-  // first.
+  // Takes 14 of 15 entries before the kept keys are added, so many kept keys find no room at first.
   FullResidencyModelTest() : ResidencyModelTest(kMinResidencyLog2Buckets + 1, 14'000) {}
 };
 

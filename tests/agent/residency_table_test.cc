@@ -167,8 +167,8 @@ TEST_F(ResidencyTableTest, ARetiredTableSaysSo) {
   EXPECT_TRUE(view_->retired());
 }
 
-// The rates that docs/design/residency.md states: of keys that are not here, so many are said to be
-// perhaps here, by the average of blocks in a bucket.
+// docs/design/residency.md states these rates: the part of absent keys that a look-up calls
+// "perhaps", by the average number of blocks in a bucket.
 TEST(ResidencyRates, AreAsStatedAlsoAfterEveryBlockWasReplaced) {
   constexpr uint32_t kLog2Buckets = testing::kSanitized ? 13 : 16;
   struct Stated {
@@ -199,7 +199,7 @@ TEST(ResidencyRates, AreAsStatedAlsoAfterEveryBlockWasReplaced) {
   }
 }
 
-// The memory of a table as a worker gets it.
+// The tests below check the memory of a table as a worker gets it.
 
 TEST(ResidencyViewTest, AWorkerCannotMapATableForWriting) {
   const auto table = MakeTable(5);

@@ -163,7 +163,7 @@ TEST_F(ResidencyTest, WhatIsExpectedFitsAtOnce) {
   EXPECT_EQ(residency_->memory_bytes(), bytes);
 }
 
-// No file may be made larger than a page, so that no memory can be made.
+// NoSharedMemory limits files to one page, so that no shared memory can be made.
 class NoSharedMemory {
  public:
   NoSharedMemory() : signal_before_(signal(SIGXFSZ, SIG_IGN)) {

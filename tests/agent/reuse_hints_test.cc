@@ -1,4 +1,4 @@
-// Tests that the orders of eviction know why a block came, of its uses, and what engines say of it.
+// Tests that the orders of eviction know why a block came, its uses, and what engines say of it.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -21,10 +21,10 @@ using testing::AgentRig;
 
 constexpr absl::Duration kLong = absl::Seconds(5);
 
-// Requests of a rig are told apart by the priorities of their hints.
+// Each request has a hint with its own priority, by which a test tells requests apart.
 //
-// The touch that follows counts as the use that brought the block where a waiting worker asked for
-// it, which leaves "0 uses", and as the first use where the block was prefetched.
+// The touch after a load counts as the use that brought the block ("0 uses") if a waiting worker
+// asked for the block, and as its first use if the block was prefetched.
 class ReuseHintsTest : public ::testing::Test {
  protected:
   // LRU remembers nothing of a block that left, so that one that comes back has no uses.
@@ -46,7 +46,7 @@ class ReuseHintsTest : public ::testing::Test {
     for (const ReservedBlock& block : reserved.blocks) ids.push_back(block.id);
     return rig_->Commit(rig_->session, std::move(ids));
   }
-  // Puts blocks that only the disk has when it returns.
+  // Puts blocks on disk, and evicts them from host memory.
   void PutOnDiskAlone(uint64_t first, size_t count) {
     ASSERT_EQ(rig_->PutOnDisk(rig_->session, first, count), count);
     ASSERT_EQ(rig_->agent->evictor().EvictAll(), count);

@@ -1,4 +1,4 @@
-// Peers and a coordinator that answer as a test says, for an AgentRig.
+// These peers and this coordinator answer an AgentRig as a test says.
 #ifndef KVTIER_TESTS_AGENT_SCRIPTED_PEERS_H_
 #define KVTIER_TESTS_AGENT_SCRIPTED_PEERS_H_
 
@@ -20,8 +20,8 @@ namespace kvtier::testing {
 inline constexpr char kPeer[] = "peer:7400";
 inline constexpr char kSecond[] = "second:7400";
 
-// KnowingCoordinator says at once that the peers hold every block that is asked for; or it never
-// answers.
+// KnowingCoordinator says at once that `holders` have every block that is asked for; if `silent`,
+// it never answers.
 class KnowingCoordinator final : public CoordinatorLink {
  public:
   Executor* executor = nullptr;
@@ -64,7 +64,7 @@ struct PeerBehaviour {
   int most_running = 0;
 };
 
-// Peers that have blocks 1, 2, ... of the rig's open tenant.
+// ScriptedPeers have blocks 1, 2, ... of the rig's open tenant.
 class ScriptedPeers final : public PeerTransport {
  public:
   AgentRig* rig = nullptr;

@@ -1,4 +1,4 @@
-// Tests sets, several runs and sets in one call, and commits that carry their sums.
+// Tests sets, calls with several runs and sets, and commits that carry the blocks' sums.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -81,7 +81,7 @@ TEST_F(SequencesTest, AMissSaysThatTheBlockLeftToMakeRoom) {
 
 TEST_F(SequencesTest, ASetComesFromTheDiskAroundItsHoles) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 8), 8);
-  // Host memory forgets them.
+  // Evicts the blocks above from host memory.
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 100, 16), 16);
   ASSERT_FALSE(rig_.agent->index().In(Tier::kHost, rig_.NameRun(rig_.session, 8, 1).keys[0]));
   const Onboarded of_set =
@@ -140,7 +140,7 @@ TEST_F(SequencesTest, ASuspectedBlockThatChangedIsDroppedWhenItsLeasesEnd) {
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 2), 2) << "the disk has it";
 }
 
-// Byte threads that begin when they are told.
+// LateByteThreads run no work before `begin` is set.
 class LateByteThreads final : public ByteThreads {
  public:
   explicit LateByteThreads(Executor* executor) : begin(executor) {}
@@ -162,7 +162,7 @@ TEST_F(SequencesTest, MoreSuspectsThanAllowedAreForgotten) {
                      .index = &rig.agent->index(),
                      .evictor = &rig.agent->evictor(),
                      .stats = &stats});
-  // The first is looked at; behind it they wait.
+  // The first block is being verified; the others wait behind it.
   for (const BlockKey& key : keys) prover.Suspect(key);
   for (const BlockKey& key : keys) prover.Suspect(key);
   byte_threads.begin.Set();

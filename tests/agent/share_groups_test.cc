@@ -49,7 +49,7 @@ class ShareGroupsTest : public ::testing::Test {
   std::optional<SessionTenants> Admitted(const std::string& member) {
     return rig_->agent->options().tenants.Admitted(member, kGroupName);
   }
-  // REQUIRES: it is a member.
+  // Opens a session of the member in the group. REQUIRES: `member` is in the group.
   SessionId OpenIn(const std::string& member) { return *rig_->OpenFor(*Admitted(member)); }
   bool IsOpen(SessionId session) { return rig_->agent->sessions().table().IsOpen(session); }
   absl::Status Change(const std::string& member, std::optional<GroupAccess> access) {
@@ -245,7 +245,7 @@ class GroupGpuTest : public ShareGroupsTest {
   GroupGpuTest() : ShareGroupsTest(AgentRig::Shape{.gpu_slots = 4, .gpu_tenants = {kGroupName}}) {}
 };
 
-// A process that maps the pool can write all of it.
+// A process that maps the pool can write all of it, so the group's members may not map it.
 TEST_F(GroupGpuTest, ThePoolOfTheGroupIsItsOwnWorkersAlone) {
   const SessionId own = rig_->Open(2);
   const SessionId writer = OpenIn(kWriterName);

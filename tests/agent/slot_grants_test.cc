@@ -36,8 +36,8 @@ TEST_F(SlotGrantsTest, SlotsAreTheWorkersUntilItGivesThemBack) {
   EXPECT_EQ(Take(8).size(), 3u) << "as many as there are";
 }
 
-// A worker that computes by its CPU is in no step. When its session ended it was told by
-// nobody yet, and wrote its sequences into slots that were another's by then.
+// Regression: a worker that computes with its CPU is in no step. Before it had heard that its
+// session had ended, it wrote its sequences into slots that already were another worker's.
 TEST_F(SlotGrantsTest, SlotsOfASessionThatEndedAreNobodyElsesUntilItsWritesAreOver) {
   ASSERT_EQ(Take(8).size(), 8u);
   EXPECT_TRUE(rig_.agent->CloseSession(rig_.session));

@@ -58,7 +58,7 @@ TEST_F(StagedPutTest, APutIsAsLargeAsTheRegion) {
   EXPECT_EQ(rig_.agent->stats().host.declined, 1u);
   EXPECT_EQ(ReservedBytes(), kStagingSlots * kRigBlockBytes);
   EXPECT_EQ(rig_.agent->sessions().staging().SlotsOf(kRigBlockBytes), kStagingSlots);
-  // A region that is given back is free for others.
+  // Slots of the region that are given back may be reserved again.
   rig_.agent->sessions().reservations().Release(session_, rig_.Fill(session_, 1, reserved));
   EXPECT_EQ(CountReserved(Reserve(session_, 10, kStagingSlots)), kStagingSlots);
   rig_.agent->Audit();
@@ -146,7 +146,7 @@ TEST_F(StagedPutTest, ACommitUnderWayOutlivesItsSession) {
 }
 
 TEST_F(StagedPutTest, ATenantsRegionsAreNoLargerThanItsArena) {
-  // The first is there already.
+  // The first session's region is there already.
   for (uint64_t slots = 2 * kStagingSlots; slots <= 16; slots += kStagingSlots) {
     const SessionId more = rig_.Open(0);
     EXPECT_EQ(CountReserved(Reserve(more, 100 * slots, 1)), 1u);

@@ -1,7 +1,7 @@
 // Tests a hostile tenant that opens all sessions that it gets and keeps the largest batches of
 // every kind waiting. Another tenant's call still begins within a few turns, however many calls
-// wait; it has its sessions, and none of its guaranteed bytes leaves. Turns are counted, in virtual
-// time; `scripts/bench tenants --only starvation` measures the same on real programs.
+// wait; that tenant gets its sessions, and keeps all its guaranteed bytes. Turns are counted, in
+// virtual time; `scripts/bench tenants --only starvation` measures the same on real programs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,25 +31,25 @@ constexpr uint64_t kQuiets = 1;   // First key of the quiet tenant's blocks.
 constexpr uint64_t kHostiles = 1'000'000;
 constexpr size_t kKeys = 8192;
 constexpr size_t kKinds = 6;
-// Turns of the agent that may pass until a call of one key is answered: its arrival, one of the
-// other tenant's, its own, and what disks and memory that moves had under way. Seen: 4, seldom 5.
+// Maximum number of the agent's turns until a call of one key is answered: its arrival, a turn of
+// the other tenant, its own turn, and work of disks and of moving memory. Seen: 4, seldom 5.
 constexpr uint64_t kMostTurns = 8;
 
-// Hostile keeps calls under way, of each kind as many, and makes the next one when one is answered.
+// Hostile keeps calls under way, equally many of each kind, and makes a call when one is answered.
 class Hostile {
  public:
   Hostile(AgentRig* rig, WorkerCalls* calls, std::vector<WorkerCalls::Worker> workers)
       : rig_(rig), calls_(calls), workers_(std::move(workers)) {}
   ~Hostile() { Finish(0); }
 
-  // Makes calls until so many are under way; returns how many it made.
+  // Makes calls until `count` are under way; returns how many it made.
   size_t KeepUnderWay(size_t count) {
     TakeAnswers();
     const size_t before = under_way_.size();
     while (under_way_.size() < count) BeginNext();
     return under_way_.size() - before;
   }
-  // Lets calls be answered until no more than so many are under way.
+  // Steps until at most `count` calls are under way.
   void Finish(size_t count) {
     TakeAnswers();
     while (under_way_.size() > count) {
@@ -146,8 +146,8 @@ class StarvationTest : public ::testing::Test {
     }
     return opened;
   }
-  // Has the quiet tenant ask for one of its blocks, and returns how many turns of the agent pass
-  // until it has it.
+  // Makes the quiet tenant onboard one of its blocks; returns how many turns of the agent pass
+  // until the answer.
   uint64_t TurnsOfOneCall(uint64_t key) {
     auto request = WorkerCalls::About<v1::OnboardRequest>(quiet_, key, 1);
     request.set_target(v1::TIER_HOST);

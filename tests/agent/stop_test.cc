@@ -53,7 +53,7 @@ class StopTest : public ::testing::Test {
   AgentRig rig_{{.gpu_slots = 4, .gpu_max_slots = 4, .sealed = true}};
 };
 
-// Once, SIGTERM waited for 9.8 s of a commit's ten.
+// Regression: after SIGTERM the agent waited 9.8 s for a commit with a timeout of 10 s.
 TEST_F(StopTest, ACommitThatWaitsForItsStepIsAnsweredWhenTheAgentStops) {
   const uint64_t step = BeginStep();
   std::vector<ReservationId> ids = Reserve(1, 2, Tier::kGpu);
@@ -134,7 +134,7 @@ TEST_F(StopTest, AResizeThatWaitsForAWorkerIsAnsweredAndEnds) {
       rig_.agent->gpus().at(0).resizer().Begin(rig_.agent->gpus().at(0).pool().handle_bytes())));
 }
 
-// The disks take their time, and are not called back.
+// The erase goes on at the disks after its caller was answered.
 TEST_F(StopTest, AnEraseIsAnsweredAndGoesOn) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4u);
   const auto erase = rig_.Spawn(

@@ -16,13 +16,13 @@ class SwapLineTest : public SwapRig {
  protected:
   using Waiting = std::shared_ptr<std::optional<In>>;
 
-  // Makes three sequences of two blocks, of two sessions, wait for slots, all of which are `held_`.
+  // Makes three sequences of two blocks, of two sessions, wait for slots; `held_` has all slots.
   void WaitForSlots(absl::Duration timeout) {
     const SwapId low = FillAndSwapOut(rig_.session, 100, 2, /*priority=*/1);
     const SwapId high = FillAndSwapOut(other_, 200, 2, /*priority=*/5);
     const SwapId young = FillAndSwapOut(other_, 300, 2, /*priority=*/1);
     held_ = Fill(rig_.session, 900, 12);
-    // The last in line asks first.
+    // The sequence that is last in line asks first.
     young_ = rig_.Spawn(Return(other_, young, timeout));
     low_ = rig_.Spawn(Return(rig_.session, low, timeout));
     high_ = rig_.Spawn(Return(other_, high, timeout));
@@ -127,7 +127,7 @@ TEST_F(SwapLineTest, AStoppingAgentLetsNobodyWait) {
   EXPECT_EQ(gpu().line().size(), 0u);
 }
 
-// A worker whose steps write and read the slots.
+// SwapStepsTest has a worker whose steps write and read the slots.
 class SwapStepsTest : public SwapRig {
  protected:
   uint64_t Begin() {

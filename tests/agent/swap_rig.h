@@ -1,4 +1,4 @@
-// SwapRig is an agent with one GPU pool and workers of it that swap sequences out and in.
+// SwapRig is an agent with one GPU pool, whose workers swap sequences out and in.
 #ifndef KVTIER_TESTS_AGENT_SWAP_RIG_H_
 #define KVTIER_TESTS_AGENT_SWAP_RIG_H_
 
@@ -15,7 +15,7 @@
 
 namespace kvtier::testing {
 
-// Maximum number of blocks that are swapped out: one of kSwapPart of the tenant's.
+// Maximum number of blocks that may be swapped out: 1 / kSwapPart of the tenant's guaranteed ones.
 inline constexpr uint64_t kSwapRigQuota = 8;
 
 class SwapRig : public ::testing::Test {

@@ -1,5 +1,5 @@
 // Tests sequences that leave the GPU pool for host memory and come back: their bytes, and what
-// becomes of slots and host memory when it does not work.
+// becomes of slots and host memory when a swap fails.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -100,7 +100,7 @@ TEST_F(SwapTest, BeyondTheQuotaNothingGoesOut) {
 TEST_F(SwapTest, WithoutRoomInHostMemoryNothingGoesOut) {
   const uint64_t all = kSwapRigQuota * kSwapPart;
   ASSERT_EQ(rig_.Put(rig_.session, 1, all), all);
-  // Two of the blocks are not leased.
+  // All blocks but two are leased, so two may be evicted, and the swap needs three slots.
   ASSERT_EQ(rig_.Run(rig_.Onboard(rig_.session, 1, all - 2, absl::Seconds(1)))->blocks.size(),
             all - 2);
   const std::vector<uint32_t> slots = Fill(rig_.session, 200, 3);

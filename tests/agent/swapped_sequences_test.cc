@@ -1,4 +1,4 @@
-// Tests limits of what sessions swap out, as the table alone keeps them.
+// Tests the limits of swapped sequences on the table alone, without an agent.
 #include "agent/sessions/swapped_sequences.h"
 
 #include <gtest/gtest.h>

@@ -64,7 +64,8 @@ TEST(TenantTableTest, ADroppedTenantComesAgainInANewDomainOnceNothingOfItIsHeld)
   EXPECT_EQ(table.Find("tenant-0"), nullptr);
   EXPECT_EQ(table.DomainOf(TenantTagOf("tenant-0")), std::nullopt);
   EXPECT_EQ(table.OfDomain(DomainId{0}).name, "tenant-0") << "what is held says whose it is";
-  // A block of the old domain would be found by its name, and be taken to lie in the new one.
+  // Otherwise a block of the old domain would be found by its key, and taken to lie in the new
+  // domain.
   EXPECT_TRUE(absl::IsFailedPrecondition(table.Check(TenantNumber(0))));
   TenantTable::Entry alias = TenantNumber(0);
   alias.name = "alias";
@@ -175,8 +176,7 @@ TEST_F(SessionTableTest, ASpaceThatIsRemovedMakesRoomAndItsIdIsNeverAnothers) {
   EXPECT_EQ(again, kMaxSpacesPerSession + 1);
   EXPECT_EQ(*sessions_.AddSpace(id, TestSpace(uint64_t{3} * 4096), 17), again) << "asked for twice";
   EXPECT_TRUE(absl::IsResourceExhausted(sessions_.AddSpace(id, TestSpace(1), 18).status()));
-  // This call is that of a worker that registered the space again before its first registration
-  // ended.
+  // The worker registers the space again before it removes its first registration.
   sessions_.RemoveSpace(id, 1);
   const uint32_t anew = *sessions_.AddSpace(id, TestSpace(uint64_t{3} * 4096), 19);
   sessions_.RemoveSpace(id, again);
@@ -241,7 +241,7 @@ TEST(LeaseTest, ASessionHoldsKMaxLeasesAndNotOneMore) {
   EXPECT_EQ(rig.agent->index().pinned_bytes(), 0u);
 }
 
-// Seen: each of 1,024 sessions could hold 65,536 leases, 14 GB that no figure spoke of.
+// Regression: each of 1,024 sessions could hold 65,536 leases: 14 GB that no stated limit counted.
 TEST(LeaseTest, AllSessionsOfATenantTogetherHoldItsShareAndNotOneMore) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
@@ -283,7 +283,7 @@ TEST(LeaseTest, TheyEndInTheOrderOfTheirDeadlines) {
   EXPECT_EQ(table.Expire(start + absl::Seconds(4)), 1u);
 }
 
-// Seen: one tenant's reservations were all that the node had.
+// Regression: one tenant's reservations could be all that the node may have.
 TEST(ReservationTest, ATenantLeavesTheOthersTheirGuarantees) {
   NodeGpus no_gpus({}, {});
   ReservationTable table(&no_gpus, 1, /*domains=*/2);

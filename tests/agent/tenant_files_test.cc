@@ -97,7 +97,8 @@ TEST_F(TenantFilesTest, AnUnfinishedWriteIsNotSeen) {
   EXPECT_EQ(Run(files_.LoadSettings()).value(), kept_);
 }
 
-// Killed between any two of its system calls: what was acknowledged is there, or what came next.
+// Kills a child between any two of its system calls. Afterwards the file has the settings that the
+// child acknowledged last, or the next ones.
 TEST_F(TenantFilesTest, AKillLeavesTheOldSettingsOrTheNew) {
   for (int round = 0; round < 20; ++round) {
     int acknowledged[2];

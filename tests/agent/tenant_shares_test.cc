@@ -15,7 +15,7 @@ namespace {
 constexpr DomainId kOne{0};
 constexpr DomainId kOther{1};
 
-// Takes until no more may be taken; returns how many.
+// Takes units until the domain may take no more; returns how many were taken.
 size_t TakeAll(TenantShares* shares, DomainId domain) {
   size_t taken = 0;
   for (; shares->MayTake(domain); ++taken) shares->Take(domain);
@@ -117,7 +117,7 @@ TEST(TenantSharesTest, AnAmountIsTakenWholeOrNotAtAll) {
   shares.Audit();
 }
 
-// An amount is what as many single ones would be, one after another.
+// Taking an amount gives the same answers as taking as many single units one after another.
 TEST(TenantSharesModel, AgreesWithSingleOnesOneAfterAnother) {
   const uint64_t seed = testing::TestSeed();
   std::printf("seed %d\n", static_cast<int>(seed));
@@ -199,7 +199,7 @@ struct GrowingShares {
     for (const Tenant& tenant : tenants) there += tenant.dropped ? 0 : 1;
     return limit / 2 / there;
   }
-  // Returns what is free, less what all but `but` are owed.
+  // Returns the units that are left if each tenant except `but` had at least its guarantee.
   size_t FreeFor(const Tenant* but) const {
     size_t left = limit;
     for (const Tenant& tenant : tenants) {
@@ -208,7 +208,7 @@ struct GrowingShares {
     return left;
   }
   bool MayTake(const Tenant& tenant) const { return FreeFor(&tenant) > 0; }
-  // Cuts what is beyond the aim, and lets the first that is short of it grow by one, and again.
+  // Cuts guarantees to the aim, and raises the others to it unit by unit, the first tenant first.
   void Settle() {
     const size_t aim = Aim();
     for (Tenant& tenant : tenants) {
@@ -219,7 +219,7 @@ struct GrowingShares {
              (tenant.taken > tenant.guarantee || FreeFor(nullptr) > 0)) {
         ++tenant.guarantee;
       }
-      if (!tenant.dropped && tenant.guarantee < aim) return;  // The others wait for it.
+      if (!tenant.dropped && tenant.guarantee < aim) return;  // Later tenants wait for this one.
     }
   }
 };

@@ -85,7 +85,7 @@ TEST_F(TenantsDirTest, WhatCannotBeReadIsNamed) {
   std::filesystem::create_symlink("..data/gone", directory_ + "/beta");
   ExpectRefused(directory_ + "/beta cannot be read: No such file");
   std::filesystem::remove(directory_ + "/beta");
-  // Nobody waits for who never writes.
+  // A pipe is refused, not read: its writer may never write.
   ASSERT_EQ(mkfifo((directory_ + "/pipe").c_str(), 0600), 0);
   ExpectRefused(directory_ + "/pipe is no plain file");
   std::filesystem::remove(directory_ + "/pipe");

@@ -2,8 +2,9 @@
 // 50,000 tokens takes the memory, and without shares the hits of all others are gone. With shares
 // it may take only memory that others do not use, and they keep their hits.
 //
-// Scaled to a test: a block of 16 tokens has 4 KiB instead of 8 MB (the 25 GB of 50,000 tokens of a
-// model of 32 layers of 4,096 in fp16), so the thread has 3,125 blocks of a node's 4,608.
+// The numbers are scaled to a test: a block of 16 tokens has 4 KiB instead of 8 MB (25 GB for
+// 50,000 tokens of a model of 32 layers of 4,096 in fp16). So the conversation has 3,125 blocks of
+// a node's 4,608.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,14 +26,14 @@ using testing::AgentRig;
 constexpr uint64_t kShare = 1536;        // Blocks that each tenant is guaranteed.
 constexpr uint64_t kBlocksPerTurn = 25;  // 400 tokens.
 constexpr uint64_t kTurns = 190;         // Up to 76,000 tokens.
-constexpr uint64_t kAskedPerTurn = 8;    // Conversations of each of the other tenants.
+constexpr uint64_t kAskedPerTurn = 8;    // Conversations that each other tenant asks for.
 constexpr uint64_t kConversationBlocks = 20;
 constexpr uint64_t kAsleep = 12;   // Conversations that the others have in the evening.
-constexpr uint64_t kAwake = 72;    // Blocks used from kMorning on: most of their share.
-constexpr uint64_t kMorning = 90;  // Turns until they wake: the thread has 36,000 tokens.
+constexpr uint64_t kAwake = 72;    // Conversations from kMorning on: most of their share.
+constexpr uint64_t kMorning = 90;  // Turn in which the others wake, at 36,000 tokens.
 
 enum class Night {
-  kControl,   // The thread stays inside its share.
+  kControl,   // The conversation stays inside its tenant's share.
   kShares,    // The conversation grows, and each tenant has a share.
   kNoShares,  // The conversation grows, and all are one tenant, as if there were no shares.
 };
@@ -58,8 +59,8 @@ class NightRun {
     }
   }
 
-  // Returns the hits of the two other tenants from the moment on at which they have asked for all
-  // that they need once.
+  // Returns the hits of the two other tenants, counted from the turn in which they have asked once
+  // for all that they need.
   std::array<Hits, 2> Run() {
     for (uint64_t turn = 1; turn <= kTurns; ++turn) {
       uint64_t blocks = turn * kBlocksPerTurn;
@@ -88,7 +89,7 @@ class NightRun {
   // Turns in which the others ask for nearly all of their conversations.
   static constexpr uint64_t kWarmTurns = 40;
 
-  // Asks for a prefix, and puts what of it was not there; returns how many blocks were.
+  // Asks for a prefix and puts the blocks that were missing; returns how many were there.
   uint64_t Get(size_t tenant, uint64_t first, uint64_t blocks) {
     const uint64_t hit = rig_.Hits(sessions_[tenant], first, blocks);
     std::optional<EngineKey> parent;

@@ -55,7 +55,7 @@ TEST_F(TicketsTest, EachRankRedeemsOnceAndThenNothingIsHeld) {
   EXPECT_EQ(ticket.sequences[0].indices, (std::vector<size_t>{0, 1, 2}));
   EXPECT_EQ(ticket.sequences[0].missed, MissReason::kAbsent);
   EXPECT_EQ(rig_.agent->flows().tickets.blocks(), 3);
-  // Whoever took it may be gone.
+  // The session that took the ticket may be gone.
   rig_.agent->CloseSession(taker_);
 
   const std::vector<Onboarded> first = *Redeem(worker_, ticket.id, 0);

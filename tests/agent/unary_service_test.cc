@@ -1,4 +1,4 @@
-// Tests unary calls over a real channel: how many there may be, and which make room.
+// Tests unary calls over a real channel: how many there may be, and which are cut to make room.
 #include "agent/services/unary_service.h"
 
 #include <gmock/gmock.h>
@@ -118,7 +118,7 @@ TEST_F(UnaryCallsTest, ACallCostsItsRequestAndMore) {
   EXPECT_GE(CallBudget::MemoryOf(request), kCallBytes + 1000 * kCallBytesPerRequestByte);
 }
 
-// Seen: 600 calls of 540 KB that waited took 0.5 GB, and nothing but their number bounded it.
+// Regression: only the number of calls was limited, and 600 that waited, of 540 KB, took 0.5 GB.
 TEST_F(UnaryCallsTest, ACallBeyondTheBytesIsRefusedAtOnceAndServedWhenOthersAreOver) {
   Serve({.bytes = 3 * kCallBytes, .duration = absl::Seconds(90)});
   for (int i = 0; i < 3; ++i) MatchInBackground();

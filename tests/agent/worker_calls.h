@@ -23,7 +23,8 @@
 
 namespace kvtier::testing {
 
-// One unary call, from its arrival to its answer. REQUIRES: it is answered before it is destroyed.
+// UnaryCall is a call from its arrival to its answer. REQUIRES: it is answered when it is
+// destroyed.
 template <typename Request, typename Response>
 class UnaryCall final : public grpc::ServerCallbackUnary {
  public:
@@ -61,7 +62,7 @@ class UnaryCall final : public grpc::ServerCallbackUnary {
   grpc::ServerUnaryReactor* const reactor_;  // Ends itself in OnDone().
 };
 
-// One onboard in parts, whose caller reads each part at once.
+// PartsCall is an onboard in parts, whose caller reads each part at once.
 class PartsCall final : public grpc::ServerCallbackWriter<v1::OnboardPart> {
  public:
   PartsCall(WorkerService* service, Executor* executor, v1::OnboardRequest request)

@@ -23,7 +23,7 @@ Outcome Kvtier(const std::string& line) {
   return RunCommand(words);
 }
 
-// Returns the answer to the options, which are right.
+// Returns the answer to valid options.
 ModelSize Size(const std::map<std::string, std::string>& options) {
   std::map<std::string, std::vector<std::string>> given;
   for (const auto& [name, value] : options) given[name] = {value};
@@ -34,13 +34,13 @@ ModelSize Size(const std::map<std::string, std::string>& options) {
   return size.value_or(ModelSize());
 }
 
-// Returns the number with so many digits that count.
+// Returns the number rounded to `digits` significant digits.
 double Rounded(double number, int digits) {
   const double unit = std::pow(10, std::floor(std::log10(number)) - digits + 1);
   return std::round(number / unit) * unit;
 }
 
-// "0.5 MB a token, 25 GB at 50,000 tokens": the token was rounded first.
+// The source says "0.5 MB a token, 25 GB at 50,000 tokens", and rounded the token first.
 TEST(PublishedSizes, ThirtyTwoLayersOf4096NumbersInFp16) {
   const ModelSize size = Size({{"--layers", "32"},
                                {"--heads", "32"},
@@ -57,7 +57,7 @@ TEST(PublishedSizes, ThirtyTwoLayersOf4096NumbersInFp16) {
   EXPECT_NE(Rounded(static_cast<double>(size.request_bytes), 2), 25e9);
 }
 
-// "20 GB for 8 requests, 40 for 16" are GiB.
+// The source says "20 GB for 8 requests, 40 for 16", and means GiB.
 TEST(PublishedSizes, EightyLayersOf8HeadsInBf16) {
   std::map<std::string, std::string> options = {
       {"--model", "llama-3.1-70b"}, {"--tokens", "8192"}, {"--requests", "8"}};
@@ -92,7 +92,7 @@ TEST(SizeTest, EachKindOfAttentionHasItsBytes) {
   EXPECT_EQ(Size({{"--model", "llama-3.1-8b"}}).token_bytes, 131'072u);
   EXPECT_EQ(Size({{"--model", "falcon-7b"}}).token_bytes, 8'192u);
   EXPECT_EQ(Size({{"--model", "falcon-7b"}}).facts.AttentionName(), "multi-query");
-  // 61 layers of 576 numbers of 2 bytes.
+  // A token has 61 layers of 576 numbers of 2 bytes.
   EXPECT_EQ(Size({{"--model", "deepseek-v3"}}).token_bytes, 70'272u);
   EXPECT_EQ(Size({{"--model", "deepseek-v3"}}).facts.AttentionName(), "multi-head latent");
   EXPECT_EQ(Size({{"--model", "llama-3.1-8b"}, {"--dtype", "fp8"}}).token_bytes, 65'536u);

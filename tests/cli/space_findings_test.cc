@@ -80,7 +80,7 @@ const std::vector<std::pair<std::string, Change>>& EveryField() {
 
 TEST(SpaceFindings, EachFieldThatDiffersIsNamedWithBothValuesAndWhatToDo) {
   for (const auto& [name, change] : EveryField()) {
-    if (name == "lora") continue;  // Below.
+    if (name == "lora") continue;  // See the tests below.
     v1::DescribeSharingResponse sharing;
     v1::SpaceSpec other = Space();
     change(&other);

@@ -51,7 +51,7 @@ static int poll_one(kvtier_client* client, kvtier_completion* completion) {
   return 0;
 }
 
-/* Tests a run in space 0 and a set in space 1, each with keys 0 and 2. */
+/* Checks the hits of a run in space 0 and a set in space 1, where each space has keys 0 and 2. */
 static int check_hits(kvtier_hit* const* hits) {
   EXPECT(kvtier_hit_count(hits[0]) == 1 && kvtier_hit_key_index(hits[0], 0) == 0);
   EXPECT(kvtier_hit_count(hits[1]) == 2 && kvtier_hit_key_index(hits[1], 1) == 2);
@@ -244,7 +244,7 @@ static int test_timeouts(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(strstr(kvtier_last_error(), said) != NULL);
   EXPECT(kvtier_ping(client, 0) == KVTIER_INVALID);
 
-  /* A refused commit leaves the put as it is, and one without time for the disk publishes. */
+  /* A refused commit leaves the put as it is; a durable one with a timeout of 0 still publishes. */
   EXPECT(kvtier_reserve(client, spaces[0], NULL, &keys[1], 1, KVTIER_HOST, WAIT, &put) == 1);
   void* slot = NULL;
   size_t size = 0;

@@ -230,8 +230,8 @@ TEST_F(ClientFailureTest, AnAgentWhoseEveryConnectionIsGarbledIsNotMetAtFullRate
     ++calls;
     ASSERT_LT(clock.Now() - start, absl::Seconds(20));
   }
-  // The backoffs add up to at least half of 40, 80, 160, 200 and 200 ms, less those that a call
-  // answered between two failures made short again.
+  // The backoffs add up to at least half of 40, 80, 160, 200 and 200 ms, but a call that is
+  // answered between two failures makes the next one short again.
   EXPECT_GE(clock.Now() - start, absl::Milliseconds(150));
   EXPECT_GT(calls, 6U);
 }
@@ -261,7 +261,7 @@ TEST_F(ClientFailureTest, WhatACallTookAlongThatFailsIsReleasedAfterAll) {
   hit.Release();
   // This call carries the releases of the leases, and the agent never reads it.
   EXPECT_TRUE(Onboard(absl::Milliseconds(100)).empty());
-  // Otherwise the agent may read it now, and lease blocks to nobody.
+  // Waits until the agent has dropped the call, which it might otherwise read and lease blocks for.
   EXPECT_TRUE(Eventually([&] { return node_.agent().Counts().hanging == 0; }));
   node_.agent().Resume();
   EXPECT_TRUE(Eventually([&] { return node_.agent().Counts().leases == 0; }));

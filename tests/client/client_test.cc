@@ -111,7 +111,8 @@ TEST_F(ClientTest, BlocksOfAnotherSpaceAreMisses) {
   EXPECT_TRUE(client_->Onboard(*client_->RegisterSpace(spec), keys)->empty());
 }
 
-// The agent would take the space for another one that has the same values in the fields it knows.
+// The agent does not know all fields. It would take the space for one that has equal values in the
+// fields that it knows.
 TEST(AgentOfOtherFieldsTest, ASpaceOfWhichTheAgentUnderstoodAnotherIsAMiss) {
   FakeNode node({.knows_codecs = false});
   node.agent().Start();

@@ -1,4 +1,4 @@
-// Tests lanes on a device with the calls of the lanes of host memory, on an emulated device.
+// Tests DeviceLanes, which has the calls of host lanes, on an emulated device.
 #include "client/device_lanes/device_lanes.h"
 
 #include <gmock/gmock.h>
@@ -141,7 +141,7 @@ TEST_F(DeviceLanesTest, SlotsThatAreAskedBackAreNotPublishedAndTheOthersAre) {
   EXPECT_TRUE(*lanes_->AwaitCopied(Slots(8, 3), absl::ZeroDuration()));
   EXPECT_FALSE(*lanes_->AwaitCopied(Slots(2, 3), absl::Milliseconds(1)));
   EXPECT_EQ(EndOf(all).code(), absl::StatusCode::kAborted);
-  memory_.Compute(2, 99);  // An engine does this with a slot that it has back.
+  memory_.Compute(2, 99);  // An engine may do this, since it has the slot back.
   rig_.agent().Resume();
   EXPECT_EQ(EndOf(some).code(), absl::StatusCode::kAborted);
   EXPECT_THAT((*some)->results(), ElementsAre(true, true, false));

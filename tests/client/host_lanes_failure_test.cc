@@ -40,7 +40,7 @@ class HostLanesFailureTest : public ::testing::Test {
   auto Onboard(size_t count = 3) {
     return lanes_->Onboard(TestKeys(1, count), Slots(8, count), Patience(testing::kLong));
   }
-  // Parts of lanes whose copies the test makes itself, step by step.
+  // Returns parts of lanes whose copies the test makes itself, step by step.
   HostParts Parts() { return {.client = &rig_.client(), .tensors = &tensors_, .queue = queue_}; }
   std::shared_ptr<HostJob> Admitted(HostDirection direction, uint32_t first_slot) {
     auto job = std::make_shared<HostJob>(direction, Slots(first_slot, 3));
@@ -170,7 +170,7 @@ TEST_F(HostLanesFailureTest, WhatWasAskedBackWhileItWasReadIsNotPublished) {
   std::unique_ptr<HostCopy> copy = queue_->Take();
   EXPECT_GT(copy->CopyNext(&scratch_), 0U);
   EXPECT_FALSE(queue_->AwaitCopied(Slots(2, 1), absl::ZeroDuration()));
-  memory_.Compute(2, 99);  // An engine does this with a slot that it has back.
+  memory_.Compute(2, 99);  // An engine may do this, since it has the slot back.
   while (copy->CopyNext(&scratch_) > 0) continue;
   copy->Finish();
   copy.reset();

@@ -63,7 +63,7 @@ TEST(KvTensorsTest, WhatDoesNotFitIsRefusedNamingFieldAndValue) {
        "bases[4].tensor is 9; must be below 3"},
       {[](KvTensors* t, SpaceSpec*) { t->bases[0].offset = 4096; },
        "bases[0].offset is 4096; must be below the tensor's 4096"},
-      // The last slot would leave the tensor by a byte.
+      // The last slot would end one byte after the tensor.
       {[](KvTensors* t, SpaceSpec*) { t->bases[1].offset += 1; }, "bases"},
       {[](KvTensors* t, SpaceSpec*) { t->slots = 5; }, "bases"},
       {[](KvTensors* t, SpaceSpec*) { t->bases.pop_back(); }, "bases"},

@@ -118,8 +118,8 @@ class Submitted(WithAgent):
         del call
         self.assertTrue(eventually(lambda: self.agent("leases") == "0"))
 
-    # gRPC aborts when one of its own threads drops the last channel, as the end of a call on them once did. This occurs
-    # only in a process without a server, so the C++ tests cannot show it.
+    # gRPC aborts when one of its own threads drops the last channel; once, a call that ended on such a thread did that.
+    # This occurs only in a process without a server, so the C++ tests cannot show it.
     def test_a_call_may_be_the_last_to_need_a_dead_agents_connection(self):
         for _ in range(100):
             self.agent("hang")

@@ -34,10 +34,10 @@ using testing::ThereAndBack;
 constexpr uint64_t kGranule = 512;  // No two runs share a granule.
 constexpr testing::LayoutSize kSize = {.layers = 4, .slots = 8, .run_bytes = 8 << 10, .start = 0};
 constexpr int kRounds = 4;
-// Number in a job: offloads use the first slots, onboards the others.
+// Maximum number of blocks in a job. Offloads use the first slots, onboards the others.
 constexpr uint32_t kMaxBlocks = 4;
 
-// Wait to leave out, of those that keep jobs and compute apart.
+// Wait that a world leaves out, of those that order jobs and compute.
 enum class LeftOut {
   kNothing,
   kComputeMark,  // An offload begins before the compute that writes its blocks has ended.
@@ -168,7 +168,8 @@ class LanesWorld {
     EXPECT_TRUE(device.Launch(std::move(kernel)).ok());
   }
 
-  // Computes new blocks and offloads them, while the last ones are onboarded and attended to.
+  // Computes new blocks and offloads them. Meanwhile the last round's blocks come back and are
+  // read.
   void Round(Engine* engine) {
     const uint32_t blocks = 1 + Below(kMaxBlocks);
     const uint64_t first = next_content_ += 100;
@@ -181,7 +182,7 @@ class LanesWorld {
       behind.after = {.word = page_->word(kComputed), .value = computed_, .keep = page_};
     }
     const auto out = engine->pool().Offload({TestKeys(first, blocks), Slots(0, blocks)}, behind);
-    // The second time it overwrites blocks that attention may still read.
+    // A second ComeBack() overwrites blocks that attention may still read.
     for (uint32_t left = 1 + Below(2); left > 0 && engine->blocks > 0; --left) ComeBack(engine);
     EXPECT_EQ(BlocksOf(out), blocks);
     ++counts_.offloads;
@@ -259,8 +260,8 @@ TEST(WorkerPoolOrderTest, NoAccessIsUnorderedAndNoBlockIsWrongOnAnySeed) {
 
 constexpr char kSlowHost[] = "under a sanitizer the host is too slow to race with its compute";
 
-// A wait that is left out causes a race in some of a few worlds, not in each, because time passes
-// between.
+// Returns whether one of 100 worlds finds the race. A wait that is left out does not cause a race
+// in each world, because time passes anyway.
 bool Caught(LeftOut left_out, const std::string& race, const std::string& against) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     LanesWorld world(seed, left_out);

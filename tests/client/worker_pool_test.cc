@@ -25,11 +25,11 @@ using testing::TensorMemory;
 using testing::TestKeys;
 
 constexpr LayoutSize kSmall = {.layers = 3, .slots = 8, .run_bytes = 1536, .start = 64};
-// A layer has 128 KiB a block: eight blocks are a MiB a layer, and two layers are waited for
+// A block has 128 KiB in each layer, so eight blocks have 1 MiB. The test waits for two layers
 // together.
 constexpr LayoutSize kLarge = {.layers = 8, .slots = 16, .run_bytes = 64 << 10, .start = 0};
 
-// Otherwise Linux wakes a thread up to 50 us late, and the link waits (lane_depth.h).
+// With more timer slack Linux wakes a thread up to 50 us late, and the link is idle (lane_depth.h).
 TEST(WorkerLanesTest, TheThreadThatPollsIsWokenInTime) {
   LanesRig rig;
   EXPECT_EQ(rig.lanes().On([] { return prctl(PR_GET_TIMERSLACK); }), 1);

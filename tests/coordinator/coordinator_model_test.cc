@@ -137,8 +137,8 @@ class World {
     CheckWhatIsTrusted();
   }
 
-  // Ends the faults: every agent reports until it has nothing to say. Of two agents of one name one
-  // is followed, without end.
+  // Ends the faults: every agent reports until it has nothing to say. Of two agents with one name
+  // the coordinator goes on to follow one, and refuses the other.
   void Settle() {
     for (int round = 0; round < 200; ++round) Round();
     const CoordinatorView settled = coordinator_->snapshot();

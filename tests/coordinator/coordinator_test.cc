@@ -201,7 +201,7 @@ TEST_F(CoordinatorTest, ANamesakeIsToldOfForAMinuteAfterItsLastReport) {
   Tell(SnapshotOf(1, {}));
   Tell(OfNamesake(SnapshotOf(1, {})));
   EXPECT_FALSE(coordinator_.OnReport(DeltasOf(1, kEpoch, 0, {})).ok());
-  EXPECT_EQ(namesake(), "");  // It may have been in flight when its agent ended.
+  EXPECT_EQ(namesake(), "");  // The report may have been in flight when its agent ended.
   EXPECT_FALSE(coordinator_.OnReport(DeltasOf(1, kEpoch, 0, {})).ok());
   EXPECT_EQ(namesake(), "10.0.0.1:7301");
   clock_.Advance(absl::Seconds(60));
@@ -256,7 +256,7 @@ TEST_F(CoordinatorTest, ASilentNodeIsNotLocatedFromTheTimeoutOn) {
   Tell(SnapshotOf(1, {AddOf(1)}));
   clock_.Advance(absl::Seconds(5));
   EXPECT_EQ(Located(2, {1}), 1);
-  clock_.Advance(absl::Nanoseconds(1));  // Independent of Tick().
+  clock_.Advance(absl::Nanoseconds(1));  // No Tick() is needed.
   EXPECT_EQ(Located(2, {1}), 0);
   EXPECT_EQ(StateOf(1), NodeState::kSilent);
 }

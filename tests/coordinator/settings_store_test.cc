@@ -77,8 +77,7 @@ TEST_F(SettingsStoreTest, EachLimitHoldsAndOneBeyondIsRefused) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("node_timeout_ms")) << value;
   }
   EXPECT_TRUE(store->Set("forget_after_ms", "5000").ok());
-  // A node would be forgotten before it is silent, which makes no sense, in either order of
-  // setting.
+  // Refused in either order of setting, because a node would be forgotten before it is silent.
   EXPECT_FALSE(store->Set("forget_after_ms", "4999").ok());
   EXPECT_FALSE(store->Set("node_timeout_ms", "5001").ok());
   EXPECT_FALSE(store->Set("forget_after_ms", "604800001").ok());

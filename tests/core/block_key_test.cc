@@ -149,7 +149,8 @@ TEST(BlockNamer, NamesTheSameAgainAndAfterAMove) {
   EXPECT_EQ(moved.Name(CountingKey(16)), first);
 }
 
-// The lanes take pairs of short keys; single and long ones go another way.
+// Two short keys in a row are hashed as a pair (Sha256Lanes); single and long keys are hashed
+// alone.
 TEST(BlockNamer, NamesManyAsItNamesEach) {
   const BlockNamer namer(TenantKey::FromSecret("a secret of tests"), CountingSpace());
   std::vector<EngineKey> keys;

@@ -41,7 +41,7 @@ TEST(BlockLengths, SlotsHaveFourSizesForEachDoublingOfWholePages) {
   }
 }
 
-// Returns the sizes of slots of a space, of which there are to be `max_sizes` at most.
+// Returns the sizes of slots for a space that may have at most `max_sizes` of them.
 std::set<uint64_t> SizesOf(uint64_t longest, uint64_t max_sizes) {
   std::set<uint64_t> sizes;
   for (uint64_t bytes = kBlockAlignment; bytes <= SlotBytes(longest); bytes += kBlockAlignment) {

@@ -130,7 +130,7 @@ TEST(VerifyBlock, NamesWhatDiffersAndTheKey) {
   ExpectDataLoss(VerifyBlock(identity, sum, seal, payload), "payload sum ");
 }
 
-// A whole, undamaged block in a place where another belongs.
+// A whole, undamaged block lies where another block belongs.
 TEST(VerifyBlock, CatchesAnotherBlockKeySpaceOrGeneration) {
   const std::vector<std::byte> payload = Pattern(4096);
   const PayloadSum sum = SumPayload(payload);

@@ -32,7 +32,7 @@ std::vector<std::byte> RandomBytes(size_t size, std::mt19937_64* random) {
   return bytes;
 }
 
-// Sizes that add up to `bytes`; some are 0 or 1, and some are whole stripes.
+// Returns sizes that add up to `bytes`; some are 0 or 1, and some are whole stripes.
 std::vector<size_t> RandomSplit(size_t bytes, std::mt19937_64* random) {
   std::vector<size_t> sizes;
   const size_t longest = std::max<size_t>(1, bytes / (1 + (*random)() % 16));
@@ -73,8 +73,8 @@ class ShiftedMemory {
   std::span<std::byte> bytes_;
 };
 
-// Copies one block to its pieces and back, by one form. Pieces lie one behind the other, with a gap
-// of `gap` bytes between them.
+// Copies one block to its pieces and back, by one form. There is a gap of `gap` bytes between two
+// pieces.
 void ExpectRightCopies(const StripeForm& form, const std::vector<std::byte>& content,
                        const std::vector<size_t>& sizes, size_t shift, size_t gap) {
   ShiftedMemory block(content.size(), shift);
@@ -202,7 +202,7 @@ TEST_P(CopySum, TheSumIsOfWhatWasStoredThoughTheSourceChanges) {
   for (const size_t size : {size_t{200}, size_t{1000}, (size_t{256} << 10) + 7}) {
     const ChangingMemory source(size);
     std::vector<std::byte> stored(size);
-    // Pieces that are no whole stripes, so that buffers and the last stripe are met too.
+    // The pieces are no whole stripes, so that the copies also use buffers and a short last stripe.
     const std::vector<std::span<std::byte>> out = {std::span(stored).first(size / 3),
                                                    std::span(stored).subspan(size / 3)};
     const std::vector<std::span<const std::byte>> in = {source.bytes().first(size / 3),
@@ -218,7 +218,7 @@ TEST_P(CopySum, TheSumIsOfWhatWasStoredThoughTheSourceChanges) {
   }
 }
 
-// Pieces on both sides, which part the block at different places.
+// The pieces of the two sides split the block at different places.
 TEST_P(CopySum, PiecesOnBothSidesAreRight) {
   for (const size_t size : {size_t{100}, size_t{5000}, size_t{300'001}}) {
     const std::vector<std::byte> content = RandomBytes(size, &random_);

@@ -50,7 +50,7 @@ TEST(TransferEstimate, ConvergesOnWhatTheSourceDoes) {
   EXPECT_NEAR(Microseconds(estimate.Predict(4 * kMiB)), 200 + 4 * 500, 10);
 }
 
-// A prior latency above what whole transfers take, and no small one to correct it.
+// The prior latency is above what whole transfers take, and no small transfer corrects it.
 TEST(TransferEstimate, LargeTransfersAloneCorrectALatencyBelievedTooHigh) {
   TransferEstimate estimate(absl::Milliseconds(50), kGigabyte);
   for (int i = 0; i < 100; ++i) estimate.Observe(kMiB, absl::Milliseconds(1));

@@ -80,7 +80,7 @@ TEST_F(EventTest, DeadlineBeforeTheSetAtTheSameInstantWins) {
   EXPECT_EQ(log_, "a-");
 }
 
-// A set that is not yet delivered is not taken back by the deadline passing.
+// A deadline that passes does not undo an earlier Set() whose waiter has not run yet.
 TEST_F(EventTest, SetWinsOverALaterDeadlineAtTheSameInstant) {
   scope_.Spawn(Waits("a", After(1)));
   time_.RunUntil(After(1) - absl::Nanoseconds(1));
@@ -99,7 +99,7 @@ TEST_F(EventTest, WaiterDestroyedWhileSuspendedIsForgotten) {
   EXPECT_EQ(log_, "a+");
 }
 
-// The resumption used to be posted and could not be taken back: it then resumed a
+// Regression: the resumption of a waiter was posted and could not be taken back, so it resumed a
 // frame that was gone.
 TEST_F(EventTest, WaiterDestroyedBetweenSetAndItsResumptionIsForgotten) {
   auto doomed = std::make_unique<TaskScope>(&executor_);

@@ -63,8 +63,8 @@ class PlainOrder {
   void Erase(uint64_t number) {
     std::erase_if(members_, [&](const Member& member) { return member.number == number; });
   }
-  // Returns the one that leaves first of those set aside or of the others, of a group or of all.
-  // Children that are aside are in the way of leaving, not of setting aside.
+  // Returns the member that leaves first, of those set aside or of the others, in a group or in
+  // all. A child that is set aside keeps its parent from leaving, but not from being set aside.
   Member* First(std::optional<uint32_t> group, bool aside, bool to_leave = true) {
     Member* first = nullptr;
     const auto rank = [&](const Member& member) {
@@ -132,7 +132,7 @@ class EvictionOrderModel : public ::testing::TestWithParam<std::tuple<EvictionPo
                    .priority = newcomer.hint.priority});
     order_.Insert(newcomer);
   }
-  // Does something with a member, which any of them may be.
+  // Applies a random operation to `member`, which may be any member.
   void Change(PlainOrder::Member* member) {
     const uint64_t number = member->number;
     const ReuseHint hint = AnyHint();

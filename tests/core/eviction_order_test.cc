@@ -211,7 +211,7 @@ TEST_P(EvictionOrderTest, VictimsWhereLeavesOutWhatIsNotAcceptedAndAllAboveIt) {
   EXPECT_LE(order_->VictimsWhere(10, 3, not_two).size(), 3u);
 }
 
-// The property that the parents are told for, over forests of random shape.
+// An order is told the parents of blocks for this property. The forests have random shapes.
 TEST_P(EvictionOrderTest, NoParentLeavesBeforeItsChild) {
   std::mt19937_64 random(testing::TestSeed());
   std::vector<std::optional<uint64_t>> parent_of;
@@ -287,7 +287,7 @@ TEST(PlainOrdersTest, RefuseNobodyAndCountNothing) {
     auto newcomer = NumberedOrder::Comes(2);
     newcomer.hint = {.will_not_return = true, .priority = 0};
     EXPECT_TRUE(order->Admits(newcomer));
-    order->Refuse(newcomer);  // The caller may still: for want of a candidate.
+    order->Refuse(newcomer);  // The caller may refuse it all the same.
     EXPECT_EQ(order->Summary().score.asked, 0);
     order->Audit();
   }

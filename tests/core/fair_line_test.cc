@@ -76,8 +76,8 @@ TEST(FairLineTest, WhatIsRemovedHasNoTurn) {
   EXPECT_TRUE(line.empty());
 }
 
-// Whenever a thing comes, at most one of each other party that waits leaves before a party that
-// has the least.
+// While two parties wait, the costs that have left for each differ by at most two of the largest
+// things.
 TEST(FairLineModel, NoPartyThatWaitsFallsBehindAnotherByMoreThanOneThing) {
   constexpr uint64_t kMostCost = 9;
   std::mt19937_64 random(testing::TestSeed());

@@ -18,8 +18,8 @@ using testing::NumberedKey;
 
 class LearntOrderTest : public ::testing::Test {
  protected:
-  // Teaches as much as is needed to refuse, which is close to what is assumed without lessons:
-  // a block that others of its request follow is used about once a minute.
+  // Teaches the order enough to refuse newcomers. The lessons are close to what is assumed without
+  // any: a block that others of its request follow is used about once a minute.
   LearntOrderTest() {
     constexpr uint64_t kOther = 1000;
     EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(kOther);
@@ -89,7 +89,8 @@ TEST_F(LearntOrderTest, AnEqualOfTheVictimIsAdmitted) {
   EXPECT_FALSE(order_->Admits(newcomer));
 }
 
-// A newcomer was compared with the first that was not set aside, which does not leave for it.
+// Regression: a newcomer was compared with the first block not set aside, which does not leave for
+// it.
 TEST_F(LearntOrderTest, ANewcomerIsComparedWithWhatIsAsideWhereThatLeavesForIt) {
   order_.Insert(1);
   order_.Wait(absl::Hours(10));
@@ -240,7 +241,7 @@ TEST_F(LearntOrderTest, ARequestThatGoesOnFromTheLastBlocksIsALaterTurnAndAForkB
 // AskingTest asks for blocks in a tier of 64.
 class AskingTest : public ::testing::Test {
  protected:
-  // Returns whether it is there.
+  // Uses the block, or inserts it if it is admitted; returns whether it was there.
   bool Ask(uint64_t number) {
     if (order_.Contains(number)) {
       order_.Touch(number);
@@ -349,7 +350,7 @@ TEST_F(AskingTest, TheLearntOrderGivesWayWhileLruFindsMoreAndComesBack) {
   order_->Audit();
 }
 
-// LearntOrderModel checks what is promised of a victim and of several, whatever was learnt.
+// LearntOrderModel checks the promises about one victim and several, whatever was learnt.
 class LearntOrderModel : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(LearntOrderModel, SeveralVictimsAreThoseThatWouldLeaveOneAfterTheOther) {
@@ -359,7 +360,7 @@ TEST_P(LearntOrderModel, SeveralVictimsAreThoseThatWouldLeaveOneAfterTheOther) {
   const auto accept = [](const BlockKey& key) { return key.hi % 16 != 0; };
   uint64_t next = 1;
   for (int round = 0; round < 25; ++round) {
-    // Trees, whose members come and are used in any order.
+    // Inserts members of trees, and uses them in any order.
     for (int i = 0; i < 60; ++i, ++next) {
       const uint64_t parent = next - std::min(next, random() % 50);
       auto newcomer = NumberedOrder::Comes(

@@ -33,7 +33,7 @@ TEST(MemoryWatchTest, SharedMemoryDoesNotCount) {
   munmap(shared, 64 * kMiB);
 }
 
-// Nobody is to be refused for what nobody uses.
+// No call should be refused because of memory that the allocator keeps and nobody uses.
 TEST(MemoryWatchTest, WhatTheAllocatorKeepsIsGivenBackBeforeItIsTooMuch) {
 #if defined(KVTIER_ASAN) || defined(KVTIER_TSAN)
   GTEST_SKIP() << "a sanitizer's allocator keeps what it likes";

@@ -68,9 +68,9 @@ class NumberedOrder {
     order_.AdvanceTo(now_);
   }
 
-  // Gives the order so many lessons that it follows what it learns and refuses newcomers. All of
-  // them are of one block that is used often; it is in no class of the tests, and is gone
-  // afterwards.
+  // Gives the order so many lessons that it follows what it learns and refuses newcomers. All
+  // lessons are of one block that is used often. It is in no class that the tests use, and is
+  // erased afterwards.
   void Teach() {
     constexpr uint64_t kTaught = 1'000'000;
     Insert(kTaught);

@@ -175,7 +175,7 @@ TEST(ReuseHazardsTest, TheChanceOfAUseIsWhatWasSeen) {
   EXPECT_NEAR(hazards.ChanceWithin(kUsed, 0, 1000), 0.7, 0.1);
   EXPECT_NEAR(hazards.ChanceWithin(kUsed, 1000, 1000), 0, 0.05);
   EXPECT_EQ(hazards.ChanceWithin(kUsed, 100, 0), 0);
-  // Two stretches, one behind the other.
+  // The chances of two successive stretches of time give the chance of both together.
   const double unused =
       (1 - hazards.ChanceWithin(kUsed, 10, 80)) * (1 - hazards.ChanceWithin(kUsed, 90, 400'000));
   EXPECT_NEAR(unused, 1 - hazards.ChanceWithin(kUsed, 10, 400'080), 1e-5);

@@ -59,7 +59,7 @@ std::string Written(const Fields& fields) {
   out.Put(fields.conclusions);
   out.Put(fields.classes);
   for (uint32_t i = 0; i < fields.classes; ++i) {
-    out.Put(fields.first);  // Twice the same, where there are two.
+    out.Put(fields.first);  // The same class twice, if there are two.
     out.Put(uint64_t{0});
     out.Put(uint64_t{1});
     out.Put(std::bit_cast<uint32_t>(fields.seconds));
@@ -74,7 +74,7 @@ absl::StatusCode Refusal(const std::string& bytes) {
 
 TEST(ReuseLessonsTest, WhatIsTakenIsWorthTheSameInEveryClassAtEveryAge) {
   const ReuseHazards taught = Taught();
-  // The worths of the last conclusion are of evidence that has faded by one step since.
+  // Evidence fades after each conclusion. `again` has the worths of the faded evidence.
   ReuseHazards again;
   again.Take(taught.lessons());
   ReuseHazards taken;

@@ -127,7 +127,7 @@ TEST_F(ReuseSampleTest, AChangeOfStateIsNoQuestionAndDecidesWhatLeaves) {
   Ask(2);
   const double asked = sample_.score().asked;
   sample_.Changed(NumberedKey(2), {.ended = 1});
-  sample_.Changed(NumberedKey(9), {.ended = 1});  // Nobody watches it.
+  sample_.Changed(NumberedKey(9), {.ended = 1});  // The sample does not watch block 9.
   sample_.Audit();
   EXPECT_EQ(sample_.score().asked, asked);
   EXPECT_EQ(sample_.watched(), 2u);
@@ -139,7 +139,7 @@ TEST_F(ReuseSampleTest, AChangeOfStateIsNoQuestionAndDecidesWhatLeaves) {
 
 TEST_F(ReuseSampleTest, TheOrderThatFindsMoreLeads) {
   FillWith(2);
-  // In the learnt cache the blocks that will not return leave first, and are all that is asked for
+  // In the learnt cache the blocks that will not return leave first, but only they are asked for
   // again.
   uint64_t next = 10;
   int asked = 0;

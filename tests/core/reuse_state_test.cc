@@ -117,7 +117,7 @@ TEST(ReuseStateTest, WhatTheTierBelowHasCostsAQuarter) {
   EXPECT_EQ(state.Cost(), 3);
 }
 
-// Chains of blocks that are a hundredth as long as the prefix at which the cost has doubled.
+// Each block is a hundredth as long as the prefix at which the cost has doubled.
 TEST(ReuseStateTest, TheCostOfADepthGrowsAsThePrefixDoes) {
   std::mt19937_64 random(1);
   constexpr int kChains = 2000;

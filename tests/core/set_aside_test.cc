@@ -125,8 +125,8 @@ TEST_F(SetAsideTest, ChoicesByConditionLeaveItOut) {
   EXPECT_EQ(order_->VictimsWhere(9, 9, any).size(), 3u);
 }
 
-// The engine gives another hint for the block, so the block takes the place that the hint gives it.
-// Work that was done for it is not done again.
+// A new hint gives a block that was set aside its place in the order again. The work that was done
+// when it was set aside is not done again.
 TEST_F(SetAsideTest, AdviceBringsItBackAndItIsSetAsideAgain) {
   NumberedOrder order(EvictionPolicy::kPriority);
   for (uint64_t i = 1; i <= 2; ++i) order.Insert(i);
@@ -139,8 +139,8 @@ TEST_F(SetAsideTest, AdviceBringsItBackAndItIsSetAsideAgain) {
   EXPECT_TRUE(order->SetNextAside(0)->again);
 }
 
-// A block that had children when it was erased was taken for one that had been set aside since its
-// last use, when it came back while a child was there.
+// Regression: a block was erased while it had children, and came back while a child was there. Then
+// it was taken for a block that had been set aside since its last use.
 TEST_F(SetAsideTest, ABlockThatComesBackWasNotSetAside) {
   order_.SetNextAside();
   order_.Insert(11, 1);

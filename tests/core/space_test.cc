@@ -32,7 +32,7 @@ SpaceSpec KnownSpace() {
           .block_bytes = 1 << 20};
 }
 
-// Returns the same for a space whose blocks are encoded.
+// Returns KnownSpace() with encoded blocks.
 SpaceSpec EncodedSpace() {
   SpaceSpec space = KnownSpace();
   space.codec = "int8";
@@ -70,7 +70,8 @@ TEST(SpaceSpec, DigestHasTheKnownAnswer) {
             "96aacb0f45a930964d6ff79ed9a37559c2dc95a89f5940f345fd3abaf89f9617");
 }
 
-// The item is the last one; a raw space has none, and so the digest from before codecs.
+// The codec is the digest's last item. A raw space has no such item, so codecs left its digest as
+// it was.
 TEST(SpaceSpec, CodecIsTheLastItemOfTheDigest) {
   EXPECT_EQ(EncodedSpace().Digest().ToHex(),
             "8f04af1477da475f5c86cb7508ba4f38d49c332973d8928e3e3957947651bf81");
@@ -97,7 +98,7 @@ TEST(SpaceSpec, SpacesOfDifferentCodecsHaveDifferentDigests) {
   for (const char* codec : {"raw", "fp8_e4m3", "int8", "packed_exponents"}) {
     SpaceSpec space = EncodedSpace();
     space.codec = codec;
-    space.block_bytes = 2097216;  // With room for raw blocks: alike for all.
+    space.block_bytes = 2097216;  // The same for all codecs, with room for raw blocks.
     EXPECT_TRUE(space.Validate().ok()) << space.Validate();
     digests.insert(space.Digest());
   }

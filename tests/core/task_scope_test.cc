@@ -91,7 +91,7 @@ TEST_F(TaskScopeTest, IdleOfAnEmptyScopeIsTrueAtOnce) {
   EXPECT_EQ(idle_, true);
 }
 
-// A frame whose end is seen in `log`, outermost last.
+// Farewell writes its name to `log` when its frame ends. The outermost frame ends last.
 struct Farewell {
   std::string* log;
   std::string name;
@@ -117,7 +117,7 @@ TEST_F(TaskScopeTest, DestroyingItDestroysSuspendedFramesInnermostFirst) {
   EXPECT_EQ(log, "");
   scope.reset();
   EXPECT_EQ(log, "inner outer ");
-  EXPECT_FALSE(time_.Step());  // The task's timer went with it.
+  EXPECT_FALSE(time_.Step());  // The task's timer is gone, too.
 }
 
 TEST_F(TaskScopeTest, ATaskThatEndedLeavesNothingBehind) {

@@ -177,7 +177,7 @@ TEST(TenantSettingsTest, WhatIsPutIsTakenAndWhatContradictsItselfIsNot) {
   }
 }
 
-// A node that was upgraded keeps what it was told before.
+// A node that is upgraded still reads the settings that it stored in the first form.
 TEST(TenantSettingsTest, TheFirstFormHadNoMembers) {
   SummedWriter out;
   out.Put(uint32_t{1});

@@ -34,7 +34,7 @@ TEST(ThreadExecutor, RunsOnItsOwnNamedThread) {
   EXPECT_FALSE(executor.OnExecutor());
   std::array<char, 16> name{};
   bool on_executor = false;
-  // The thread's creator names it; by the time of Post() it has.
+  // The creator of the thread names it, before anything can be posted.
   RunOn(executor, [&] {
     on_executor = executor.OnExecutor();
     pthread_getname_np(pthread_self(), name.data(), name.size());
@@ -193,10 +193,10 @@ TEST(ThreadExecutor, ATimerOfALenderWakesTheExecutorThatSleepsForALaterOne) {
   EXPECT_LT(executor.Now() - start, absl::Seconds(10));
 }
 
-// Timers that set timers due at once used to keep posted closures waiting for ever.
+// Regression: timers that set timers due at once kept posted closures waiting for ever.
 TEST(ThreadExecutor, TimersThatSetTimersDoNotStarveWhatIsPosted) {
   ThreadExecutor executor("test");
-  bool stop = false;  // Executor only.
+  bool stop = false;  // Used on the executor only.
   Executor::Closure again = [] {};
   absl::Notification stopped;
   RunOn(executor, [&] {

@@ -65,8 +65,8 @@ TEST(FairSharesTest, ATierOfManyTerabytesAndTheLargestWeightsDoNotOverflow) {
   for (const uint64_t share : FairShares(bytes, claims)) EXPECT_EQ(share, bytes / 256);
 }
 
-// Hands out one unit after the other, each to the claim that has least beyond its guarantee for
-// its weight.
+// Hands out one unit after the other, each to the claim that has the least beyond its guarantee, in
+// proportion to its weight.
 std::vector<uint64_t> OneByOne(uint64_t capacity, const std::vector<ShareClaim>& claims) {
   std::vector<uint64_t> fair;
   for (const ShareClaim& claim : claims) {

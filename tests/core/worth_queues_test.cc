@@ -113,8 +113,8 @@ TEST(WorthQueuesTest, AGroupHasAFirstOfItsOwn) {
   }
 }
 
-// First() remembers an answer until a moment. That holds only if an age in whole microseconds is in
-// the bucket that the moment says.
+// First() remembers an answer until a moment at which a bucket ends. Up to that moment an age in
+// whole microseconds must be in that bucket.
 TEST(WorthQueuesTest, AMomentBeforeTheEndOfABucketIsInItAndTheEndIsNot) {
   for (size_t bucket = 0; bucket + 1 < ReuseHazards::kBuckets; ++bucket) {
     const auto end = static_cast<Moment>(std::ceil(ReuseHazards::EndOf(bucket) * 1e6));
@@ -138,9 +138,9 @@ TEST(WorthQueuesTest, AYoungerItemMayBeFirstAndTheOrderTurnsAroundAsTheyAge) {
   EXPECT_EQ(queues.First(Ranked::kByWorth, 145 * kSecond)->item, 1u) << "it is overdue";
 }
 
-// An item that waits to age into a cheaper bucket says how long the answer holds. When it leaves,
-// another that was used earlier may join, which a parent does whose child has left: it comes into
-// that bucket before the moment that was remembered.
+// First() remembers its answer until an item has aged into a cheaper bucket. When that item leaves,
+// one that was used earlier may join, such as a parent whose child has left. It ages into that
+// bucket before the remembered moment.
 TEST(WorthQueuesTest, AnItemThatJoinsAfterAYoungerOneLeftIsFoundWhenItIsCheapest) {
   ReuseHazards hazards;
   for (int i = 0; i < 10'000; ++i) hazards.Learn(kOften, 100, true);
@@ -159,8 +159,8 @@ TEST(WorthQueuesTest, AnItemThatJoinsAfterAYoungerOneLeftIsFoundWhenItIsCheapest
   EXPECT_EQ(first(now + 70 * kSecond), 3u) << "it has been overdue for 12 seconds";
 }
 
-// Repeats the case before with one more look at the queue between the two: the cheapest had left as
-// well.
+// As in the test above, but the cheapest item leaves, too, and First() looks at the queue once more
+// before the new item joins.
 TEST(WorthQueuesTest, AnItemThatJoinsAfterALookWithoutTheYoungerOneIsFoundToo) {
   ReuseHazards hazards;
   for (int i = 0; i < 10'000; ++i) hazards.Learn(kOften, 100, true);
@@ -314,7 +314,8 @@ class WorthQueuesModel : public ::testing::TestWithParam<uint64_t> {
   WorthQueues::Item next_item_ = 0;
 };
 
-// The remembered cheapest of a queue is right whatever comes, leaves, ages or is concluded.
+// A queue remembers the right cheapest item, whatever items come, leave or age, and after
+// conclusions.
 TEST_P(WorthQueuesModel, ChoosesAsALookAtEveryItemWould) {
   Teach();
   // Few items, so that queues run empty and fill again; then more.

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The code and every text the message must contain.
+// Expects the code, and each of `texts` in the message.
 void ExpectRefused(const absl::Status& status, const std::vector<std::string>& texts,
                    absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
   EXPECT_EQ(status.code(), code) << status;
@@ -97,7 +97,7 @@ TEST(Space, GoesThereAndBack) {
   space.pipeline_size = 2;
   const auto parsed = SpaceFrom(ToWire(space));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_EQ(parsed->Digest(), space.Digest());  // Over every field.
+  EXPECT_EQ(parsed->Digest(), space.Digest());  // The digest is over every field.
 }
 
 TEST(Space, CodecGoesThereAndBack) {

@@ -63,7 +63,7 @@ class SilentCaller {
   const int fd_;
 };
 
-// Answers UNIMPLEMENTED.
+// Returns services that answer each call with UNIMPLEMENTED.
 std::array<grpc::Service*, 1> AnyService() {
   static v1::Peer::Service* const peer = new v1::Peer::Service;
   return {peer};
@@ -112,8 +112,8 @@ TEST(RpcDoorTest, APlaceIsFreeAgainWhenItsConnectionIsOver) {
   while (!SilentCaller(door->port()).IsLetIn()) ASSERT_LT(absl::Now(), deadline);
 }
 
-// SlowPeer is a peer service whose only fetch waits, as one does that gRPC has not told of its
-// caller's end.
+// SlowPeer is a peer service whose only fetch waits, like one that gRPC has not told that its
+// caller is gone.
 class SlowPeer final : public v1::Peer::Service {
  public:
   grpc::Status Fetch(grpc::ServerContext* /*context*/, const v1::FetchRequest* /*request*/,

@@ -179,7 +179,7 @@ TEST(Proof, DependsOnTenantAndNonce) {
   EXPECT_NE(SessionProof(key, nonce), SessionProof(key, other_nonce));
 }
 
-// Members of a share group are told its TenantKey, and prove nothing with it.
+// Members of a share group are told its TenantKey, so that key must prove nothing.
 TEST(Proof, IsNotUnderTheKeyThatNamesBlocks) {
   EXPECT_NE(SessionKey::FromSecret("a").bytes, TenantKey::FromSecret("a").bytes);
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kPutters = 3;
 // Blocks that a putter puts at a time.
 constexpr size_t kPiece = 4;
-// Less than makes a disk leave the service, and than a put waits.
+// Shorter than a stall that takes a disk out of service, and than a put waits.
 constexpr absl::Duration kLongestStall = absl::Milliseconds(600);
 // Conversations from here on are the burst's own.
 constexpr uint64_t kFirstConversation = 10'000;
@@ -37,7 +37,7 @@ Task<void> BurstProof::PutInPieces(Putter* putter) {
     const std::vector<EngineKey> prefix(putter->keys.begin(),
                                         putter->keys.begin() + static_cast<ptrdiff_t>(end));
     putter->acknowledged += co_await putter->worker->Put(prefix, putter->acknowledged);
-    // No room in time: it recomputes.
+    // No room came in time: an engine would compute the rest again.
     if (putter->acknowledged < end) break;
   }
   putter->keys.erase(putter->keys.begin() + static_cast<ptrdiff_t>(putter->acknowledged),
@@ -47,15 +47,15 @@ Task<void> BurstProof::PutInPieces(Putter* putter) {
 Task<void> BurstProof::Run(SimNode* node) {
   if (!node->writes_everything() || !node->DisksServe()) co_return;
   const Identity identity{.tenant = random_.Below(kTenants), .space = random_.Below(kSpaces)};
-  // The blocks that a piece got are counted as its leading ones. That holds where all are of one
-  // length: where one finds no room, those behind it find none either.
+  // The proof counts the committed blocks of a piece as its leading ones. That is right only if all
+  // have one length: then no block after one without room finds room either.
   if (Space(identity.space).any_length) co_return;
   const uint64_t bytes = Space(identity.space).block_bytes;
   const Agent& agent = node->agent();
   const auto domain = static_cast<DomainId>(identity.tenant);
   const uint64_t slots = agent.host().slots(domain).capacity_bytes() / SlotBytes(bytes);
   const uint64_t blocks = slots + slots / 2;
-  // Disks take their oldest segments first: a third of them is room for what is new.
+  // Disks reclaim their oldest segments first, so a burst of at most a third of them stays.
   const bool room =
       3 * blocks * RecordBytes(bytes) <= node->agent().disks().set()->capacity_bytes();
   if (!room) co_return;

@@ -18,7 +18,7 @@ namespace kvtier::sim {
 
 class BurstProof {
  public:
-  // Makes a proof, which owns nothing of `world`. `executor` is the workers'.
+  // Makes a proof, which owns nothing of `world`. `world.executor` is that of the workers.
   BurstProof(const SimWorker::World& world, uint64_t seed) : world_(world), random_(seed) {}
 
   // Runs the proof to its end, and tells the oracle of what does not hold. REQUIRES: no fault is

@@ -56,7 +56,7 @@ struct Request {
   const char* name = "";
   std::shared_ptr<WorkerOrder> order;  // Order of the worker that asks.
   absl::AnyInvocable<Task<T>(Agent&)> start;
-  // Time in the agent, from the arrival of the request, after which it must have ended.
+  // Maximum time in the agent, from the request's arrival to its end.
   absl::Duration timeout;
 };
 

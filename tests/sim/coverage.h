@@ -24,7 +24,7 @@ struct Coverage {
   uint64_t gpu_hits = 0;
   uint64_t disk_hits = 0;
   uint64_t fetched_blocks = 0;
-  uint64_t passed_blocks = 0;  // Asked of a next holder.
+  uint64_t passed_blocks = 0;  // Blocks asked of the next holder, when one had not sent them.
   uint64_t host_evictions = 0;
   uint64_t gpu_evictions = 0;
   uint64_t gpu_offloads = 0;  // Blocks that only the pool had.
@@ -43,11 +43,11 @@ struct Coverage {
   uint64_t unworthy_offloads = 0;
   uint64_t unpaid_offloads = 0;
   uint64_t late_offloads = 0;  // Blocks that had left before their turn.
-  uint64_t waiting_puts = 0;   // For disks that were behind.
+  uint64_t waiting_puts = 0;   // Puts that waited for disks that were behind.
   uint64_t unpromised_blocks = 0;
   uint64_t declined_slots = 0;
   uint64_t staged_blocks = 0;
-  uint64_t short_blocks = 0;  // Read in a space of blocks of any length.
+  uint64_t short_blocks = 0;  // Checked blocks that were shorter than their space's longest.
   PolicyCounts host_policies{};
   PolicyCounts gpu_policies{};
   PolicyCounts disk_policies{};
@@ -56,10 +56,10 @@ struct Coverage {
   uint64_t learnt_orders = 0;      // Orders that followed what they learnt when their agent ended.
   uint64_t advised_blocks = 0;
   uint64_t moved_slabs = 0;        // Slabs of host memory, from one tenant to another.
-  uint64_t host_sizes = 0;         // Other sizes of host memory that were begun.
+  uint64_t host_sizes = 0;         // Changes of the size of host memory that were begun.
   uint64_t blocks_for_others = 0;  // Blocks that left host memory for another tenant.
   uint64_t kept_blocks = 0;
-  uint64_t dropped_blocks = 0;  // With what descends from a prefix.
+  uint64_t dropped_blocks = 0;  // Blocks that workers dropped with their descendants.
 
   void Add(const Coverage& other);
   void Add(const AgentStats& agent, uint64_t gpu_offloads, const TierStats& disk);

@@ -95,7 +95,7 @@ void Faults::DoseManifest(SimNode* node) {
 void Faults::CrashNode(SimNode* node) {
   if (!node->running()) return;
   if (!node->disks().empty()) {
-    // While it is down or just up, a manifest may be out of reach.
+    // A manifest may be out of reach while the node is down, or just after its start.
     SimNode::NodeDisk* const disk = OneDisk(node);
     disk->manifest_media.faults.load_fails = random_.Draw(0.2);
     After(random_.Between(absl::Milliseconds(1), absl::Seconds(3)),
@@ -138,7 +138,7 @@ void Faults::StallDevice(SimNode* node) {
   world_.trace->Add("device stalls", {node->number()});
   const Lane lane = random_.Draw(0.5) ? Lane::kOnboard : Lane::kOffload;
   node->device()->Stall(lane);
-  // Now and then longer than anybody may wait.
+  // Now and then the stall is longer than anybody may wait.
   const absl::Duration longest = random_.Draw(0.2) ? absl::Seconds(20) : absl::Seconds(1);
   After(random_.Between(absl::Milliseconds(1), longest), [node, lane] {
     if (node->running()) node->device()->Resume(lane);

@@ -25,8 +25,8 @@ class Faults {
     testing::SimNetwork* network = nullptr;
     SimCoordinator* coordinator = nullptr;
     std::vector<SimNode*> nodes;
-    absl::Duration device_life;  // Until a device is lost, where that is rare; else half of it.
-    std::function<void(size_t)> kill_worker;  // The n-th, modulo their number.
+    absl::Duration device_life;  // Mean time until a device is lost, if seldom; else half of it.
+    std::function<void(size_t)> kill_worker;  // Kills the n-th worker, modulo their number.
   };
   Faults(World world, uint64_t seed);
 
@@ -47,7 +47,7 @@ class Faults {
   void DoseNetwork();
   // Draws a chance: zero, `rare` or `often`.
   double Dose(double rare, double often);
-  // Calls `act` again and again, at a mean distance that is drawn; never, if none is drawn.
+  // Calls `act` again and again, at a mean interval that is drawn: `rare` or `often`; or never.
   void Repeat(absl::Duration rare, absl::Duration often, std::function<void()> act);
   Task<void> Loop(absl::Duration mean, std::function<void()> act);
   void After(absl::Duration delay, std::function<void()> act);

@@ -48,11 +48,12 @@ void GuaranteeChecker::Check(absl::Time now) {
                      " guaranteed slabs for ", absl::FormatDuration(now - since)));
   }
   CheckPages(now);
-  // Where memory is fixed a tenant that comes gets a slab beside what the others have.
+  // With fixed memory there is no bound: a tenant that comes gets a slab beside those of the
+  // others.
   const bool is_bounded =
       agent_->options().host_memory == HostMemory::kMoving && agent_->options().staging_bytes == 0;
-  // A node that shrinks has what it had until that has left; it may have grown up to its last size
-  // since the last check.
+  // A node that shrinks has its slabs until they have left. Since the last check it may have grown
+  // up to the size that it might have then.
   const uint64_t slabs = agent_->host_shares().slabs();
   uint64_t bound = slabs;
   if (agent_->host_resizer().is_under_way()) bound = std::max({bound, last_present_, last_slabs_});

@@ -11,9 +11,9 @@ namespace kvtier::sim {
 namespace {
 
 constexpr size_t kGuestSpace = 0;
-// Seed of the contents of its blocks; no other tenant has it.
+// Seed of the contents of a guest's blocks; no other tenant has it.
 constexpr uint64_t kGuestSeed = 1000;
-// Conversations that nobody draws: DrawConversation() never names this one.
+// First conversation of the guests; DrawConversation() draws none of theirs.
 constexpr uint64_t kGuestConversation = 1'000'000;
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Guests are tenants that come to a node while it runs, put some blocks, read them, and are dropped
-// again, while their blocks are leased or not.
+// again, even while their blocks are leased.
 #ifndef KVTIER_TESTS_SIM_GUESTS_H_
 #define KVTIER_TESTS_SIM_GUESTS_H_
 
@@ -16,7 +16,7 @@
 
 namespace kvtier::sim {
 
-// One visit of the node's guest, whose name and secret are its own and the node's.
+// GuestVisit is one visit of a node's guest. Each node has one guest, with its own name and secret.
 class GuestVisit {
  public:
   struct Parts {  // Not owned.

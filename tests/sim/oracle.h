@@ -27,7 +27,7 @@ class Oracle {
   // the block's length and content.
   void ExpectBlock(size_t tenant, size_t space, const EngineKey& key,
                    std::span<const std::byte> bytes);
-  // Expects that a request that ends now was to end by `deadline` or later.
+  // Expects that `deadline`, by which a request that ends now had to end, has not passed.
   void ExpectInTime(const char* request, absl::Time deadline);
   void Expect(bool holds, const std::string& otherwise);
 

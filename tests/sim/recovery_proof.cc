@@ -11,7 +11,7 @@ namespace kvtier::sim {
 namespace {
 
 constexpr size_t kBlocks = 6;
-// Two conversations of so many stay in the smallest host tier.
+// Blocks of a conversation; two such conversations stay in the smallest host tier.
 constexpr size_t kSharedBlocks = 2;
 constexpr absl::Duration kGetTimeout = absl::Milliseconds(250);
 // Longest time from a put to a hit on the other node: a heartbeat and a resync, and the time until
@@ -46,7 +46,7 @@ Task<void> RecoveryProof::Run() {
 
 Task<void> RecoveryProof::ProveNextHolder(size_t first) {
   using testing::PeerService;
-  // Which of the two the coordinator ranks first is as its hash has it.
+  // A hash decides which of the two the coordinator ranks first, so each is stopped once.
   co_await ProveWithout(PeerService::kFrozen, first, first);
   co_await ProveWithout(PeerService::kRefuses, first + 1, first);
 }
@@ -67,7 +67,7 @@ Task<void> RecoveryProof::ProveWithout(testing::PeerService service, size_t stop
     co_await putter.Put(conversation, 0);
     co_await ExpectHits("by the second holder", &second, conversation, kPeerHitBound);
   }
-  // The coordinator knows, and whoever failed before is forgiven.
+  // The coordinator knows the holders by now. Waits until peers that failed before are asked again.
   co_await SleepUntil(world_.executor, world_.executor->Now() + kPeerAvoidance);
 
   const std::string& address = nodes_[stopped % nodes_.size()]->address();

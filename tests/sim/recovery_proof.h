@@ -34,8 +34,8 @@ class RecoveryProof {
   // them first.
   static void MakeRoomOn(SimNode* node);
   Task<void> ProveSpace(SimNode* node, SimNode* other, Identity identity);
-  // Gets the blocks until all are hit, for as long as is allowed; only once, if that is zero and no
-  // memory of the tenant's has to come back first.
+  // Gets the blocks until all are hit, for at most `allowed`. If that is zero, gets them only once,
+  // unless memory of the tenant has to come back first.
   Task<void> ExpectHits(const char* where, SimWorker* worker, std::vector<EngineKey> keys,
                         absl::Duration allowed);
   // Stops one of two holders from serving its peers, while its heartbeats go on: the third node

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Plays the same seeds in two processes, one after the other, and compares what they hash.
 #   replay.sh KVTIER_SIM
-# Of 12 seeds, or a tenth of KVTIER_SIM_SEEDS where that is less, as in slow builds.
+# The number of seeds is 12, or a tenth of KVTIER_SIM_SEEDS where that is less, as in slow builds.
 set -euo pipefail
 
 seeds=$(((${KVTIER_SIM_SEEDS:-120} + 9) / 10))

@@ -17,7 +17,7 @@ namespace kvtier::sim {
 
 class SimCoordinator {
  public:
-  // Owns none of them.
+  // Makes a coordinator, which owns none of these parts of the world.
   SimCoordinator(testing::SimTime* time, testing::SimNetwork* network, Trace* trace, uint64_t seed);
   ~SimCoordinator();
 

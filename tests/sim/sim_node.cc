@@ -46,8 +46,8 @@ DiskWriteOptions WritesOf(uint64_t seed) {
 constexpr size_t kIdleFlows = 3;
 constexpr uint64_t kHostScrubRate = uint64_t{1} << 20;
 
-// Bytes that copies of a lost device may still use: of slots without a block, and of blocks
-// that are pinned for it.
+// Bytes that copies of a lost device may still use: slots without a block, and blocks that are
+// pinned for such copies.
 struct Abandoned {
   uint64_t host = 0, gpu = 0;
   uint64_t pinned_in_host = 0, pinned_in_gpu = 0;

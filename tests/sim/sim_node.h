@@ -30,7 +30,7 @@
 
 namespace kvtier::sim {
 
-// CallInFlight is the part of a request that is left when its node dies.
+// CallInFlight is a request to a node, until it ends. Break() ends it when the node dies.
 class CallInFlight {
  public:
   virtual ~CallInFlight() = default;
@@ -39,7 +39,7 @@ class CallInFlight {
 
 class SimNode {
  public:
-  // Owns none of them.
+  // Parts of the world, which the node does not own.
   struct World {
     testing::SimTime* time = nullptr;
     testing::SimNetwork* network = nullptr;
@@ -50,7 +50,7 @@ class SimNode {
     size_t number = 0;
     uint64_t host_bytes = 0;
     HostMemory host_memory = HostMemory::kFixed;
-    uint64_t staging_bytes = 0;           // Bytes of each session; 0: workers write the arena.
+    uint64_t staging_bytes = 0;           // For each session; 0: workers write the arena.
     uint64_t gpu_bytes = 0;               // 0: no device.
     size_t gpu_tenant = 0;                // Tenant that owns the pool.
     std::vector<uint32_t> disk_segments;  // Segments of each disk; empty: no disk.
@@ -99,7 +99,7 @@ class SimNode {
   }
   // Returns whether tenants lend each other host memory.
   bool memory_moves() const { return options_.host_memory == HostMemory::kMoving; }
-  // Returns whether no host memory moves between tenants, or has to.
+  // Returns whether no host memory moves between tenants, and none has to.
   bool memory_rests() const;
   // Returns whether a disk is out until the next start, because its manifest could not be read.
   bool MissesADisk() const;
@@ -118,8 +118,8 @@ class SimNode {
 
   // Returns the bytes that a worker sees at `offset` in its domain's arena or in the GPU pool.
   std::span<std::byte> Memory(Tier tier, DomainId domain, uint64_t offset, uint64_t bytes);
-  // Returns the memory that the session writes for what it reserved at `offset`. Empty:
-  // that region is nobody else's, and gone with its session.
+  // Returns the memory in which the session writes the block that it reserved at `offset`. Empty:
+  // the session has ended, and its staging region with it.
   std::span<std::byte> WriteMemory(SessionId session, Tier tier, DomainId domain, uint64_t offset,
                                    uint64_t bytes);
 

@@ -70,8 +70,8 @@ Task<bool> SimWorker::Connect() {
     agent.sessions().staging().RegionOf(*session_, domain_).status().IgnoreError();
   page_ = nullptr;
   begun_ = 0;
-  // Some are workers of the first release. Some workers that work in host memory have their device
-  // write there, in steps.
+  // Some workers have no signal page, like those of the first release. Some workers in host memory
+  // have one: their device writes there, in steps.
   if (random_.Draw(identity_.target == Tier::kGpu ? 0.8 : 0.4)) {
     const absl::StatusOr<const SignalPage*> page = agent.sessions().AttachToGpu(*session_);
     if (page.ok()) page_ = *page;
@@ -123,10 +123,10 @@ void SimWorker::Die(absl::Duration hangup) {
     }
   };
   session_.reset();
-  order_ = nullptr;  // The next process is another.
+  order_ = nullptr;  // The next process has another order.
   world_.executor->PostAt(world_.executor->Now() + hangup, close);
   world_.executor->PostAt(world_.executor->Now() + 3 * hangup / 2, write);
-  // The last of it ends later than its sockets.
+  // The process ends later than its sockets.
   world_.executor->PostAt(world_.executor->Now() + 2 * hangup, end);
 }
 
@@ -196,7 +196,7 @@ Task<void> SimWorker::Match(std::vector<EngineKey> keys) {
   const BlockRun run = *Name(keys, 0);
   const absl::Duration timeout = random_.Between(absl::ZeroDuration(), absl::Milliseconds(100));
   Request<std::vector<Matched>> request{.name = "match", .order = order_, .timeout = timeout};
-  bool lost = false;  // The agent knew that the coordinator is silent.
+  bool lost = false;  // Whether the agent called the coordinator silent.
   request.start = [run, timeout, &lost](Agent& agent) {
     lost = !agent.reporter()->connected();
     return agent.flows().matcher.Match({run}, timeout);
@@ -272,7 +272,7 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
                     : agent.flows().onboarder.Onboard(std::move(onboard));
   };
   const uint64_t incarnation = incarnation_;
-  // Host memory is read by leases alone.
+  // Blocks in host memory are read under their leases alone, in no step.
   const uint64_t step = target == Tier::kGpu ? BeginStep() : 0;
   const absl::StatusOr<absl::StatusOr<Onboarded>> answer =
       co_await CallAgent<absl::StatusOr<Onboarded>>(world_.executor, node_, world_.oracle,
@@ -436,7 +436,7 @@ Task<size_t> SimWorker::Commit(const Reserving& put, uint64_t step) {
                                committed.ok() ? *committed : 0});
   if (!committed.ok() || !Connected() || *session_ != session) co_return 0;
   world_.oracle->Expect(*committed <= commits.size(), "more commits than were asked for");
-  // Late ones too: their slots are taken until they are given back.
+  // Gives back late reservations, too: until then their slots are taken.
   abandoned.insert(abandoned.end(), commits.begin(), commits.end());
   const bool forgets = random_behaviour_ && random_.Draw(0.1);
   if (!forgets) {

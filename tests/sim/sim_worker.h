@@ -31,7 +31,7 @@ struct Identity {
 
 class SimWorker {
  public:
-  // Owns none of them; `executor` is the workers'.
+  // Parts of the world, which the worker does not own; `executor` is that of all workers.
   struct World {
     Executor* executor = nullptr;
     Trace* trace = nullptr;
@@ -41,16 +41,15 @@ class SimWorker {
 
   // Begins random conversations, until the worker is destroyed.
   void Live();
-  // Kills the worker as SIGKILL does. Its agent hears of it `hangup` later and then takes back what
-  // it holds; its writes may go on as long again, until the process is gone. REQUIRES: not called
-  // from the worker's own flows.
+  // Kills the worker as SIGKILL does. The agent hears of it `hangup` later and ends the session.
+  // The worker's device may write until the process is gone, after twice `hangup`. REQUIRES: not
+  // called from the worker's own flows.
   void Die(absl::Duration hangup);
 
   // Single steps, also for tests that are not random. Each returns false or 0 if the agent is gone.
   Task<bool> Connect();
   Task<void> Disconnect();
-  // Puts the blocks of the conversation that the node lacks; returns how many were committed,
-  // without the first `from`.
+  // Puts the blocks from `from` on that the node lacks; returns how many were committed.
   Task<size_t> Put(std::vector<EngineKey> keys, size_t from);
   // Reads the leading run that it gets within `timeout`, holds it for `hold`, and
   // returns its length.
@@ -60,7 +59,7 @@ class SimWorker {
   // connected.
   size_t CountHere(const std::vector<EngineKey>& keys) const;
 
-  // Counts the blocks that were there when the agent was told of their next use.
+  // Returns how many blocks the node had when the agent was told of their next use.
   uint64_t advised_blocks() const { return advised_blocks_; }
   uint64_t kept_blocks() const { return kept_blocks_; }
   uint64_t dropped_blocks() const { return dropped_blocks_; }
@@ -69,7 +68,7 @@ class SimWorker {
   const Identity& identity() const { return identity_; }
 
  private:
-  struct Reserving;  // A put under way: the slots and what is to be written there.
+  struct Reserving;  // A put under way: its slots, and their keys.
 
   Task<void> Converse();
   Task<void> Match(std::vector<EngineKey> keys);
@@ -79,8 +78,7 @@ class SimWorker {
   // Advises the agent of the blocks' next use, when their request has ended.
   Task<void> Advise(std::vector<EngineKey> keys);
   Task<void> Write(const Reserving& put, WorkerOrder::By by);
-  // Writes within a step of which the agent knows already; the bytes are complete when the step
-  // ends.
+  // Writes in a step that the agent knows already; the bytes are complete when the step ends.
   Task<void> WriteInStep(std::shared_ptr<const Reserving> put, uint64_t step,
                          std::shared_ptr<Event> written);
   Task<size_t> Commit(const Reserving& put, uint64_t step);
@@ -89,8 +87,8 @@ class SimWorker {
   void EndStep(uint64_t step);
   void Check(const std::vector<EngineKey>& keys, const Onboarded& onboarded, WorkerOrder::By by);
   void Release(const std::vector<LeaseId>& leases);
-  // Notes that the worker reads by its leases until `deadline` and no longer, which only time
-  // orders with the agent.
+  // Notes that the worker reads under its leases until `deadline` and no longer. Only time orders
+  // these reads with the agent.
   void LetRunOut(absl::Time deadline);
   bool Connected() const;
   absl::StatusOr<BlockRun> Name(const std::vector<EngineKey>& keys, size_t from) const;
@@ -103,8 +101,8 @@ class SimWorker {
   DomainId domain_{};
   testing::SimRandom random_;
   testing::SimRandom
-      keeps_;  // Draws what is kept and dropped, so that all else is drawn as without.
-  bool random_behaviour_ = false;  // Live(): delays, abandons, forgets.
+      keeps_;  // Draws what is kept and dropped; apart, so that all other draws stay the same.
+  bool random_behaviour_ = false;  // Set by Live(): delays, abandons and forgets at random.
   uint64_t incarnation_ = 0;       // Incarnation of the agent that the session is with.
   ReuseHint hint_;                 // Hint of the conversation's requests.
   uint64_t advised_blocks_ = 0;
@@ -115,7 +113,7 @@ class SimWorker {
   const SignalPage* page_ = nullptr;  // Page of the session; null: it has none.
   uint64_t begun_ = 0;
   std::shared_ptr<WorkerOrder> order_;        // The process's; null: it has not met its agent.
-  std::shared_ptr<const Reserving> writing_;  // Null: it is not, and will not again.
+  std::shared_ptr<const Reserving> writing_;  // The put whose slots it still writes; null: none.
   std::unique_ptr<TaskScope> scope_;
 };
 

@@ -1,5 +1,5 @@
-// Trace has the events of a simulated world, in order: a hash that tells two runs apart, and the
-// last events for people to read.
+// Trace records the events of a simulated world, in order: a hash by which two runs are compared,
+// and the last events for people to read.
 #ifndef KVTIER_TESTS_SIM_TRACE_H_
 #define KVTIER_TESTS_SIM_TRACE_H_
 

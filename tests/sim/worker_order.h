@@ -1,6 +1,6 @@
-// WorkerOrder tells the access checker of its node of one worker process: which memory it touches,
-// and what orders that with the agent. The process's host and its compute are separate timelines,
-// because a request says nothing of what a step still does.
+// WorkerOrder tells its node's access checker about one worker process: which memory the process
+// touches, and what orders that with the agent. The process's host and its compute are separate
+// timelines, because a request says nothing of what a step still does.
 #ifndef KVTIER_TESTS_SIM_WORKER_ORDER_H_
 #define KVTIER_TESTS_SIM_WORKER_ORDER_H_
 
@@ -25,9 +25,9 @@ class WorkerOrder {
   WorkerOrder(std::shared_ptr<AccessChecker> checker, AccessChecker::Timeline agent,
               const std::string& name);
 
-  // These return the clock that goes with a request or its answer, or take it in: everything that
-  // the sender did before is ordered before everything that the receiver does after it has the
-  // clock.
+  // Return the clock that goes with a request or its answer, or take it in: everything that the
+  // sender did before is ordered before everything that the receiver does after it took the clock
+  // in.
   Clock Asks();
   void AgentReceives(const Clock& asked);
   Clock AgentAnswers();
@@ -38,9 +38,10 @@ class WorkerOrder {
 
   // Orders the compute's next work after what the host did so far.
   void Launches();
-  // Notes that the compute is about to write to the word that its step has ended.
+  // Notes that the compute is about to write to `word` that its step has ended.
   void Retires(const SignalWord* word);
-  // The agent was told that nothing of the process runs on the host any more; nowhere.
+  // HungUp() orders the agent's next work after all that the process's host did, and Gone() also
+  // after its compute.
   void HungUp() { Tells(); }
   void Gone();
 

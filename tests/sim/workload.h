@@ -24,8 +24,8 @@ inline constexpr size_t kLongestConversation = 14;
 
 // Returns three tenants; the first is the open one.
 TenantTable Tenants();
-// Returns a space. Blocks of some fill a slot, and of others do not; two spaces differ by model
-// alone. Blocks of one have lengths of their own.
+// Returns a space. Two spaces differ by model alone. The blocks of one space have any length; those
+// of the others fill their slots.
 SpaceSpec Space(size_t space);
 // Returns the length of the block of `key`, which is the same for every worker that puts it.
 uint64_t LengthOf(size_t space, const EngineKey& key);
@@ -33,7 +33,7 @@ uint64_t LengthOf(size_t space, const EngineKey& key);
 // Draws the engine keys of a conversation, from token 0. The trees are the same for every tenant
 // and space, so many equal engine keys have different contents.
 std::vector<EngineKey> DrawConversation(testing::SimRandom* random);
-// Returns what the engine says of one request's blocks; half of the engines' requests say nothing.
+// Returns what the engine says of one request's blocks, which in half of all cases is nothing.
 ReuseHint DrawHint(testing::SimRandom* random);
 // Returns the policies of a node: in each tier the learnt one most often.
 EvictionPolicies DrawPolicies(testing::SimRandom* random);

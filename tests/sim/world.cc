@@ -20,7 +20,7 @@ constexpr double kThreeNodes = 0.25;
 constexpr double kNoDisk = 0.15;
 // Chance that one tenant's share changes, each time that room is asked for.
 constexpr double kNewShare = 0.05;
-// Part of the times of kRoomInterval at which the shares of a disk change.
+// Chance that the shares of the disks change, each time that room is asked for.
 constexpr double kNewShares = 0.02;
 // Workers of a whole world, and of one of GPU pools, on all nodes together.
 constexpr size_t kWorkers = 16, kPoolWorkers = 6;
@@ -30,14 +30,14 @@ constexpr absl::Duration kLongestPass = absl::Seconds(1);
 constexpr absl::Duration kDeviceLife = absl::Seconds(40), kPoolDeviceLife = absl::Seconds(8);
 // Time that is longer than any request, lease, reservation or prefetch lasts.
 constexpr absl::Duration kQuietTime = absl::Seconds(15);
-// A disk that was quarantined and is well again serves within this: the longest pause
-// between two probes, the probes and the blocks' announcement.
+// Longest time until a quarantined disk that is well again serves: the longest pause between two
+// probes, the probes, and the announcement of its blocks.
 const absl::Duration kReadmitBound = kMaxProbeInterval + absl::Seconds(10);
 constexpr absl::Duration kProofTime = absl::Seconds(90);
 constexpr absl::Duration kAuditInterval = absl::Milliseconds(500);
 constexpr absl::Duration kRoomInterval = absl::Milliseconds(200);
 constexpr absl::Duration kGuestInterval = absl::Milliseconds(500);
-// Another size of host memory comes to one node each time, between these parts of the first size.
+// At each interval one node gets another size of host memory, between these percents of the first.
 constexpr absl::Duration kSizeInterval = absl::Seconds(2);
 constexpr uint64_t kSmallestPercent = 50, kLargestPercent = 200;
 
@@ -62,7 +62,7 @@ World::World(const WorldOptions& options)
       coordinator_(&time_, &network_, &trace_, random_.Next()),
       scope_(&executor_) {}
 
-// Workers call nodes, so they go first.
+// Workers call nodes, so workers are destroyed first.
 World::~World() {
   faults_.reset();
   workers_.clear();
@@ -76,7 +76,8 @@ SimNode::Options World::DrawNode(size_t number) {
   SimNode::Options node{.number = number,
                         .host_bytes = (pool ? 1 : kTenants) * (3 + random_.Below(8)) * (64 << 10),
                         .gpu_bytes = pool || random_.Draw(0.6) ? (8 + random_.Below(24)) * 8192 : 0,
-                        // Nodes of pools fetch from each other: theirs is one tenant.
+                        // In worlds of pools the nodes fetch from each other, so one tenant has all
+                        // pools.
                         .gpu_tenant = pool ? 0 : random_.Below(kTenants),
                         .disk_segments = std::move(disk_segments),
                         .eviction = DrawPolicies(&random_),
@@ -99,8 +100,8 @@ void World::BootNodes() {
 
 Identity World::DrawIdentity(const SimNode& node) {
   if (kind_ == WorldKind::kGpuPools) {
-    // Workers of host memory put the blocks that others bring into the pool, and take those that
-    // left it.
+    // Workers whose target is host memory put the blocks that others bring into the pool, and get
+    // blocks that left the pool.
     return {.tenant = node.gpu_tenant(),
             .space = kGpuSpace,
             .target = random_.Draw(0.8) ? Tier::kGpu : Tier::kHost};
@@ -161,7 +162,7 @@ Task<void> World::LetGuestsCome(absl::Time until) {
     const GuestVisit::Behaviour behaviour{.blocks = 1 + guests_random_.Below(6),
                                           .keeps_leases = guests_random_.Draw(0.3)};
     if (!node->serves()) continue;
-    // A visit ends with the agent that it is to.
+    // A visit ends with the agent that it visits.
     Guest& guest = guests_[number];
     if (guest.incarnation == node->incarnation() && *guest.is_here) continue;
     guest = {.incarnation = node->incarnation(), .is_here = std::make_shared<bool>(true)};

@@ -1,11 +1,10 @@
-// World is one simulated cluster: two or three nodes, a coordinator, workers, a network and
-// the faults of a seed, in one thread and in virtual time.
+// World is one simulated cluster: two or three nodes, a coordinator, workers, a network and the
+// faults of a seed, in one thread and in virtual time.
 //
-// A whole one has nodes with and without a GPU, workers of all tenants and spaces, and
-// ends with a proof that everything works again. One of GPU pools has a pool on each node
-// and only workers who use its blocks, for seconds and not a minute, and ends when nothing
-// is left behind: with thousands of them the access checker sees the agent's own flows in
-// as many orders.
+// A whole world has nodes with and without a GPU, and workers of all tenants and spaces. It ends
+// with a proof that everything works again. A world of GPU pools has a pool on each node and only
+// workers that use its blocks. It lasts for seconds, not a minute, and ends when nothing is left
+// behind: thousands of such worlds show the access checker the agent's own flows in as many orders.
 #ifndef KVTIER_TESTS_SIM_WORLD_H_
 #define KVTIER_TESTS_SIM_WORLD_H_
 
@@ -73,9 +72,9 @@ class World {
   // Steps until `until`, or until a check failed; audits every so often.
   void RunUntil(absl::Time until);
   void Audit();
-  // After the faults and when the workers have left: nothing is left behind, and
-  // the coordinator's picture is the truth.
-  // Until what was quarantined serves again.
+  // Run after the faults, when the workers have left. AwaitDisks() waits until disks that were
+  // quarantined serve again. The others expect that nothing is left behind, that the coordinator's
+  // picture is the truth, and that no verification failed without damage.
   void AwaitDisks();
   void ExpectQuiet();
   void ExpectTrueDirectory();
@@ -92,8 +91,8 @@ class World {
 
   const WorldKind kind_;
   testing::SimRandom random_;
-  testing::SimRandom guests_random_;  // A source of its own: guests change no other draw.
-  testing::SimRandom sizes_random_;   // The same of sizes of host memory.
+  testing::SimRandom guests_random_;  // A source of its own, so that guests change no other draw.
+  testing::SimRandom sizes_random_;   // A source for sizes of host memory, for the same reason.
   testing::SimTime time_;
   testing::SimExecutor executor_;  // Runs workers and faults.
   Trace trace_;

@@ -30,7 +30,7 @@ constexpr DomainId kC{2};
 // Node has some domains, whose slabs move at once; a slot is a whole slab.
 class Node {
  public:
-  // The node may grow to `max_slabs`, and no further than it is where they are fewer.
+  // The node may grow to `max_slabs` slabs; if these are fewer than `slabs`, it cannot grow.
   Node(uint64_t slabs, const std::vector<uint64_t>& at_first, uint64_t max_slabs = 0)
       : shares(slabs, at_first.size()) {
     HostTier::Options options{.slab_bytes = kSlab};
@@ -63,7 +63,7 @@ class Node {
   }
   uint64_t held(DomainId domain) const { return host->slots(domain).present_slabs(); }
   uint64_t used(DomainId domain) const { return SlotsOf(domain).size(); }
-  // Takes so many more slabs into use, as far as they are there.
+  // Takes up to `slabs` more slabs into use, as far as the domain has them.
   void Use(DomainId domain, uint64_t slabs) {
     for (; slabs > 0; --slabs) {
       absl::StatusOr<HostSlot> slot = host->Reserve(domain, ExactRoom(kSlab));
@@ -311,9 +311,9 @@ TEST(HostSharesDeathTest, GuaranteesBeyondAllSlabsAbort) {
   EXPECT_DEATH(shares.Divide({{kA, {.guaranteed = 6}}, {kB, {.guaranteed = 5}}}), "CHECK failed");
 }
 
-// Law of the shares, whatever happens: a domain has what it wants of its guarantee as soon as
-// nothing is to move; what moves on the way there never leaves a domain with less than that; all
-// together have no more than the node, whose size changes; and moves end.
+// Checks the laws of the shares, whatever happens. A domain has what it wants of its guarantee as
+// soon as nothing is to move, and no move on the way leaves a domain with less. All together have
+// no more slabs than the node, whose size changes. Moves end.
 TEST(HostSharesModelTest, AMillionOperationsBreakNoGuarantee) {
   std::mt19937_64 random(testing::TestSeed());
   constexpr uint64_t kMaxSlabs = 40;

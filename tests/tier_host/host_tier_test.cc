@@ -219,8 +219,8 @@ TEST(HostTierTest, BlocksOfManyLengthsShareTheSlabsOfFewSizes) {
     slots.push_back(*std::move(slot));
   }
   EXPECT_GT(slots.size(), 300u);
-  // Lost are at most a fifth of each slot, the rest at the end of each slab, and a slab for each
-  // size.
+  // The losses are at most a fifth of each slot, the rest at the end of each slab, and a slab for
+  // each size.
   EXPECT_GT(pages, (64 << 20) * 6 / 10);
 }
 

@@ -1,4 +1,4 @@
-// Tests that memory is asked of the kernel's own NUMA nodes: every machine has node 0.
+// Tests that memory is bound to NUMA nodes of the real kernel; every machine has node 0.
 #include "tier_host/memory_binder.h"
 
 #include <gmock/gmock.h>

@@ -53,7 +53,7 @@ TEST(RangePoolTest, APoolOfNothingHasNothing) {
   pool.Audit();
 }
 
-// The reference: a byte is taken, or it is not.
+// The reference knows of each byte whether it is taken.
 TEST(RangePoolTest, AsAMapOfItsBytesSays) {
   constexpr uint64_t kBytes = 512;
   std::mt19937_64 random(testing::TestSeed());

@@ -17,8 +17,8 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kSlab = 16 * kPage;
 
-// Slots a slab of 16 pages has for each size, in pages: the boundary cases are one
-// page, sizes that leave a rest, just over half, and the whole slab.
+// Size of a slot in pages, and the number of such slots in a slab of 16 pages. The boundary cases
+// are one page, sizes that leave a rest, just over half, and the whole slab.
 constexpr std::array<std::pair<uint64_t, uint64_t>, 7> kSlotsOfSlab = {
     {{1, 16}, {2, 8}, {3, 5}, {8, 2}, {9, 1}, {15, 1}, {16, 1}}};
 
@@ -166,8 +166,8 @@ TEST(SlotPoolDeathTest, ASizeThatIsNoWholePageAborts) {
   EXPECT_DEATH((void)pool.Allocate(kPage + 1), "CHECK failed");
 }
 
-// The reference: which bytes are used, and by slots of which size each slab is
-// held. A pool may refuse exactly when the reference has no room either.
+// Model is the reference: it knows which bytes are used, and the size of each slab's slots. A pool
+// may refuse exactly when the reference has no room either.
 class Model {
  public:
   explicit Model(uint64_t slabs) : slab_size_(slabs, 0), slab_used_(slabs, 0), closed_(slabs) {}
@@ -213,7 +213,7 @@ class Model {
   std::map<uint64_t, uint64_t> used_;  // Length by offset.
   std::vector<uint64_t> slab_size_;
   std::vector<uint64_t> slab_used_;
-  std::vector<bool> closed_;  // Or absent.
+  std::vector<bool> closed_;  // Closed or absent slabs.
   uint64_t used_bytes_ = 0;
 };
 
