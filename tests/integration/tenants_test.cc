@@ -160,7 +160,7 @@ TEST_F(TenantsTest, AWrongSecretAndAnUnknownTenantAreRefusedAlike) {
   TestWorker stranger(unknown);
   TestWorker open(
       {.socket_dir =
-           agent.socket_dir()});  // The open tenant, which this agent does not have.
+           agent.socket_dir()});  // Asks for the open tenant, which this agent does not have.
 
   for (TestWorker* worker : {&liar, &stranger, &open}) {
     EXPECT_FALSE(worker->client().connected());
