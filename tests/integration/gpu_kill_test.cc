@@ -45,7 +45,7 @@ void CountUnlessFile(const std::string& how, std::string name,
   ++(*counts)[absl::StrCat(how, " ", name)];
 }
 
-// Returns whether `held` has of no name more than `allowed` has.
+// Returns whether no name's count in `held` exceeds its count in `allowed`.
 bool IsNoMore(const std::map<std::string, size_t>& held,
               const std::map<std::string, size_t>& allowed) {
   return std::ranges::all_of(held, [&](const auto& counted) {

@@ -39,8 +39,8 @@ class NodeResidencyTest : public ::testing::Test {
 };
 
 TEST_F(NodeResidencyTest, AWorkerFollowsATableThatGrows) {
-  // Puts a few blocks at a time. Each must be in the worker's table when its put is answered, also
-  // when the agent replaces the table.
+  // Puts a few blocks at a time. No table may say that a block is absent once its put was answered,
+  // also while the agent replaces the table.
   for (uint64_t first = 0; first < kMany.count; first += 1000) {
     ASSERT_EQ(worker_.Put({.first = first, .count = 1000}), 1000);
     EXPECT_EQ(Count({.first = first, .count = 1000}, Residence::kAbsent), 0);
