@@ -13,7 +13,7 @@
 namespace kvtier::bench {
 namespace {
 
-// The algorithm as Figure 4 of the paper has it, case by case, on queues that are searched.
+// PlainArc is the algorithm of Figure 4 of the paper, case by case, with queues that are searched.
 class PlainArc {
  public:
   explicit PlainArc(double capacity) : c_(capacity) {}

@@ -32,7 +32,7 @@ TEST(FlatCachesTest, S3FifoPromotesWhatIsUsedTwiceInTheSmallQueue) {
   EXPECT_EQ(HitsOf("lru", 10, std::string("AAA") + kScan + "A").back(), '-');
 }
 
-// A is evicted as the eleventh block, k, comes. It comes back and outlives the rest of the scan.
+// A is evicted when the eleventh block, k, comes. A comes back and outlives the rest of the scan.
 TEST(FlatCachesTest, S3FifoPutsWhatComesBackIntoTheMainQueue) {
   EXPECT_EQ(HitsOf("s3_fifo", 10, "AabcdefghijkAlmnopqrstuvwxyzA"),
             "----------------------------h");
@@ -44,7 +44,7 @@ TEST(FlatCachesTest, WTinyLfuKeepsAFrequentBlockThroughAScan) {
             "-hhh-hhh" + std::string(20, '-') + "hh");
 }
 
-// A block of the scan has the window only, where the next one takes its place.
+// A block of the scan gets into the window only, and the next one takes its place there.
 TEST(FlatCachesTest, WTinyLfuRefusesWhatIsLessFrequentThanItsVictim) {
   EXPECT_EQ(HitsOf("w_tiny_lfu", 2, "AAAbcbcA"), "-hh----h");
 }

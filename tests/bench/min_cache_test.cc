@@ -28,8 +28,8 @@ int HitsOfMask(const TraceRequest& request, uint32_t held) {
   return hits;
 }
 
-// Returns the most hits of all ways to keep at most `capacity` blocks after each request, out of
-// those held before and the request's own.
+// Returns the most hits that any cache can have which keeps, after each request, at most `capacity`
+// of the blocks that it had and those of the request.
 int MostHits(const Trace& trace, int capacity) {
   constexpr int kUnreachable = -1;
   std::vector<int> best(size_t{1} << trace.parents.size(), kUnreachable);

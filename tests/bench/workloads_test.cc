@@ -34,7 +34,7 @@ std::vector<uint32_t> UsesOf(const Trace& trace) {
   return uses;
 }
 
-// Returns the requests whose first block nobody else asks for.
+// Returns the requests whose first block no other request has.
 std::vector<TraceRequest> ScansOf(const Trace& trace) {
   const std::vector<uint32_t> uses = UsesOf(trace);
   std::vector<TraceRequest> scans;
@@ -95,7 +95,7 @@ TEST(WorkloadsTest, SharedStemsAreLongAndFew) {
   EXPECT_EQ(std::ranges::count(trace.parents, kNoBlock), 4);
   const std::vector<uint32_t> uses = UsesOf(trace);
   for (const TraceRequest& request : trace.requests) {
-    // The shortest stem is of 29 blocks, and every one has hundreds of requests.
+    // The shortest stem has 29 blocks, and each stem is in hundreds of requests.
     ASSERT_GT(request.blocks.size(), 29);
     ASSERT_GT(uses[request.blocks[28]], 500);
   }
@@ -135,7 +135,7 @@ TEST(WorkloadsTest, ThePhaseChangesFromChatsToAgentsInTheMiddle) {
     }
   }
   EXPECT_GT(chats, 2900);
-  // Agents that stop after their first turn look like chats.
+  // An agent that stops after its first turn looks like a chat.
   EXPECT_LE(late_chats, 3);
 }
 

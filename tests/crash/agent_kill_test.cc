@@ -34,8 +34,8 @@ constexpr uint64_t kRuns = 100;          // Number of prefixes from which the lo
 constexpr uint64_t kRunBlocks = 8;       // Number of blocks of the longest prefix.
 constexpr uint64_t kProbes = 1'000'000;  // First number of single blocks, which are put once.
 
-// Host memory holds 64 blocks of 64 KiB, and the disk has sixteen segments of that size: every
-// round evicts, and reclaims once it has written for a while.
+// Host memory holds 64 blocks of 64 KiB, and the disk has sixteen segments of 4 MiB: every round
+// evicts, and reclaims once it has written for a while.
 const Flags kSmallTiers = {{"host_bytes", "4MiB"},
                            {"slab_bytes", "1MiB"},
                            {"disk_bytes", "64MiB"},
@@ -48,7 +48,7 @@ constexpr uint64_t kSafeBytes = uint64_t{20} << 20;
 
 int Rounds() { return static_cast<int>(FromEnvironment("KVTIER_CRASH_ROUNDS", kDefaultRounds)); }
 
-// Probe that was seen on disk, and the bytes that had been given to the agent by then.
+// A probe that was seen on disk, and the bytes that the workers had given the agent by then.
 struct Durable {
   uint64_t number = 0;
   uint64_t bytes_put = 0;
@@ -56,13 +56,13 @@ struct Durable {
 
 class AgentKillTest : public ::testing::Test {
  protected:
-  // Runs one worker's life: puts, onboards, prefetches, evictions and puts that are broken off,
-  // until `stopping_`. It knows nothing of the kills.
+  // Runs one worker's life until `stopping_`: puts, onboards, prefetches, evictions and puts that
+  // are broken off. The worker is told nothing of the kills.
   void Load(TestWorker* worker, uint64_t seed);
   void PutRun(TestWorker* worker, SimRandom* random);
   void PutProbe(TestWorker* worker);
   void ReserveAndDrop(TestWorker* worker, SimRandom* random);
-  // Asks the agent for the oldest unseen probes until it is killed.
+  // Notes which of the oldest unseen probes are on disk, again and again until the agent is killed.
   void SeeProbes(absl::Time until);
   void KillAndRestart();
   void CheckDurable();
@@ -78,7 +78,7 @@ class AgentKillTest : public ::testing::Test {
   TestWorker large_{{.socket_dir = agent_.socket_dir(), .block_bytes = uint64_t{64} << 10}};
   TestWorker small_{{.socket_dir = agent_.socket_dir(), .block_bytes = uint64_t{16} << 10}};
 
-  // Mutex that every call of the load holds for reading, and the test for writing while it checks.
+  // Every call of the load holds it for reading; the test holds it for writing while it checks.
   absl::Mutex calls_;
   std::atomic<bool> stopping_ = false;
   std::atomic<uint64_t> puts_ = 0;
@@ -89,7 +89,7 @@ class AgentKillTest : public ::testing::Test {
   std::vector<Durable> durable_;                      // Test thread only.
   uint64_t checked_ = 0;
   uint64_t reclaimed_ = 0;  // Number of blocks dropped with their segments.
-  uint64_t worn_ = 0;       // Number seen that were too old at the kill to be certain.
+  uint64_t worn_ = 0;       // Number of probes that may have been reclaimed before the kill.
 };
 
 void AgentKillTest::Load(TestWorker* worker, uint64_t seed) {

@@ -20,7 +20,7 @@ struct KillPlan {
   std::string directory;
   DiskIoKind io = DiskIoKind::kPread;
   uint64_t seed = 1;
-  uint64_t opens = 1;  // Number of openings after which it ends by itself.
+  uint64_t opens = 1;  // Number of openings after which the child ends by itself.
   uint64_t steps = 1;  // Number of steps between opening and closing.
   bool renew = false;  // Whether to damage or remove the manifest before each opening.
   std::string place;   // Empty: none, and the hits are reported at the end.

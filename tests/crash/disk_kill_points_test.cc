@@ -27,11 +27,11 @@ namespace kvtier::testing {
 namespace {
 
 constexpr uint64_t kKillsPerPlace = 2;
-// Steps of a child that is to die while it works, and of one that is to die while it opens.
+// Steps of a child that must die while it works, and of one that must die while it opens the disk.
 constexpr uint64_t kWorkSteps = 250;
 constexpr uint64_t kOpenSteps = 40;
-// Number of openings over which the hits are counted, and number after which a child gives up
-// waiting for its kill: threads meet differently each time, so a hit may come late.
+// Number of openings over which hits are counted, and number after which a child that was not
+// killed ends: threads meet differently each time, so a hit may come late.
 constexpr uint64_t kCountedOpens = 5;
 constexpr uint64_t kMaxOpens = 30;
 
@@ -51,7 +51,8 @@ DiskIoKind IoKind(bool uring) { return uring ? DiskIoKind::kAuto : DiskIoKind::k
 
 using Hits = std::array<uint64_t, kKillPoints.size()>;
 
-// KilledDisk is one directory: what its children did to it, and what must be there.
+// KilledDisk is a disk's directory, on which children work and die, and the blocks that must be
+// there.
 class KilledDisk {
  public:
   explicit KilledDisk(uint64_t seed) : random_(seed), directory_(FreshDirectory("kill-point")) {}
@@ -59,9 +60,9 @@ class KilledDisk {
     std::error_code error;
     std::filesystem::remove_all(directory_, error);
   }
-  // Lets a child work as one that is to die in `phase`, and counts its hits.
+  // Lets a child work as in `phase` without a kill, and adds its hits of each place to `hits`.
   void Count(Phase phase, Hits* hits);
-  // Lets a child work until it dies at the n-th hit of `place`, n up to `most`.
+  // Lets a child work until it dies at the n-th hit of `place`; n is random, `most` at most.
   void Kill(std::string_view place, uint64_t most, DiskIoKind io);
   // Opens the disk twice and checks everything that is there.
   void Verify();

@@ -30,7 +30,7 @@ constexpr size_t kRun = 1000;  // Blocks of one round of work: the table doubles
 
 struct Place {
   const char* name;
-  uint64_t most_hits;  // Largest number of the hit that kills.
+  uint64_t most_hits;  // Largest n for a kill at the n-th hit.
 };
 constexpr std::array<Place, 6> kPlaces = {{{"residency.word_written", 300},
                                            {"residency.word_changed", 300},
@@ -43,7 +43,7 @@ int Kills() { return static_cast<int>(FromEnvironment("KVTIER_KILL_ROUNDS", 1));
 
 class ResidencyAgentKillTest : public ::testing::Test {
  protected:
-  // Starts an agent on an empty disk, with `kDurable` on it, and its worker.
+  // Starts an agent with an empty disk and its worker, and puts `kDurable` on the disk.
   void Begin(const std::string& name);
   void DieAt(const Place& place);
   void Verify();
@@ -82,7 +82,8 @@ void ResidencyAgentKillTest::DieAt(const Place& place) {
   std::atomic<uint64_t> looks = 0;
   std::thread reader([&] {
     while (!stopping) {
-      // Either there is no agent, or the table has them; a table that is replaced says "perhaps".
+      // Without an agent all are absent. With one, the table has them; a table that is being
+      // replaced says "perhaps".
       const size_t absent = Count(kDurable, Residence::kAbsent);
       EXPECT_TRUE(absent == 0 || absent == kDurable.count) << absent;
       EXPECT_EQ(Count(kNever, Residence::kHost) + Count(kNever, Residence::kDisk), 0);

@@ -34,8 +34,8 @@ constexpr uint64_t kKept = 1000;         // Keys from 0 that are there throughou
 constexpr uint64_t kChanging = 20000;    // Following keys, which come and go.
 constexpr uint64_t kNever = 10'000'000;  // First of the keys that are never there.
 constexpr uint64_t kChanges = 200'000;
-// Number of these that are there at first if an update is to be broken off: the table has its final
-// size and 14 of 15 entries are taken, so that many of the kept ones find no room at first.
+// Number of the changing keys that are there before an update is broken off. The table then has its
+// final size and 14 of 15 entries are taken, so many of the kept keys find no room at first.
 constexpr uint64_t kCrowd = 14'000;
 constexpr int kLooksAfterDeath = 5000;
 
@@ -44,7 +44,7 @@ uint64_t Kills() { return kKillsPerPlace * FromEnvironment("KVTIER_KILL_ROUNDS",
 bool IsUpdate(std::string_view place) {
   return place.starts_with("residency.word_") || place.starts_with("residency.overflow_");
 }
-// Returns the largest number of the hit of a place that may kill. A table is replaced once.
+// Returns the largest n for a kill at the n-th hit of the place. A table is replaced only once.
 uint64_t MostHits(std::string_view place) { return IsUpdate(place) ? 1000 : 1; }
 
 // Writer adds and removes blocks and changes their tiers until there are too many for a table that
@@ -100,7 +100,7 @@ class Writer {
 
 class ResidencyKillPointsTest : public ::testing::Test {
  protected:
-  // Returns the next table; null: the writer is gone.
+  // Receives the next table; null: the writer has ended.
   static std::shared_ptr<const ResidencyView> Receive(int socket) {
     const auto [shape, descriptors] = ReceiveShapeAndDescriptors(socket);
     if (descriptors.empty()) return nullptr;
@@ -108,7 +108,7 @@ class ResidencyKillPointsTest : public ::testing::Test {
     close(descriptors.front());
     return *ResidencyView::Open(*std::move(mapping));
   }
-  // Looks once at a block of each kind.
+  // Looks up one random block that is always there, and one that never is.
   void Look(const ResidencyView& view) {
     const Residence kept = view.Look(ResidencyKey(random_.Below(kKept)));
     const Residence never = view.Look(ResidencyKey(kNever + random_.Below(kNever)));

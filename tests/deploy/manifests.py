@@ -16,7 +16,7 @@ UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
 
 @functools.lru_cache(maxsize=None)
 def render_text(folder):
-    """Returns the YAML of one kustomization. A warning is an error: it announces what will stop working."""
+    """Returns the YAML of one kustomization. A warning is an error, because it announces what will stop working."""
     done = programs.run(programs.find("kubectl"), "kustomize", str(KUSTOMIZE / folder))
     if done.returncode != 0 or done.stderr:
         raise AssertionError(f"kubectl kustomize {folder}: {done.stderr or done.returncode}")

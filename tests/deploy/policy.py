@@ -135,7 +135,7 @@ def check_flags(pod, container, objects):
 
 
 def all_disks(flags):
-    """Returns the bytes of all disks: --disk_bytes is one size for every --disk_dir, or one for each."""
+    """Returns the bytes of all disks: --disk_bytes has one size for all of --disk_dir, or a size for each."""
     sizes = [size(one) for one in flags["disk_bytes"].split(",")]
     disks = len(flags.get("disk_dir", "").split(","))  # A systemd unit adds its one itself.
     return sizes[0] * disks if len(sizes) == 1 else sum(sizes)

@@ -20,7 +20,7 @@ class Units(unittest.TestCase):
         self.analyze = programs.find("systemd-analyze")
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        # A root with our units, what they depend on, and programs for ExecStart to point at.
+        # Makes a root folder with our units, the units that they depend on, and programs for ExecStart to name.
         self.root = pathlib.Path(folder.name)
         units = self.root / "etc/systemd/system"
         programs_dir = self.root / "usr/bin"

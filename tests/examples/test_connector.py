@@ -96,12 +96,12 @@ class ConnectorTest(unittest.TestCase):
                 put.copy_in(i, engine.memory.pieces(self.slots[i]))
             stray = self.numpy.frombuffer(put[2], self.numpy.uint8)
             self.assertEqual(put.commit(), 6)
-        stray[77] ^= 1  # A bug of the worker: the memory is no longer its own.
+        stray[77] ^= 1  # The worker has a bug: it writes after its commit.
         reader = self.engine()
         loaded, _ = reader.prefill(self.prompt, self.slots)
         self.assertEqual((loaded, reader.worker.missed["damaged"]), (2, 1))
         self.assertTrue(self.computed(reader, self.slots))
-        # The agent drops the block as soon as it has looked.
+        # The agent drops the block once it has verified its bytes.
         self.assertTrue(eventually(lambda: reader.prefill(self.prompt, self.slots)[0] == 6))
         self.assertTrue(self.computed(reader, self.slots))
 

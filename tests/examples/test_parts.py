@@ -38,7 +38,7 @@ class PartsTest(unittest.TestCase):
             self.assertEqual(hit.sources, ["disk"] * WARM)
 
     def put(self, stored):
-        """Stores blocks whose bytes are their place plus one, and waits until they are on disk."""
+        """Stores blocks whose bytes are all their index plus one, and waits until they are on disk."""
         put = self.client.reserve(self.space, stored, timeout_s=30)
         for index in range(len(stored)):
             put.copy_in(index, bytes([index + 1]) * BLOCK_BYTES)

@@ -62,7 +62,7 @@ class PutAllTest(unittest.TestCase):
         with self.client.onboard(space, keys, timeout_s=10) as hit:
             self.assertEqual([bytes(block) for block in hit],
                              [bytes([number]) * length for number, length in enumerate(lengths)])
-        # Its key says what a block is, so another length of it is the same block.
+        # The key alone names a block, so a put of the same key with another length finds it present.
         with self.client.reserve(space, KEYS[:1], lengths=[5]) as put:
             self.assertEqual(put.states, ["present"])
         for length in (0, BLOCK_BYTES + 1):

@@ -38,7 +38,7 @@ class ReuseTest(unittest.TestCase):
         return PrefixStore(client, client.register_space(spec), cls.kv)
 
     def agent_with(self, blocks):
-        """Returns an agent that holds the first `blocks` blocks of the prompt, as the filled one does."""
+        """Returns an agent that holds the first `blocks` blocks of the prompt, with the bytes of the filled agent."""
         held = {k: run for k, run in self.filled.blocks.items() if k[1] in self.keys[:blocks]}
         return fake_kvtier.Agent(held)
 
@@ -49,7 +49,7 @@ class ReuseTest(unittest.TestCase):
         return answerer.answer(replace(self.ask, **changes))
 
     def assert_same_bits(self, agent):
-        """Asserts that every block that `agent` was given since then is, bit for bit, the recomputed one."""
+        """Asserts that `agent` holds every block of the prompt, each with the same bits as the recomputed one."""
         self.assertEqual(len(agent.blocks), len(self.keys))
         for key, run in agent.blocks.items():
             self.assertEqual(run, self.filled.blocks[key])
@@ -74,7 +74,8 @@ class ReuseTest(unittest.TestCase):
                 self.assert_same_bits(agent)
 
     def test_fixed_rows_give_the_same_bits_too(self):
-        # The plan for a BLAS whose rows are not stable; its bits need only agree with each other.
+        # Selects the plan for a BLAS whose rows are not stable. Its bits must only agree with each other, not with the
+        # other plan's.
         self.addCleanup(setattr, self.decoder, "stable_rows", self.decoder.stable_rows)
         self.decoder.stable_rows = False
         whole = fake_kvtier.Agent()

@@ -22,7 +22,7 @@ _ENCODED_BYTES = {"int8": 198784, "fp8_e4m3": 190144}
 
 
 class Worker:
-    """worker.py --serve, ended by leaving it. What it says on stderr is shown."""
+    """Runs worker.py --serve until the context is left. Shows its stderr."""
 
     def __init__(self, agent, *flags):
         self._process = subprocess.Popen(
@@ -64,7 +64,7 @@ def outputs(answers):
 
 
 def agreement(answers, references):
-    """Returns the share of the references' tokens that come before the answers part from them."""
+    """Returns the share of the references' tokens before the first one in which the answer differs."""
     same = 0
     for tokens, reference in zip(outputs(answers), outputs(references)):
         parted = [mine != theirs for mine, theirs in zip(tokens, reference)] + [True]

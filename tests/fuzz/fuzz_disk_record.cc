@@ -47,7 +47,8 @@ void DamageBit(uint32_t bit, Page* page, std::vector<std::byte>* payload) {
   damaged ^= std::byte{1} << (bit % 8);
 }
 
-// Checks that a sealed record opens as what it was, and with one bit damaged not at all.
+// Checks that a sealed record opens with the payload that was sealed, and that it does not open
+// with one bit damaged.
 void CheckSealedRecord(DiskEntry entry, uint32_t bit, std::vector<std::byte> payload) {
   OpeningId opening;
   opening.bytes.fill(1);

@@ -57,8 +57,8 @@ void CheckSummed(std::span<const uint8_t> bytes) {
   CheckFile(file);
 }
 
-// Checks a whole file with one flipped bit: the first two bytes say which bit, the next two say
-// which other one; the rest are the fields.
+// Checks a whole file with one flipped bit, and then with a second one: the first two bytes say
+// which bit, the next two which other one. The rest are the fields.
 void CheckFlipped(std::span<const uint8_t> bytes) {
   std::array<uint8_t, 72> fields{};
   std::copy_n(bytes.begin(), std::min(bytes.size(), fields.size()), fields.begin());

@@ -172,7 +172,7 @@ void ExpectTheReferences(const MixedSegments& shape, bool summed, uint32_t threa
          thread_blocks, CopySegmentsOnDevice);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_TRUE(to.Read() == expected);
-  // The launch must leave the count as it was for the next one.
+  // The launch must set `arrived` back to zero for the next launch.
   EXPECT_EQ(arrived.Read(), std::vector<uint32_t>(1));
   EXPECT_TRUE(!summed || sums.Read() == expected_sums);
 }

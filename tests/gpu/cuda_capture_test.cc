@@ -89,8 +89,8 @@ TEST_F(CudaCaptureTest, TheThreadsOwnModeComesBack) {
   EXPECT_EQ(mode, cudaStreamCaptureModeThreadLocal);
 }
 
-// Calls without the device's precautions: an error that a capture causes says nothing about the
-// stream.
+// Calls the lane without the capture mode that the device sets. CUDA refuses because of the
+// capture, which says nothing about the stream.
 TEST_F(CudaCaptureTest, WhatACaptureRefusesToTellIsNotKnown) {
   SignalWord word = 0;
   const auto driver = *CudaDriver::Find();

@@ -51,7 +51,7 @@ TEST_F(CudaDeviceTest, OnlyMemoryOfTheGpuIsAdopted) {
   const Arena arena(kHandleBytes);
   ASSERT_EQ(device->Pin(arena.bytes()), absl::OkStatus());
   std::byte* const start = (*region)->address();
-  // These ranges pass its end, or are pinned host memory.
+  // These ranges pass the region's end, or are pinned host memory.
   for (const std::span<std::byte> range : {std::span(start + kHandleBytes - 1, 2),
                                            std::span(start + kHandleBytes, 1), arena.bytes()}) {
     EXPECT_EQ(device->AdoptRegion({&range, 1}).status().code(), absl::StatusCode::kInvalidArgument);

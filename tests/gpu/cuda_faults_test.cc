@@ -68,7 +68,7 @@ TEST_F(CudaFaultsTest, AFailedCopyLosesTheDeviceAndEndsEverything) {
     fake_cuda::FailNextMove();
     device_->Raise(page_->word(0), 1);
     const std::vector<absl::Status> ends = Ends(4);
-    // Operations that waited for the word may have been seen to end before.
+    // The first operation is the wait for the word, which may have ended well before the failure.
     for (size_t i = 1; i < ends.size(); ++i) EXPECT_EQ(ends[i].code(), kUnavailable) << i;
     EXPECT_EQ(page_->word(1)->load(), 0) << "not signalled behind a failure";
     EXPECT_EQ(device_->next_poll(), absl::InfiniteFuture());
@@ -164,8 +164,8 @@ TEST_F(CudaFaultsTest, ARefusedWaitForAWordLosesTheDevice) {
   EXPECT_EQ(Ends(1)[0].code(), kUnavailable);
 }
 
-// A lost device may have running copies: they use host memory, which its owner gets back with their
-// ends.
+// Copies of a lost device may still run in host memory. The memory's owner gets it back only when
+// the copies end.
 TEST_F(CudaFaultsTest, ALostDevicesCopiesEndOnceWhatRunsHasEnded) {
   ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(0), 1).ok());
   ASSERT_EQ(Submit(), absl::OkStatus());

@@ -163,7 +163,7 @@ TEST_F(DeviceLanesOnFakeTest, AnOffloadReadsNothingBeforeTheStreamOrTheEventIsRe
   }
 }
 
-// Work that the stream is given after the call is not waited for.
+// A job does not wait for work that the stream gets after the call.
 TEST_F(DeviceLanesOnFakeTest, AMarkIsOfTheMomentOfTheCall) {
   const EngineWork before = Event();
   Begin();
@@ -239,7 +239,7 @@ TEST_F(DeviceLanesOnFakeTest, MoreMarksThanWordsAreRefusedUntilSomeAreReached) {
 // With two groups of KV the agent's memory is pinned once, and each set of lanes runs without the
 // other.
 TEST_F(DeviceLanesOnFakeTest, LanesOfOneClientShareTheirDevice) {
-  Store(1);  // Pins the memory of its blocks, which is all there is.
+  Store(1);  // Pins the memory of this block; the agent has no other.
   const uint64_t pinned = fake_cuda::RegisteredBytes();
   auto second = *Open(Tensors());
   EXPECT_THAT(ResultsOf(second->Onboard(TestKeys(1, 1), Slots(7, 1), {})), ElementsAre(true));

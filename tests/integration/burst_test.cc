@@ -16,8 +16,8 @@ namespace {
 constexpr uint64_t kBlockBytes = uint64_t{2} << 20;
 constexpr size_t kSlots = 96;
 
-// 240 commits of 2 MiB into 80 slots over an empty 4 GiB disk: all 240 were acknowledged, 107
-// were found, and nothing was said.
+// Once, a burst of 240 commits of 2 MiB into 80 slots was acknowledged whole, but only 107 blocks
+// were found afterwards, and no error or log line said so.
 TEST(BurstTest, WhatIsAcknowledgedIsFoundThoughItIsMoreThanHostMemoryHolds) {
   ProcessCluster cluster;
   AgentProcess& agent = cluster.StartAgent("node-a", {{"host_bytes", "192MiB"},

@@ -51,7 +51,7 @@ static int grow_fork_and_swap(kvtier_kv* kv) {
   EXPECT(block_at(kv, second, 0) == block_at(kv, first, 0));
   EXPECT(block_at(kv, second, 1) != block && block_at(kv, second, 1)[0] == 7);
 
-  /* 3 of 8 slots are in use: no room for 6 more, but without the other there would be. */
+  /* 3 of 8 slots are in use: 6 more have room only once the second sequence is swapped out. */
   EXPECT(kvtier_kv_append(kv, first, 6 * BLOCK_TOKENS) == KVTIER_EXHAUSTED);
   EXPECT(kvtier_kv_victims(kv, first, 1, victims, 2) == 1 && victims[0] == second);
   EXPECT(kvtier_kv_swap_out(kv, victims, 1) == KVTIER_OK);

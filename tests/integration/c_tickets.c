@@ -53,7 +53,7 @@ static int poll_one(kvtier_client* client, kvtier_completion* completion) {
   return 0;
 }
 
-/* The same without waiting, and a deletion. */
+/* Takes and redeems a ticket, and deletes blocks, with calls that do not wait. */
 static int test_submitted(kvtier_client* client, kvtier_space space, const kvtier_sequence* run) {
   kvtier_ticket ticket;
   kvtier_completion done;
@@ -77,7 +77,7 @@ static int test_submitted(kvtier_client* client, kvtier_space space, const kvtie
   return 0;
 }
 
-/* Pieces of block `index`, two of them; none where `user` says so. */
+/* Returns the two pieces of block `index`; none if `user` is set. */
 static const kvtier_bytes* pieces_of(void* user, size_t index, size_t* count) {
   static kvtier_bytes pieces[2];
   memset(blocks[0], 'A' + (int)index, BLOCK_BYTES);

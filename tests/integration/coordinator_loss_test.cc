@@ -20,7 +20,8 @@ using ::testing::SizeIs;
 constexpr Blocks kLocal = {.first = 100, .count = 16};
 constexpr Blocks kRemote = {.first = 900, .count = 16};
 constexpr absl::Duration kDeadline = absl::Milliseconds(400);
-// The default of agents: in these tests the coordinator hangs, and every request waits it out.
+// The default of agents, shorter than AgentProcess's: requests wait that long for a coordinator
+// that hangs.
 const Flags kShortGrace = {{"locate_grace", "50ms"}};
 
 class CoordinatorLossTest : public ::testing::Test {
@@ -32,7 +33,7 @@ class CoordinatorLossTest : public ::testing::Test {
     ASSERT_TRUE(coordinator_.AwaitHolders(on_a_.KeyOf(kRemote.first + kRemote.count - 1), 1));
   }
 
-  // `call` ends by the deadline it was given.
+  // Expects that `call` ends by the deadline that it is given.
   template <typename Call>
   void ExpectInTime(const std::string& what, Call call) {
     const absl::Time start = absl::Now();
@@ -40,7 +41,7 @@ class CoordinatorLossTest : public ::testing::Test {
     EXPECT_LE(absl::Now() - start, Patience(kDeadline) + Slack()) << what;
   }
 
-  // Expects that everything works that needs no other node, and that the rest is a miss, in time.
+  // Expects that all that needs no other node works, and that the rest is a miss in time.
   void ExpectLocalServiceOnly() {
     ExpectInTime("host hit", [&](absl::Duration timeout) {
       EXPECT_THAT(on_b_.Get(kLocal, {.timeout = timeout}),
@@ -97,7 +98,7 @@ TEST_F(CoordinatorLossTest, HungThenKilledThenBackCostsOnlyCrossNodeHits) {
   EXPECT_TRUE(Await(absl::Seconds(5), [&] {
     return on_b_.Get(kRemote) == std::vector<BlockSource>(kRemote.count, BlockSource::kPeer);
   }));
-  // The asking node may still be on its way back.
+  // The node that asks may still be about to reconnect.
   EXPECT_TRUE(Await(absl::Seconds(5), [&] {
     const absl::StatusOr<v1::CoordinatorStatusResponse> status = coordinator_.TryStatus();
     return status.ok() && status->nodes_size() == 2 && status->directory_keys() > 0;

@@ -149,11 +149,12 @@ TEST_F(DamagedDiskTest, ATornWriteIsAMiss) {
 }
 
 TEST_F(DamagedDiskTest, AnOlderGenerationsRecordOfTheSameBlockIsAMiss) {
-  // Block 0's record of today; its bytes are the block's for ever.
+  // Block 0's current record. The bytes of a block never change.
   const FoundRecord old = RecordOf(0);
   const std::vector<std::byte> stale = ReadRecord(old);
   Restart();
-  // Others fill the disk twice over, so its segment is reclaimed; then it comes again.
+  // Other blocks fill the disk twice over, so block 0's segment is reclaimed. Then block 0 is put
+  // again.
   for (uint64_t number = 10'000; number < 10'000 + 2 * 12 * 16; number += 16) {
     ASSERT_EQ(worker_.Put({number, 16}), 16);
     ASSERT_TRUE(agent_.AwaitOffloaded());
@@ -192,7 +193,8 @@ TEST_F(DamagedDiskTest, AManifestValueOfAnotherBlockIsAMissAndCounted) {
 }
 
 TEST_F(DamagedDiskTest, AManifestThatPointsToAnotherBlocksRecordIsAMissAndCounted) {
-  // This entry is valid and wrong: it is that of block 5, with its own checksum, at an empty place.
+  // The entry is valid but wrong: block 5's own, with a right checksum, at a place without a
+  // record.
   ChangeManifest(5, [&](std::string* value) {
     ManifestImage image;
     ASSERT_TRUE(DecodeRow(BlockRowKey(worker_.KeyOf(kPrefix.first + 5)), *value, &image).ok());
@@ -222,7 +224,7 @@ TEST_F(DamagedDiskTest, ASegmentFileThatIsGoneIsMissesAndTheAgentStarts) {
   std::filesystem::remove(record.file, error);
   Restart();
   EXPECT_THAT(worker_.Get(kPrefix), IsEmpty());
-  // The answer came with the first miss; the other reads end on their own.
+  // The get ended with the first miss; the reads of the other blocks end later.
   EXPECT_TRUE(Await(absl::Seconds(5), [&] { return VerifyFailures() == kPrefix.count; }));
 }
 

@@ -1,5 +1,5 @@
-// Tests a peer whose answers are damaged in every way that a stream can be: the asker answers its
-// worker a miss inside the deadline, counts it, and never hands on wrong bytes.
+// Tests a peer whose answers are damaged in every way that a stream can be: the agent that asked
+// answers its worker a miss within the deadline, counts it, and never hands on wrong bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::SizeIs;
 constexpr absl::Duration kDeadline = absl::Seconds(2);
 constexpr size_t kRun = 4;  // Blocks of each case.
 
-// Counter of the asker that rises, besides the misses.
+// Counter of the asking agent that rises, besides that of misses.
 enum class Counts { kNothing, kVerifyFailures, kTimeouts };
 struct Case {
   Damage damage;
@@ -47,7 +47,7 @@ class DamagedPeerTest : public ::testing::TestWithParam<Case> {
     world_ = nullptr;
   }
 
-  // Lets the peer hold the run and the coordinator know of it.
+  // Makes the peer hold a new run, and waits until the coordinator knows.
   Blocks HoldRun() {
     next_ += 100;
     for (uint64_t number = next_; number < next_ + kRun; ++number) {
@@ -87,15 +87,15 @@ TEST_P(DamagedPeerTest, IsAMissInsideTheDeadlineAndCounted) {
   const v1::PeerReport before = world_->agent.Status().peers();
   const uint64_t fetches = world_->peer.fetches();
   world_->peer.Send(GetParam().damage);
-  // An avoided peer gets one fetch at a time. On a loaded machine a get may come before another
-  // get's fetch has ended, and then asks it for nothing.
+  // The agent sends an avoided peer one fetch at a time. On a loaded machine a get may come before
+  // the previous get's fetch has ended; it is a miss without a fetch.
   EXPECT_TRUE(Await(absl::Seconds(5), [&] {
     EXPECT_THAT(GetInTime(run), IsEmpty());
     return world_->peer.fetches() > fetches;
   }));
   EXPECT_EQ(world_->peer.fetches(), fetches + 1);
 
-  // The fetch itself may end a little after its asker's time was up.
+  // The fetch may end a little after the get's deadline.
   v1::PeerReport after;
   EXPECT_TRUE(Await(absl::Seconds(2), [&] {
     after = world_->agent.Status().peers();
@@ -107,7 +107,7 @@ TEST_P(DamagedPeerTest, IsAMissInsideTheDeadlineAndCounted) {
             GetParam().counts == Counts::kVerifyFailures);
   EXPECT_EQ(after.timeouts() > before.timeouts(), GetParam().counts == Counts::kTimeouts);
 
-  // The node holds nothing of it, and an honest answer is a hit again.
+  // The agent kept no block of the damaged run, and hits it once the peer is honest.
   for (size_t i = 0; i < kRun; ++i) {
     EXPECT_EQ(world_->agent.Lookup(world_->worker.KeyOf(run.first + i)).copies_size(), 0);
   }

@@ -60,7 +60,7 @@ TEST_F(DeadWorkerTest, EverythingItHeldIsBackWithinASecondAndUsable) {
 }
 
 TEST_F(DeadWorkerTest, TheBlocksItHadReservedCanBePutByAnother) {
-  // A put must not be answered "present": nobody is putting them any more.
+  // A put must not be answered "present": the dead worker will never commit these blocks.
   doomed_->Kill();
   ASSERT_TRUE(Await(kGivenBackWithin, [&] { return NothingHeld(); }));
   EXPECT_EQ(worker_.Put({.first = 200, .count = 16}), 16);

@@ -76,7 +76,8 @@ TEST_F(DoctorTest, AUidThatTheAgentDoesNotServeFails) {
                                 HasSubstr("54321, or run the worker")));
 }
 
-// Seen: the agent's word was lost behind an EPIPE, and the worker was told of a broken pipe.
+// Once, the agent's refusal was lost behind an EPIPE, and the worker was told only of a broken
+// pipe.
 TEST_F(DoctorTest, AWorkerOfAnotherUserIsToldWhy) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   AgentProcess& strict = cluster_.StartAgent("node-b", {{"allow_uids", "54321"}});

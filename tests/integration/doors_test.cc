@@ -86,7 +86,7 @@ std::map<std::string, std::string> EveryRpc() {
   return rpcs;
 }
 
-// The status of a call with an empty request; the answers are not read.
+// Returns the status of a call with an empty request, without a look at the answers.
 grpc::Status CallWithNothing(const std::string& address, const std::string& path) {
   grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::CompletionQueue queue;
@@ -108,7 +108,7 @@ grpc::Status CallWithNothing(const std::string& address, const std::string& path
     await();
     grpc::ByteBuffer answer;
     call->Read(&answer, nullptr);
-    if (await()) context.TryCancel();  // Some calls do not end by themselves; they have answered.
+    if (await()) context.TryCancel();  // Some calls answer and do not end by themselves.
   }
   call->Finish(&status, nullptr);
   await();
@@ -163,7 +163,7 @@ class DoorsTest : public ::testing::Test {
   void SetUp() override { ASSERT_EQ(agent_.Start().status(), absl::OkStatus()); }
 };
 
-// A new RPC is on no door's row, and must be placed before this holds again.
+// A new RPC has no row in the page's table, so this fails until somebody adds one.
 TEST_F(DoorsTest, EveryRpcIsAnsweredAtTheDoorsOfItsRowAndAtNoOther) {
   const std::string coordinator_socket =
       absl::StrCat(cluster_.run_dir(), "/", kCoordinatorAdminSocketName);
@@ -182,8 +182,8 @@ TEST_F(DoorsTest, EveryRpcIsAnsweredAtTheDoorsOfItsRowAndAtNoOther) {
   EXPECT_EQ(seen, DocumentedDoors());
 }
 
-// Seen: whoever reached the workers' socket or the TCP port was told the BlockKey of any
-// tenant's block, and with it could fetch the block from a peer.
+// Once, any caller of the workers' socket or the TCP port was told the BlockKey of any tenant's
+// block, and could fetch the block from a peer with it.
 TEST_F(DoorsTest, AWorkerOrAPeerCannotHaveAnyTenantsBlockNamed) {
   EXPECT_EQ(LookUp(WorkersAddress()).error_code(), grpc::StatusCode::UNIMPLEMENTED);
   const grpc::Status remote = LookUp(agent_.address());
@@ -217,7 +217,7 @@ TEST_F(DoorsTest, TheAdminSocketsAreForTheirOwnerAlone) {
   }
 }
 
-// Returns whether a child of another user can connect and is not hung up on.
+// Returns whether a child process of another user can connect, and the agent does not hang up.
 bool AnotherUserMayConnect(const std::string& path) {
   const pid_t child = fork();
   if (child != 0) {

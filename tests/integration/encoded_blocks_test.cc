@@ -19,7 +19,8 @@ namespace {
 
 constexpr Blocks kPrefix = {.first = 100, .count = 8};
 
-// 4 layers, K and V, 16 tokens, 2 heads of 64: 32 KiB raw. Roomy slots are of one size for all.
+// Blocks of 4 layers, K and V, 16 tokens and 2 heads of 64: 32 KiB raw. Compact slots have the
+// codec's size; roomy ones have one size for all codecs.
 enum class Slots { kCompact, kRoomy };
 SpaceSpec SpaceOf(const std::string& codec, Slots slots) {
   SpaceSpec spec = TestSpace(0);
@@ -30,7 +31,7 @@ SpaceSpec SpaceOf(const std::string& codec, Slots slots) {
   return spec;
 }
 
-// Ones, negative in a pattern of the block's own: no codec loses a sign.
+// Returns ones with signs in a pattern that depends on the block: no codec loses a sign.
 std::vector<uint16_t> RawBlock(uint64_t number) {
   std::vector<uint16_t> values(16384);
   for (size_t i = 0; i < values.size(); ++i) {

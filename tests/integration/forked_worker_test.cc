@@ -44,8 +44,8 @@ TEST_F(ForkedWorkerTest, AForkedChildMissesAndItsParentNeverNotices) {
 
 TEST_F(ForkedWorkerTest, AForkBesideBusyThreadsHangsNobody) {
 #if defined(KVTIER_ASAN)
-  // Seen by its stack: the child frees memory, and the lock in libasan that it waits for was held
-  // by a thread of the parent's. glibc's own allocator takes part in fork(); this one does not yet.
+  // The child's stack shows that it frees memory and waits for a lock of libasan, which a thread of
+  // the parent held at the fork. glibc's own allocator is safe across fork(); this one is not yet.
   GTEST_SKIP() << "the allocator of AddressSanitizer (gcc 12) hangs a child that is forked beside "
                   "busy threads";
 #endif
@@ -53,8 +53,8 @@ TEST_F(ForkedWorkerTest, AForkBesideBusyThreadsHangsNobody) {
   EXPECT_EQ(worker->Wait(Patience(absl::Seconds(120))), 0) << Said();
 }
 
-// The child had the descriptor socket and the lifeline, so the agent kept what the parent held
-// for as long as the child lived.
+// Once, the child inherited the descriptor socket and the lifeline, so the agent kept the parent's
+// leases and reservations for as long as the child lived.
 TEST_F(ForkedWorkerTest, AChildThatLivesOnDoesNotHideItsParentsDeath) {
   TestWorker other({.socket_dir = agent_.socket_dir()});
   ASSERT_EQ(other.Put({.first = 100, .count = 4}), 4);

@@ -23,7 +23,7 @@
 #include "client/client.h"
 #include "tests/testing/test_worker.h"
 
-// Tells LeakSanitizer to look for no leaks here: what is the parent's is never freed in a child.
+// Turns LeakSanitizer's search off: a child never frees what belongs to its parent.
 extern "C" int __lsan_is_turned_off() { return 1; }  // NOLINT: its name is given.
 
 namespace kvtier::testing {
@@ -98,10 +98,10 @@ void ExpectMisses(Client* client, const EngineHoldings& held) {
   held->hit.Release();
   held->reserved = {};
   held->worker.reset();
-  std::exit(0);  // Ends like a program, with its static objects.
+  std::exit(0);  // Ends the child like a program: static objects are destroyed.
 }
 
-// Forks, and waits for the child's end.
+// Forks a child that runs BeChild(), and waits until it has ended well.
 void ForkOnce(EngineHoldings* held) {
   std::fflush(stdout);
   const pid_t child = fork();
@@ -111,7 +111,7 @@ void ForkOnce(EngineHoldings* held) {
   Expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended well");
 }
 
-// Expects that nothing of what the child did shows here.
+// Expects that the parent has all that it had: the children changed nothing.
 void ExpectUntouched(EngineHoldings* held) {
   Expect(held->hit.valid() && held->worker->Proves(held->hit, kPut.first),
          "the parent's lease stands");

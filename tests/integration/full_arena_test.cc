@@ -31,13 +31,13 @@ uint64_t Onboards() { return FromEnvironment("KVTIER_ONBOARDS", 20'000); }
 
 class FullArenaTest : public ::testing::Test {
  protected:
-  // Puts new blocks until the readers are done: slots are never free for long.
+  // Puts new blocks until the readers are done, so that freed slots are used again at once.
   void Write() {
     while (read_ < Onboards() && !HasFailure()) {
       if (writer_.Put({.first = written_, .count = kPutAtOnce}) > 0) written_ += kPutAtOnce;
     }
   }
-  // Reads sets of blocks that were written lately, half of which are evicted already.
+  // Reads sets of recent blocks, about half of which are already evicted.
   void Read(TestWorker* worker, uint64_t seed) {
     std::mt19937_64 random(seed);
     std::vector<std::byte> copy(kBlockBytes);
@@ -58,7 +58,8 @@ class FullArenaTest : public ::testing::Test {
       for (size_t i = 0; i < hit.size(); ++i) {
         const uint64_t number = numbers[hit.key_index(i)];
         const absl::Status copied = hit.CopyOut(i, std::span(&piece, 1));
-        // Nobody writes what others were leased: each is whole, and the one that was asked for.
+        // No slot is written while it is leased, so each block is whole and the one that was asked
+        // for.
         ASSERT_EQ(copied, absl::OkStatus()) << number;
         ASSERT_TRUE(HoldsBlock(/*tenant_seed=*/1, TestEngineKey(number), copy)) << number;
       }

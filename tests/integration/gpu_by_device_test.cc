@@ -28,7 +28,7 @@ constexpr uint64_t kBlock = uint64_t{64} << 10;
 const OnboardOptions kToGpu = {.target = OnboardTarget::kGpu};
 const ReserveOptions kThroughGpu = {.target = OnboardTarget::kGpu};
 
-// The pool on a device of this worker's, and copies of single blocks there.
+// PoolOnDevice maps the GPU pool on a device of the worker's own, and copies single blocks there.
 class PoolOnDevice {
  public:
   PoolOnDevice(Device* device, const GpuMemory& pool) : device_(device) {
@@ -88,7 +88,7 @@ class GpuByDeviceTest : public ::testing::TestWithParam<const char*> {
     space_ = *client_->RegisterSpace(plain_->spec());
   }
 
-  // Blocks of the device's own making, through the pool; returns how many.
+  // Puts blocks that the device writes into the pool; returns how many were committed.
   size_t Put(Blocks blocks) {
     ReservedBlocks reserved = *client_->Reserve(space_, plain_->KeysOf(blocks), kThroughGpu);
     PoolOnDevice pool(device_.get(), *client_->gpu_memory());
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, GpuByDeviceTest, ::testing::Values("emulated",
                            return std::string(info.param) == "emulated" ? "Emulated" : "Cuda";
                          });
 
-// Memory of a GPU is nothing to a worker that reaches by the host.
+// A worker that reads the pool through the host cannot use memory of a GPU.
 TEST(GpuByHostTest, APoolOfAGpuIsAMiss) {
   MonotonicClock clock;
   const auto device = OpenDevice("cuda:0", &clock);

@@ -1,5 +1,5 @@
-// Tests two processes that share a GPU pool by descriptor. Either is killed ahead of every station
-// of the other's life: nothing leaks, no byte is wrong.
+// Tests two processes that share a GPU pool by descriptor: a worker and its agent. Each of them is
+// killed ahead of every station of the worker's life: nothing leaks, no byte is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -33,10 +33,10 @@ constexpr uint64_t kSlotBytes = uint64_t{64} << 10;
 
 // Returns whether a worker that is ahead of station number `next` has passed this one.
 bool Passed(size_t next, Station station) { return next > static_cast<size_t>(station); }
-// After these kills, the agent has all memory that it keeps until it ends.
+// Number of kills after which the agent has mapped all memory that it keeps until it ends.
 constexpr size_t kFirstKills = 3;
 
-// Counts what is no file of a folder: memory, sockets, events, rings, processes.
+// Counts `name` unless it is a file in a folder: memory, sockets, events, rings, processes count.
 void CountUnlessFile(const std::string& how, std::string name,
                      std::map<std::string, size_t>* counts) {
   if (name.empty() || name.front() == '[') return;
@@ -45,7 +45,7 @@ void CountUnlessFile(const std::string& how, std::string name,
   ++(*counts)[absl::StrCat(how, " ", name)];
 }
 
-// Returns whether there is no name of which `held` has more than `allowed`.
+// Returns whether no name's count in `held` exceeds its count in `allowed`.
 bool IsNoMore(const std::map<std::string, size_t>& held,
               const std::map<std::string, size_t>& allowed) {
   return std::ranges::all_of(held, [&](const auto& counted) {
@@ -56,7 +56,7 @@ bool IsNoMore(const std::map<std::string, size_t>& held,
 
 class GpuKillTest : public ::testing::Test {
  protected:
-  // Runs to its station and stops there.
+  // Starts a worker, and waits until it has stopped ahead of the station.
   std::unique_ptr<ChildProcess> StartWorker(size_t station) {
     const std::string log = absl::StrCat(cluster_.run_dir(), "/worker-", station, ".log");
     auto worker = ChildProcess::Start(
@@ -85,7 +85,7 @@ class GpuKillTest : public ::testing::Test {
     }
     return held;
   }
-  // Slots are used by blocks alone.
+  // Waits until every used slot is a block's.
   void AwaitQuiet(size_t station) {
     EXPECT_TRUE(Await(absl::Seconds(20), [&] {
       return UsedSlots() == agent_.TierStatus(Tier::kGpu).blocks();
@@ -126,7 +126,8 @@ TEST_F(GpuKillTest, AWorkerKilledAnywhereLeavesAWholePool) {
     if (station < kFirstKills) {
       held_before = HeldByAgent();
     } else {
-      // A connection that ended may have been counted then: less is right from now on, more never.
+      // `held_before` may count a connection that has ended since. Later counts may be lower, but
+      // never higher.
       Await(absl::Seconds(20), [&] { return IsNoMore(HeldByAgent(), held_before); });
       std::map<std::string, size_t> held = HeldByAgent();
       ASSERT_TRUE(IsNoMore(held, held_before))

@@ -27,7 +27,7 @@ constexpr absl::Duration kPatience = absl::Seconds(10);
 
 class GpuResizeTest : public ::testing::Test {
  protected:
-  // Lets a second worker take the first handle, so that others get slots behind it.
+  // Makes a second worker take all slots of the first handle, so that others get slots of the next.
   void FillFirstHandle() {
     absl::StatusOr<GrantedSlots> slots = filler_.client().TakeSlots(filler_.space(), kPerHandle);
     ASSERT_TRUE(slots.ok());
@@ -68,7 +68,8 @@ TEST_F(GpuResizeTest, AWorkerUsesWhatCameWhileItLived) {
   EXPECT_EQ(more->memory().size(), 3 * kHandle);
 }
 
-// Another worker, with a mapping of its own, reads what this one wrote there.
+// Another worker, with a mapping of its own, reads from the new handle what the first one wrote
+// there.
 TEST_F(GpuResizeTest, TwoWorkersMeetInAHandleThatCame) {
   FillFirstHandle();
   Resize(2 * kHandle);
@@ -95,7 +96,7 @@ TEST_F(GpuResizeTest, AShrinkWaitsForALeaseAndEndsBehindIt) {
   EXPECT_TRUE(Await(kPatience, [&] { return agent_.GpuSize().bytes() == kHandle; }));
   EXPECT_EQ(agent_.GpuSize().failure(), "");
   EXPECT_THAT(worker_.Get({.first = 100, .count = 4}), SizeIs(4)) << "host memory has them";
-  // Else the memory would not be free for others.
+  // The worker unmaps the handle, because the memory is not free for others before.
   EXPECT_TRUE(Await(kPatience, [&] { return MappedHandles() == 1; }));
 }
 

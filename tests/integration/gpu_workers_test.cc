@@ -62,7 +62,7 @@ TEST_F(GpuWorkersTest, AKilledWorkersSlotsAreBackWhenItsProcessIsGone) {
   EXPECT_EQ(worker_.Put({.first = 300, .count = 16}, through_gpu_), 16);
 }
 
-// The worker's session is over, but the work that it began on the device is not.
+// The worker's session has ended, but the work that the worker began on the device goes on.
 TEST_F(GpuWorkersTest, AWorkerThatHungUpWithinAStepKeepsItsSlotsWhileItLives) {
   StartDoomed("gpu-hangup");
   ASSERT_TRUE(Await(absl::Seconds(10), [&] { return agent_.Status().sessions() == 1; }));

@@ -53,7 +53,7 @@ class Worker {
   std::shared_ptr<HostJob> Onboard(uint64_t first) {
     return *lanes_->Onboard(KeysFrom(first, kRun), Slots(kRun, kRun));
   }
-  // Returns the results of an onboard, which must end, and whose results must be right.
+  // Returns the results of an onboard. The job must end, and each block that came must be right.
   std::vector<bool> Proven(uint64_t first, const HostJob& onboard) {
     EXPECT_TRUE(onboard.Wait(Patience(kLong)));
     const std::vector<bool> results = onboard.results();
@@ -171,7 +171,7 @@ TEST_F(HostLanesNodeTest, AChangedByteFailsItsBlockAloneAndTheBlockCanBePutAgain
 
 TEST_F(HostLanesNodeTest, InAFullArenaNothingIsStoredAndTheSlotsAreFree) {
   Worker worker(agent_.socket_dir(), PerLayerLayout);
-  // 256 blocks fill it, and leases keep them.
+  // 256 blocks fill the arena, and leases keep them there.
   std::vector<OnboardedBlocks> held;
   for (uint64_t first = 1000; first < 1000 + 256; first += kRun) {
     worker.Put(first);

@@ -1,6 +1,6 @@
-// Tests a worker that names what is others', repeats itself, asks for more than there is and writes
-// all over its tenant's arena: it gets errors, its session ends, and another tenant notices
-// nothing.
+// Tests a worker that names others' leases, reservations and tickets, repeats calls, asks for more
+// than there is and writes all over its tenant's arena: the worker gets errors, its session ends,
+// and another tenant notices nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -115,7 +115,7 @@ TEST_F(HostileWorkerTest, WhatItRepeatsDoesNothingTheSecondTime) {
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(Call(&v1::Worker::Stub::Release, release, &released).ok());
   }
-  // The token of a session that is over opens nothing.
+  // The token of an ended session is refused.
   session_.reset();
   EXPECT_TRUE(Await(kPatience, [&] {
     return Call(&v1::Worker::Stub::Onboard, onboard, &onboarded).error_code() ==
@@ -125,7 +125,7 @@ TEST_F(HostileWorkerTest, WhatItRepeatsDoesNothingTheSecondTime) {
 
 TEST_F(HostileWorkerTest, HugeBatchesMeetTheirLimitsAndEndWithTheSession) {
   PutAnything(1, 1024);
-  // Takes leases and tickets of the same blocks until it gets no more.
+  // Takes leases and tickets of the same blocks until the agent grants no more.
   auto onboard = RequestOf<v1::OnboardRequest>(1, 1024);
   onboard.set_target(v1::TIER_HOST);
   auto take = RequestOf<v1::TakeTicketRequest>(1, 1024);
@@ -146,14 +146,16 @@ TEST_F(HostileWorkerTest, HugeBatchesMeetTheirLimitsAndEndWithTheSession) {
       EXPECT_THAT(said.error_message(), HasSubstr("65536 blocks"));
     }
   }
-  // kMaxLeasesPerSession. A loop that a sanitizer slows outlives its first leases, and takes more.
+  // The bound is kMaxLeasesPerSession. Under a sanitizer the loop is so slow that the first leases
+  // expire, and more are granted.
   EXPECT_GE(leased, 65'536);
   EXPECT_TRUE(leased == 65'536 || kSanitized) << leased;
-  // kTicketPart: half of the tenant's arena, which is half of the node's, is less than
-  // kMaxTicketBlocks.
+  // The bound is kTicketPart, half of the tenant's arena, which is half of the node's: this is less
+  // than kMaxTicketBlocks.
   const uint64_t half_arena = agent_.TierStatus(Tier::kHost).capacity_bytes() / 4;
   EXPECT_EQ(ticketed * kSmallBytes, half_arena);
-  // Takes reservations until it gets no more; the disks may be promised half of the arena, too.
+  // Takes reservations until the agent grants no more: at most half of the arena may be promised to
+  // the disks.
   uint64_t reserved_bytes = 0;
   for (uint64_t i = 1; i < 10; ++i)
     reserved_bytes += Reserve(i * 100'000, 8192).size() * kSmallBytes;
@@ -162,8 +164,8 @@ TEST_F(HostileWorkerTest, HugeBatchesMeetTheirLimitsAndEndWithTheSession) {
   bystander_.AwaitServed();
   EXPECT_GT(agent_.Status().tickets(), 0);
   session_.reset();
-  // The worker's leases end at once. The slots that it reserved stay taken while its process lives,
-  // which is this process and may still write there.
+  // The worker's leases end at once. Its reserved slots stay taken while its process lives, because
+  // that process, which is this one, may still write there.
   EXPECT_TRUE(Await(kPatience, [&] { return agent_.Status().leases() <= 2 * kHot.count; }));
   EXPECT_EQ(agent_.TierStatus(Tier::kHost).late_bytes(), reserved_bytes);
 }

@@ -1,5 +1,5 @@
-// Tests a worker that sends garbage on every socket: it gets errors or is hung up on, and whoever
-// shares the node with it notices nothing.
+// Tests a worker that sends garbage on every socket: the agent answers with errors or hangs up, and
+// a worker of another tenant notices nothing.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -34,7 +34,7 @@ TEST_F(HostileWorkerTest, AHelloWithAnyByteChangedOpensNothing) {
     wire::Hello hello = session.GoodHello("hostile", kHostileSecret);
     std::as_writable_bytes(std::span(&hello, 1))[i] ^= static_cast<std::byte>(1 + random_() % 255);
     const auto welcome = session.Say(hello);
-    // A changed version may still be one that is spoken.
+    // The changed version may be another one that the agent speaks.
     const bool is_version =
         i >= offsetof(wire::Hello, version) && i < offsetof(wire::Hello, tenant);
     EXPECT_TRUE(is_version || !welcome || welcome->code != wire::WelcomeCode::kOk) << "byte " << i;
@@ -62,7 +62,7 @@ TEST_F(HostileWorkerTest, GarbageInAnOpenSessionIsRefusedAndHandsOutNothing) {
     ASSERT_TRUE(reply.has_value());
     EXPECT_NE(reply->code, wire::DescriptorCode::kOk);
   }
-  // Requests whose answers nobody takes: it may hang up, and does not wait.
+  // This worker reads no answers. The agent may hang up, but must not wait.
   RawSession deaf(agent_.socket_dir());
   ASSERT_TRUE(SayHello(&deaf));
   for (size_t i = 0; i < 10'000 && deaf.SendBytes(AsBytes(Noise(16))); ++i) continue;

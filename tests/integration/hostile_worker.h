@@ -1,6 +1,6 @@
 // HostileWorkerTest has a hostile worker, which sends raw packets and RPCs, and a worker of another
-// tenant, which must notice nothing of it. KVTIER_HOSTILE_TRIES says how often each kind of garbage
-// is sent (300).
+// tenant, which must not notice. KVTIER_HOSTILE_TRIES says how often each kind of garbage is sent
+// (300).
 #ifndef KVTIER_TESTS_INTEGRATION_HOSTILE_WORKER_H_
 #define KVTIER_TESTS_INTEGRATION_HOSTILE_WORKER_H_
 
@@ -39,8 +39,7 @@ inline constexpr absl::Duration kPatience = absl::Seconds(20);
 
 inline size_t Tries() { return FromEnvironment("KVTIER_HOSTILE_TRIES", 300); }
 
-// Bystander uses its own blocks all the time, and fails the test when one does not come or has
-// wrong bytes.
+// Bystander gets its own blocks all the time, and fails the test when one is missing or wrong.
 class Bystander {
  public:
   explicit Bystander(const TestWorkerOptions& options) : worker_(options) {
@@ -55,7 +54,7 @@ class Bystander {
   Bystander(const Bystander&) = delete;
   Bystander& operator=(const Bystander&) = delete;
   TestWorker& worker() { return worker_; }
-  // Waits until it is served once more from now on.
+  // Waits until a get that begins after this call has ended.
   void AwaitServed() const {
     const uint64_t before = rounds_;
     EXPECT_TRUE(Await(kPatience, [&] { return rounds_ > before + 1; }));
@@ -92,7 +91,7 @@ class HostileWorkerTest : public ::testing::Test {
     EXPECT_TRUE(agent_.process().Running());
   }
 
-  // Opens a session of the hostile tenant, whose token is in all later requests.
+  // Opens a session of the hostile tenant. Later requests carry its token.
   bool SayHello(RawSession* session) {
     const auto welcome = session->Say(session->GoodHello("hostile", kHostileSecret));
     if (!welcome || welcome->code != wire::WelcomeCode::kOk) return false;
@@ -105,7 +104,8 @@ class HostileWorkerTest : public ::testing::Test {
     SetCallDeadline(&context);
     return (stub_.get()->*method)(&context, request, response);
   }
-  // Adds keys [first, first + count) of the hostile worker's space.
+  // Returns a request of this session for keys [first, first + count) of the hostile worker's
+  // space.
   template <typename Request>
   Request RequestOf(uint64_t first, size_t count) const {
     Request request;
@@ -118,7 +118,7 @@ class HostileWorkerTest : public ::testing::Test {
     }
     return request;
   }
-  // Returns the slots that the worker may write.
+  // Reserves slots; returns the ids of the reservations that the agent granted.
   std::vector<uint64_t> Reserve(uint64_t first, size_t count) {
     auto request = RequestOf<v1::ReserveRequest>(first, count);
     request.set_target(v1::TIER_HOST);
@@ -159,7 +159,7 @@ class HostileWorkerTest : public ::testing::Test {
   std::unique_ptr<RawSession> session_ = std::make_unique<RawSession>(agent_.socket_dir());
   std::string token_;
   uint32_t space_id_ = 0;
-  uint64_t altered_ = 0;  // Blocks that the agent is to have found changed, by the end.
+  uint64_t altered_ = 0;  // Altered blocks that the agent must have counted by the end.
   Bystander bystander_{{.socket_dir = agent_.socket_dir(),
                         .tenant = "victim",
                         .secret = kVictimSecret,

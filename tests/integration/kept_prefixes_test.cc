@@ -79,7 +79,7 @@ TEST_F(KeptPrefixesTest, WhatIsKeptOutlivesItsWorkerAndWhatEmptiesMemory) {
   EXPECT_EQ(list.used.bytes, kPrefix.count << 16);
   EXPECT_EQ(list.quota.bytes, uint64_t{2} << 20) << "a quarter of the tenant's half";
   EXPECT_EQ(*alpha_.client().EndKept(list.prefixes[0].id), 1u);
-  // The leases of the read above end a moment after it.
+  // The agent gets the leases of the last get back a moment later.
   EXPECT_TRUE(Await(absl::Seconds(10), [&] {
     agent_.Evict(Tier::kHost);
     return agent_.TierStatus(Tier::kHost).blocks() == 0;
@@ -137,9 +137,9 @@ TEST_F(KeptPrefixesTest, ADroppedPrefixGoesWithAllThatDescendsFromIt) {
   const std::vector<EngineKey> head = alpha_.KeysOf({.first = kPrefix.first + 2, .count = 1});
   const KeySequence run{.space = alpha_.space(), .keys = head};
   DeletedBlocks dropped;
-  // For a moment, copies to the disk hold the blocks that were put.
+  // At first, copies to the disk still hold some of the blocks.
   size_t gone = 0;
-  bool all_answered = true;  // A call without an answer in time may have dropped blocks, too.
+  bool all_answered = true;  // A call that was not answered in time may also have dropped blocks.
   EXPECT_TRUE(Await(absl::Seconds(10), [&] {
     dropped = *alpha_.client().DropPrefix(std::span(&run, 1));
     gone += dropped.deleted;
@@ -150,7 +150,7 @@ TEST_F(KeptPrefixesTest, ADroppedPrefixGoesWithAllThatDescendsFromIt) {
   EXPECT_FALSE(dropped.more);
   EXPECT_THAT(alpha_.Get(kPrefix), SizeIs(2));
   EXPECT_EQ(List(alpha_).prefixes[0].blocks, 2u);
-  // An operator names it as its engine does.
+  // An operator names the prefix by its engine key, as the engine does.
   v1::DropPrefixRequest request;
   request.set_tenant("beta");
   const SpaceDigest digest = beta_.spec().Digest();

@@ -196,7 +196,8 @@ TEST_F(LimitsTest, ASpaceWhoseBlocksAreLargerThanASlabIsRefusedByValue) {
               AllOf(HasSubstr("block_bytes"), HasSubstr(std::to_string(2 << 20))));
 }
 
-// A peer that asks and does not read; its stream stays open until it is destroyed.
+// SilentPeer asks for blocks and does not read; its stream stays open until the object is
+// destroyed.
 class SilentPeer {
  public:
   SilentPeer(v1::Peer::Stub* stub, const v1::FetchRequest& request) {
@@ -216,7 +217,7 @@ class SilentPeer {
   std::unique_ptr<grpc::ClientReader<v1::FetchChunk>> stream_;
 };
 
-// Peers that ask for a run that is too long for a stream nobody reads.
+// Fixture with peers that ask for a run that is too long for the buffers of a stream.
 class SilentPeersTest : public LimitsTest {
  protected:
   void SetUp() override {
@@ -228,13 +229,13 @@ class SilentPeersTest : public LimitsTest {
     for (uint64_t i = 0; i < run.count; ++i) {
       request_.add_block_keys(convert::ToWire(worker_.KeyOf(run.first + i)));
     }
-    // Windows that stay small: gRPC would widen them until the whole run fits in.
+    // The windows must stay small: gRPC would widen them until the whole run fits.
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     peer_stub_ = v1::Peer::NewStub(
         grpc::CreateCustomChannel(agent_.address(), grpc::InsecureChannelCredentials(), arguments));
   }
-  // Begins as many streams as are served; each reads one block and stops.
+  // Opens as many streams as an agent serves; reads one block of each.
   std::vector<std::unique_ptr<SilentPeer>> Ask(absl::Duration timeout) {
     request_.set_timeout_ms(convert::ToMilliseconds(timeout));
     std::vector<std::unique_ptr<SilentPeer>> peers;
@@ -263,8 +264,8 @@ TEST_F(SilentPeersTest, BeyondTheLimitAreToldSoAndServedWhenOthersAreGone) {
   EXPECT_TRUE(Await(absl::Seconds(5), [&] { return Served(); }));
 }
 
-// A stream whose reader did not read ended with its connection and not at its deadline: it
-// kept its place, its block's pin and the buffer of what came from disk.
+// Once, a stream whose reader did not read ended only with its connection, and not at its deadline.
+// Until then it kept its place, its block's pin and a buffer for blocks from the disk.
 TEST_F(SilentPeersTest, HoldNoPlaceAndNoPinBeyondTheTimeThatTheyAskedFor) {
   const absl::Time asked = absl::Now();
   const absl::Duration timeout = Patience(absl::Seconds(2));
@@ -285,7 +286,7 @@ TEST_F(LimitsTest, SessionsBeyondTheLimitAreToldSoAndTheRestAreServed) {
   if (files.rlim_cur < kMaxSessions + 200) GTEST_SKIP() << "too few descriptors allowed";
 
   std::vector<std::unique_ptr<RawSession>> sessions;
-  for (size_t open = 2; open < kMaxSessions; ++open) {  // Two stand already.
+  for (size_t open = 2; open < kMaxSessions; ++open) {  // Two are open already.
     sessions.push_back(std::make_unique<RawSession>(agent_.socket_dir()));
     ASSERT_TRUE(sessions.back()->connected()) << open;
     const auto welcome = sessions.back()->Say(sessions.back()->GoodHello());

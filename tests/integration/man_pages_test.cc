@@ -45,7 +45,7 @@ std::string Unescaped(absl::string_view page) {
                                     {"\\e", "\\"}});
 }
 
-// Reads "    --name (help); default: value;", of which Abseil breaks the lines where it likes.
+// Parses "    --name (help); default: value;" of each flag. Abseil breaks these lines anywhere.
 std::vector<ListedFlag> FlagsOf(absl::string_view help) {
   const std::vector<std::string> pieces = absl::StrSplit(help, "\n    --");
   std::vector<ListedFlag> flags;
@@ -70,7 +70,7 @@ std::vector<ListedFlag> FlagsOf(absl::string_view help) {
 
 class ManPagesTest : public ::testing::TestWithParam<const char*> {
  protected:
-  // Runs the program, which is to end with this status, and returns what it printed.
+  // Runs the program, expects it to end with `status`, and returns what it printed.
   std::string Printed(const std::string& option, int status) {
     const std::string log = absl::StrCat(cluster_.run_dir(), "/page-", runs_++, ".log");
     const absl::StatusOr<std::unique_ptr<ChildProcess>> process =

@@ -1,5 +1,5 @@
-// Tests the memory of a real agent beside its arena, against callers that want it all: it stays
-// below the one figure that agent/limits.h states, and workers are served when they are gone.
+// Tests the memory of a real agent beside its arena, under callers that try to exhaust it: it stays
+// below kMaxMemoryBesideArena of agent/limits.h, and workers are served once the callers are gone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -35,7 +35,7 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr absl::Duration kAttack = absl::Seconds(8);
 
-// Returns the resident memory of the process alone, without files and the arena.
+// Returns the process's resident memory in bytes, without files and the arena.
 size_t PrivateBytesOf(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
   for (std::string line; std::getline(file, line);) {
@@ -48,7 +48,7 @@ size_t PrivateBytesOf(pid_t pid) {
   return 0;
 }
 
-// Looks all the time while it lives.
+// HighWater measures the process's memory all the time while the object lives.
 class HighWater {
  public:
   explicit HighWater(pid_t pid)
@@ -80,7 +80,7 @@ class MemoryTest : public ::testing::Test {
     if (files.rlim_cur < 4096) GTEST_SKIP() << "too few descriptors allowed";
     ASSERT_EQ(agent_.Start().status(), absl::OkStatus());
   }
-  // Returns a Match with the most keys that there may be, 540 KB, of no session.
+  // Returns a Match of 540 KB, with as many keys as a call may have and an unknown session.
   static std::string LargeRequest() {
     v1::MatchRequest request;
     request.set_session_token(std::string(16, 'x'));
@@ -88,8 +88,8 @@ class MemoryTest : public ::testing::Test {
     for (int i = 0; i < 8192; ++i) AddWireKey(std::string(64, 'k'), sequence);
     return request.SerializeAsString();
   }
-  // Callers by the hundred, of several processes, for a while; the most that the agent took
-  // meanwhile.
+  // Runs `callers_each` callers in each of `processes` processes for kAttack; returns the most
+  // memory that the agent had meanwhile, in bytes.
   size_t Attack(size_t processes, size_t callers_each, const HalfSender::Options& options) {
     std::vector<pid_t> children;
     for (size_t i = 0; i < processes; ++i) {
@@ -109,7 +109,7 @@ class MemoryTest : public ::testing::Test {
     const absl::Time end = absl::Now() + kAttack;
     while (absl::Now() < end) {
       for (std::unique_ptr<HalfSender>& sender : senders) {
-        // A sender that is hung up on comes back.
+        // A sender connects again when the agent has hung up.
         if (sender == nullptr || !sender->Step()) sender = std::make_unique<HalfSender>(options);
       }
     }
@@ -130,7 +130,7 @@ class MemoryTest : public ::testing::Test {
   AgentProcess& agent_ = cluster_.AddAgent("node-a", {{"host_bytes", "64MiB"}});
 };
 
-// Seen: 600 calls of 540 KB took 0.5 GB, and nothing bounded their number.
+// Once, 600 calls of 540 KB took 0.5 GB, and nothing bounded their number.
 TEST_F(MemoryTest, RequestsWhoseLastByteNeverComesStayBelowTheFigure) {
   const size_t most = Attack(4, 60,
                              {.socket_path = WorkersSocket(),
@@ -141,8 +141,8 @@ TEST_F(MemoryTest, RequestsWhoseLastByteNeverComesStayBelowTheFigure) {
   ExpectServed();
 }
 
-// Small ones: what each costs is gRPC's own, which no byte quota counts. One process gets 64 of
-// the 1,200 connections that it wants.
+// The calls are small: gRPC's own memory for each, which no byte quota counts, is what they cost.
+// One process gets 64 of the 1,200 connections that it wants.
 TEST_F(MemoryTest, AMultitudeOfCallsStaysBelowTheFigure) {
   const size_t most = Attack(1, 1200,
                              {.socket_path = WorkersSocket(),

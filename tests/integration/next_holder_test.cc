@@ -1,6 +1,6 @@
 // Tests a peer that is ranked first and does not serve, while its registration lives, beside a
-// healthy one: what both hold is a hit in time, and what the bad one holds alone does not keep the
-// node from anybody else.
+// healthy one: blocks that both hold are hits in time, and requests for blocks that only the bad
+// peer holds do not keep the node from fetching elsewhere.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ constexpr size_t kMaxFetchesPerPeer = 16;
 
 class NextHolderTest : public ::testing::TestWithParam<Damage> {
  protected:
-  // Lets the peer hold the run and the coordinator know of it.
+  // Makes the peer hold the run, and waits until the coordinator knows.
   void HoldAtPeer(Blocks blocks) {
     for (uint64_t number = blocks.first; number < blocks.first + blocks.count; ++number) {
       std::vector<std::byte> payload(worker_.spec().block_bytes);
@@ -46,7 +46,7 @@ class NextHolderTest : public ::testing::TestWithParam<Damage> {
     ASSERT_EQ(peer_.Report(coordinator_.channel()), absl::OkStatus());
     ASSERT_TRUE(coordinator_.AwaitHolders(worker_.KeyOf(blocks.first + blocks.count - 1), 1));
   }
-  // Lets both hold the run, and the peer one block more, so that it is ranked first.
+  // Makes both hold a new run, and the peer one block more, so that the peer is ranked first.
   Blocks HoldAtBoth() {
     next_ += 100;
     EXPECT_EQ(healthy_worker_.Put({next_, kRun}), kRun);
@@ -72,11 +72,11 @@ class NextHolderTest : public ::testing::TestWithParam<Damage> {
   uint64_t next_ = 1000;
 };
 
-// Four gets of four missed, each at its full deadline: the first holder was asked for ever.
+// Once, four gets of four missed, each at its full deadline: only the first holder was ever asked.
 TEST_P(NextHolderTest, RankedFirstBesideAHealthyHolderCostsNoMiss) {
   peer_.Send(GetParam());
-  // Each get waits to its end for a block that never comes. A request that a loaded machine brings
-  // to the agent later than the client allows for is answered when the client has given up.
+  // Each get waits until its deadline for the last block, which never comes. On a loaded machine
+  // the agent may get a request so late that the client has given up when it answers.
   int late = 0;
   for (int get = 0; get < 4; ++get) {
     const std::vector<BlockSource> sources = GetInTime(HoldAtBoth());
@@ -94,7 +94,8 @@ TEST_P(NextHolderTest, IsUsedAgainWhenItServesAgain) {
   peer_.Send(Damage::kNone);
   EXPECT_TRUE(
       Await(absl::Seconds(5), [&] { return agent_.Status().peers().avoided_peers() == 0; }));
-  // The block that it holds alone comes as well, once it is not too slow on a loaded machine.
+  // The block that only the peer holds comes as well, unless a loaded machine makes the peer too
+  // slow.
   EXPECT_TRUE(Await(absl::Seconds(5), [&] { return GetInTime(HoldAtBoth()).size() == kRun + 1; }));
 }
 
@@ -103,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(APeerThat, NextHolderTest,
                                            Damage::kFlippedBit),
                          [](const auto& info) { return std::string(DamageName(info.param)); });
 
-// Regression: as many requests as there are fetches waited for it, and no other peer was asked.
+// Once, requests that waited for a frozen peer took all fetches, and no other peer was asked.
 TEST_F(NextHolderTest, RequestsThatWaitForAFrozenPeerLeaveFetchesForTheOthers) {
   peer_.Send(Damage::kSilence);
   HoldAtPeer({.first = 1, .count = kMaxFetchesRunning});

@@ -39,8 +39,8 @@ class NodeResidencyTest : public ::testing::Test {
 };
 
 TEST_F(NodeResidencyTest, AWorkerFollowsATableThatGrows) {
-  // Puts a few blocks at a time. Each is found when its put is answered, in whichever table the
-  // worker has.
+  // Puts a few blocks at a time. No table may say that a block is absent once its put was answered,
+  // also while the agent replaces the table.
   for (uint64_t first = 0; first < kMany.count; first += 1000) {
     ASSERT_EQ(worker_.Put({.first = first, .count = 1000}), 1000);
     EXPECT_EQ(Count({.first = first, .count = 1000}, Residence::kAbsent), 0);
@@ -68,8 +68,8 @@ TEST_F(NodeResidencyTest, AfterAKillTheNextAgentsTableHasWhatTheDisksHave) {
   EXPECT_EQ(Count(kFew, Residence::kHost), kFew.count);
 }
 
-// A reader beside an agent that dies again and again: each look ends, and says of blocks that are
-// on disk that they are absent only where there is no agent.
+// A reader goes on while its agent dies again and again: each look ends, and blocks on disk are
+// absent only while there is no agent.
 TEST_F(NodeResidencyTest, ReadersGoOnWhileTheAgentIsKilled) {
   ASSERT_EQ(worker_.Put(kFew), kFew.count);
   ASSERT_TRUE(agent_.AwaitOffloaded());

@@ -20,7 +20,7 @@ constexpr Blocks kPrefix = {.first = 100, .count = 16};
 constexpr size_t kWarm = 5;  // Leading blocks of the run in host memory.
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
-// Results of one call; all of them are held.
+// Results of one call, whose leases stay as long as this object.
 struct CallResults {
   std::vector<OnboardedPart> parts;
   std::vector<OnboardedInParts> ends;
@@ -118,7 +118,7 @@ TEST_F(OnboardPartsNodeTest, AWorkerThatIsGoneLeavesNoLease) {
                       .ok());
     }
   }
-  // Loads that its calls began go on behind them, and pin what they fill.
+  // Loads that those calls began go on after the session's end, and pin the slots that they fill.
   const auto nothing_held = [&] {
     return agent_.Status().leases() == 0 && agent_.TierStatus(Tier::kHost).pinned_bytes() == 0;
   };

@@ -85,7 +85,7 @@ TEST_F(OneNodeTest, TheStatusSaysWhatTheNodeIs) {
   EXPECT_EQ(status.sessions(), 1);
   EXPECT_THAT(status.disk_io(), ::testing::AnyOf("io_uring", "pread"));
   EXPECT_EQ(status.device(), "none");
-  // Alone: no coordinator is configured.
+  // No coordinator is configured.
   EXPECT_EQ(status.coordinator_address(), "");
   EXPECT_FALSE(status.coordinator_connected());
 }
@@ -179,7 +179,8 @@ TEST_F(OneNodeTest, ABlockThatAnotherWorkerIsPuttingIsPendingUntilItIsThereOrGiv
   EXPECT_EQ(state(), ReservedBlocks::State::kPresent);
 }
 
-// The slots had been another block's: what was published of them was that block's bytes.
+// Once, slots that the worker had not written were published, with the bytes of the blocks that had
+// been there before.
 TEST_F(OneNodeTest, SlotsThatNobodyTookAreNotPublishedAndAreCounted) {
   for (const uint64_t half : {1000, 2000}) {
     ASSERT_EQ(worker_.Put({.first = half, .count = 128}), 128) << "of 256 slots";
@@ -274,7 +275,7 @@ TEST(NodeWithoutDiskTest, ABlockThatIsEvictedIsAMiss) {
   EXPECT_EQ(agent.Status().disk_io(), "none");
 }
 
-// Leases that a worker releases end with its next put, which finds the room.
+// Leases that a worker released end with its next put at the latest, so the put finds the room.
 TEST(NodeWithoutDiskTest, APutRightBehindARelease) {
   ProcessCluster cluster;
   AgentProcess& agent = cluster.StartAgent(
@@ -285,8 +286,8 @@ TEST(NodeWithoutDiskTest, APutRightBehindARelease) {
   uint64_t found_room = 0;
   for (uint64_t round = 0; round < kRounds; ++round) {
     const Blocks blocks = {.first = round * kRoom, .count = kRoom};
-    // On a busy machine the worker may pause here until a call of its own has taken the leases, and
-    // come back while that call is under way.
+    // On a busy machine a call of the worker's own may carry the releases, and the put may reach
+    // the agent before that call.
     if (worker.Put(blocks) == kRoom) {
       ++found_room;
     } else {
@@ -298,7 +299,7 @@ TEST(NodeWithoutDiskTest, APutRightBehindARelease) {
     ASSERT_EQ(worker.Put({.first = kRounds * kRoom, .count = 1}), 0) << "all of it is leased";
   }
   EXPECT_GT(found_room, kRounds / 2);
-  // The leases are given back without another call as well.
+  // Without another call, the leases are given back as well.
   EXPECT_TRUE(agent.AwaitLeases(0));
 }
 

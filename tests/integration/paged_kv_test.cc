@@ -213,10 +213,10 @@ TEST_F(PagedKvTest, ForksThatGoOutTogetherComeBackEachWithItsOwn) {
   const SequenceId third = *kv->Fork(first);
   ASSERT_EQ(kv->Append(second, 16), absl::OkStatus());
   At(*kv, second, 2) = std::byte{3};
-  // The third sequence keeps the shared blocks in the pool; the second's own block leaves.
+  // The third sequence keeps the shared blocks in the pool; only the second's own block leaves.
   ASSERT_EQ(kv->SwapOut({{first, second}}), absl::OkStatus());
   EXPECT_EQ(kv->swapped_bytes(), kBlockBytes);
-  // Now nobody stays who shares it, and the blocks go with each of those that have them.
+  // Now all that share the blocks leave, so each sequence takes a copy of all its blocks along.
   ASSERT_EQ(kv->SwapOut({{third, first, second}}), absl::OkStatus());
   EXPECT_EQ(kv->swapped_bytes(), 7 * kBlockBytes);
   EXPECT_EQ(kv->free_slots(), kSlots);
@@ -250,7 +250,7 @@ TEST_F(PagedKvTest, SwappedBlocksHaveAQuota) {
   EXPECT_EQ(kv->slots(fitting)->size(), 1u) << "an error changes nothing";
   EXPECT_EQ(kv->slots(sequence)->size(), 4u);
   EXPECT_EQ(kv->swapped_bytes(), 0u);
-  // The agent drops the blocks of the pair that had been swapped out already.
+  // The agent drops the blocks of the two that it had already copied.
   EXPECT_TRUE(
       Await(absl::Seconds(2), [&] { return small.TierStatus(Tier::kHost).used_bytes() == 0; }));
   ASSERT_EQ(kv->SwapOut({&sequence, 1}), absl::OkStatus());
@@ -278,7 +278,7 @@ TEST_F(PagedKvTest, SwappedSequencesOfTwoWorkersComeBackByPriority) {
   ASSERT_EQ(all.size(), kSlots - 2);
   EXPECT_EQ(low_out.SwapIn(absl::ZeroDuration()).status().code(),
             absl::StatusCode::kResourceExhausted);
-  // The first to ask is the last in line.
+  // The one that asks first has the lower priority.
   std::optional<absl::StatusOr<GrantedSlots>> low_back;
   std::thread waiting([&] { low_back = low_out.SwapIn(absl::Seconds(20)); });
   std::optional<absl::StatusOr<GrantedSlots>> high_back;
@@ -324,7 +324,7 @@ TEST_F(PagedKvTest, SlotsComeBackWhenTheMemoryIsGivenUp) {
 }
 
 TEST_F(PagedKvTest, AKilledWorkersSlotsServeOthers) {
-  // A process of its own: what gRPC keeps does not survive fork().
+  // The worker is a program of its own, because gRPC does not survive fork().
   const auto doomed =
       *ChildProcess::Start({ProgramPath("kvtier-holding-worker"), agent_.socket_dir(), "0", "0",
                             "0", absl::StrCat(kSlots), "gpu-memory"},
@@ -343,7 +343,7 @@ TEST_F(PagedKvTest, ADeadAgentTakesTheGrantAndNotTheMemory) {
   ASSERT_EQ(kv->Append(sequence, 16), absl::OkStatus());
   agent_.Kill();
   EXPECT_TRUE(Await(absl::Seconds(2), [&] { return !kv->memory().valid(); }));
-  At(*kv, sequence, 0) = std::byte{1};  // Still mapped: nobody faults.
+  At(*kv, sequence, 0) = std::byte{1};  // The memory is still mapped.
 }
 
 TEST_F(PagedKvTest, ACProgramKeepsItsSequencesThere) {

@@ -1,5 +1,5 @@
-// Tests the programs as an operator meets them: what they refuse to start with, what they say then,
-// and how they stop.
+// Tests the programs as an operator meets them: which flags they refuse, with which messages, and
+// how they stop.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -25,8 +25,8 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 constexpr absl::Duration kExitLimit = absl::Seconds(20);
-// Longest stop with calls under way: their answers are prompt, and gRPC takes a second to end idle
-// connections.
+// Longest time of a stop while calls run: they are answered at once, and gRPC takes a second to end
+// idle connections.
 constexpr absl::Duration kStopLimit = absl::Seconds(3);
 
 struct Refusal {
@@ -37,7 +37,7 @@ struct Refusal {
 
 class ProgramsTest : public ::testing::Test {
  protected:
-  // Runs a program that is to end by itself with status 1, and returns what it said.
+  // Runs a program that must end by itself with status 1; returns its output.
   std::string LastWords(const std::string& program, const std::vector<std::string>& flags) {
     const std::string log = absl::StrCat(cluster_.run_dir(), "/words-", runs_++, ".log");
     std::vector<std::string> words = {ProgramPath(program)};
@@ -243,7 +243,7 @@ TEST_F(ProgramsTest, SigtermStopsAnAgentWhileAFetchHangs) {
   waits.join();
 }
 
-// Once, the stop took the 10 s that a commit may take.
+// Once, the agent stopped only after the 10 s that a commit may wait.
 TEST_F(ProgramsTest, SigtermStopsAnAgentWhileACommitWaitsForItsStep) {
   AgentProcess& agent = cluster_.StartAgent(
       "node-a", {{"gpu_bytes", "1MiB"}, {"gpu_block_bytes", "64KiB"}, {"device", "emulated"}});

@@ -28,7 +28,7 @@ class PutAllTest : public ::testing::Test {
   absl::StatusOr<PutCounts> Put(Blocks blocks, const PutAllOptions& options = {}) {
     const std::vector<EngineKey> keys = worker_.KeysOf(blocks);
     std::vector<std::byte> bytes(kBlockBytes);
-    // Odd pieces: an engine's block is many.
+    // Pieces of odd sizes: an engine's block has many pieces.
     const std::vector<ConstPiece> pieces = {std::span(bytes).first(1000),
                                             std::span(bytes).subspan(1000)};
     return PutAll(
@@ -57,7 +57,8 @@ TEST_F(PutAllTest, StoresSeveralTimesWhatMemoryHolds) {
   EXPECT_EQ(first.stored, kRun.count);
   EXPECT_EQ(first.present + first.missed, 0);
   ASSERT_TRUE(agent_.AwaitOffloaded());
-  // The run is whole, and each byte of it is right. Blocks that were read before are soon released.
+  // Every block of the run is there and right. A get may fail until leases of the gets before it
+  // have ended.
   for (uint64_t at = 1; at < kRun.count; at += kSlots / 2) {
     const Blocks some = {at, kSlots / 2};
     EXPECT_TRUE(Await(absl::Seconds(10), [&] { return worker_.Get(some).size() == some.count; }))
@@ -109,7 +110,7 @@ TEST_F(PutAllTest, ASpaceThatIsUnregisteredMakesRoomForAnother) {
   ASSERT_EQ(worker_.Put(kRun), kRun.count);
   const OnboardedBlocks hit = worker_.Hold(kRun);
   Client& client = worker_.client();
-  // Many times as many as the session has room for, one after the other.
+  // Registers many times as many spaces as the session has room for, one after the other.
   SpaceSpec spec = worker_.spec();
   for (int i = 0; i < 100; ++i) {
     spec.lora = absl::StrCat("adapter ", i);
@@ -124,8 +125,8 @@ TEST_F(PutAllTest, ASpaceThatIsUnregisteredMakesRoomForAnother) {
   ASSERT_EQ(client.UnregisterSpace(worker_.space()), absl::OkStatus());
   EXPECT_TRUE(hit.valid()) << "what is leased stays";
   EXPECT_TRUE(worker_.Proves(hit, kRun.first));
-  // Registered again, the space has its blocks, also before the agent heard of the end of the
-  // first.
+  // The space registered again has its blocks, even before the agent learned that the first
+  // registration ended.
   const SpaceHandle again = *client.RegisterSpace(worker_.spec());
   EXPECT_TRUE(Await(absl::Seconds(10), [&] {
     return client.Onboard(again, worker_.KeysOf(kRun))->size() == kRun.count;

@@ -1,5 +1,5 @@
-// RawSession is a worker's end of the wire without the client library: a test sends the packets and
-// RPCs that it likes.
+// RawSession is a worker's end of the wire without the client library: a test can send any packets
+// and RPCs.
 #ifndef KVTIER_TESTS_INTEGRATION_RAW_SESSION_H_
 #define KVTIER_TESTS_INTEGRATION_RAW_SESSION_H_
 
@@ -43,7 +43,7 @@ class RawSession {
 
   bool connected() const { return connected_; }
   const wire::Challenge& challenge() const { return challenge_; }
-  // Returns a valid Hello, by default of the open tenant, for tests that then spoil it.
+  // Returns a valid Hello, by default of the open tenant. Tests may then spoil it.
   wire::Hello GoodHello(absl::string_view tenant = "default",
                         const std::string& secret = "") const {
     wire::Hello hello{.layout = wire::LayoutDigest(wire::kSessionVersion)};
@@ -60,18 +60,18 @@ class RawSession {
     }
     return welcome;
   }
-  // Sends bytes that may be no packet at all. False: the agent has hung up, or takes no more now.
+  // Sends bytes that need not be a packet. False: the agent has hung up, or its buffer is full.
   bool SendBytes(std::span<const std::byte> bytes) {
     return send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
            static_cast<ssize_t>(bytes.size());
   }
-  // Waits until the agent has hung up, and drops what it sends before.
+  // Waits until the agent has hung up; drops packets that come before.
   void AwaitHangup() {
     std::array<std::byte, 256> said;
     while (recv(fd_, said.data(), said.size(), 0) > 0) continue;
   }
-  // Asks for a descriptor and returns the reply; nullopt: the answer is no reply. `handed`, if
-  // given, gets the descriptor that came along (-1: none); otherwise it is closed.
+  // Asks for a descriptor and returns the reply; nullopt: the agent's answer is no reply. Moves the
+  // descriptor that came with the reply to `handed` (-1: none), or closes it if `handed` is null.
   std::optional<wire::DescriptorReply> Ask(const wire::DescriptorRequest& request,
                                            int* handed = nullptr) {
     if (handed != nullptr) *handed = -1;

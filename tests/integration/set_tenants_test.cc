@@ -26,7 +26,7 @@ constexpr Blocks kPrefix = {.first = 100, .count = 8};
 constexpr char kAlphaSecret[] = "alpha's secret, 16 bytes or more";
 constexpr char kBetaSecret[] = "beta's secret, which is different";
 
-// An operator of one program: `Admin` is its service.
+// Operator makes an operator's calls of one program. `Admin` is the program's admin service.
 template <typename Admin>
 class Operator {
  public:
@@ -67,7 +67,7 @@ class Operator {
 using NodeOperator = Operator<v1::AgentAdmin>;
 using ClusterOperator = Operator<v1::CoordinatorAdmin>;
 
-// Looks until it is so, for 20 s at most.
+// Waits until `is_so` holds. False: not within 20 s.
 bool Await(const std::function<bool()>& is_so) {
   const absl::Time deadline = absl::Now() + Patience(absl::Seconds(20));
   while (!is_so()) {

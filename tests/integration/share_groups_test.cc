@@ -128,7 +128,7 @@ TEST_F(ShareGroupsTest, AReadersClientPutsNothingAndGoesOnReading) {
   EXPECT_EQ(alpha.Put({500, 4}), 4) << "nothing of it is pending";
 }
 
-// A reader in raw packets and RPCs.
+// Fixture with a reader of the group that sends raw packets and RPCs.
 class RawReaderTest : public ShareGroupsTest {
  protected:
   void Open(Flags more = {}) {
@@ -220,7 +220,7 @@ TEST_F(RawReaderTest, HasNoStagingRegionEither) {
   }
 }
 
-// A member that was removed keeps what it has mapped, and is handed nothing more.
+// A removed member keeps what it has mapped, but gets no more descriptors and no answers.
 TEST_F(RawReaderTest, IsHandedNothingOnceItIsNoMember) {
   Open();
   ASSERT_TRUE(Set("beta", v1::GROUP_ACCESS_NONE).ok());
@@ -231,7 +231,7 @@ TEST_F(RawReaderTest, IsHandedNothingOnceItIsNoMember) {
             grpc::StatusCode::FAILED_PRECONDITION);
 }
 
-// The key that names the group's blocks would else let a reader in as the group itself.
+// Otherwise a reader could open a session as the group with the key that names the group's blocks.
 TEST_F(RawReaderTest, TheKeyThatItIsToldDoesNotProveTheGroup) {
   Open();
   EXPECT_EQ(welcome_.group_key, TenantKey::FromSecret(kGroupSecret).bytes);

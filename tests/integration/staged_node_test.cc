@@ -1,5 +1,5 @@
-// Tests a node with --worker_memory=staged: workers put and get as on any other, and whatever one
-// of them writes, no worker gets bytes that the agent did not copy and prove.
+// Tests a node with --worker_memory=staged: workers put and get as on any other node, and whatever
+// one of them writes, no worker gets bytes that the agent did not copy and prove.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -48,7 +48,7 @@ class StagedNodeTest : public ::testing::Test {
                   })
         ->stored;
   }
-  // Maps what the agent hands the session to write. REQUIRES: it hands it out.
+  // Maps the region that the agent gives the session to write. REQUIRES: the session has one.
   static std::span<std::byte> MapRegion(RawSession* session) {
     int fd = -1;
     const auto reply = session->Ask({.kind = wire::DescriptorKind::kStaging}, &fd);
@@ -74,7 +74,7 @@ class StagedNodeTest : public ::testing::Test {
 TEST_F(StagedNodeTest, WhatIsPutIsServedFromMemoryFromDiskAndAfterAKill) {
   const SpaceLimits limits = *worker_.client().Limits(worker_.space());
   EXPECT_EQ(limits.staging_slots, kStagingSlots);
-  // Far more than the region has room for, with sums and without.
+  // The run is far larger than the region. CopyIn() takes sums; puts in place have none.
   EXPECT_EQ(PutAllOf(&worker_, kRun), kRun.count);
   constexpr Blocks kInPlace = {.first = 1000, .count = kStagingSlots};
   EXPECT_EQ(worker_.Put(kInPlace), kInPlace.count);
@@ -131,7 +131,7 @@ TEST_F(StagedNodeTest, ARegionIsItsSessionsOwnAndKeepsItsSize) {
 TEST_F(StagedNodeTest, AWorkerThatWritesAllTheTimeSpoilsItsOwnPutsAlone) {
   TestWorker careful({.socket_dir = agent_.socket_dir(), .block_bytes = kBlockBytes});
   ASSERT_EQ(PutAllOf(&careful, kRun), kRun.count);
-  // Writes into what its own client is given, while it puts.
+  // The worker's own client writes into its staging region while it puts.
   const auto region = worker_.client().host_memory();
   ASSERT_TRUE(region.is_staged);
   const std::span<std::byte> bytes = *region.write->Write(0, region.write->size());
@@ -149,7 +149,7 @@ TEST_F(StagedNodeTest, AWorkerThatWritesAllTheTimeSpoilsItsOwnPutsAlone) {
   for (uint64_t first = 5000; refused == 0 || first < 5000 + 20 * kStagingSlots;
        first += kStagingSlots) {
     PutAllOf(&worker_, {.first = first, .count = kStagingSlots});
-    // A published block has the bytes that its sum says, and keeps them.
+    // A published block has the bytes of its sum, and they do not change.
     const OnboardedBlocks leased =
         *careful.client().Onboard(careful.space(), careful.KeysOf({first, kStagingSlots}));
     for (size_t i = 0; i < leased.size(); ++i) {

@@ -1,5 +1,5 @@
-// These terms are shared by a stepping worker (stepping_worker_main.cc) and the test that stops it:
-// its stations, in the order of its life, and the blocks that it puts.
+// Stations of a stepping worker's life (stepping_worker_main.cc), in their order, and the blocks
+// that it puts. The worker and the test that stops it share them.
 #ifndef KVTIER_TESTS_INTEGRATION_STEPPING_WORKER_H_
 #define KVTIER_TESTS_INTEGRATION_STEPPING_WORKER_H_
 

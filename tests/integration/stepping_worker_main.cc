@@ -26,7 +26,7 @@ class Life {
  public:
   explicit Life(const std::string& socket_dir) : worker_({.socket_dir = socket_dir}) {}
 
-  // Passes a station; returns false if bytes were wrong. Without an agent it does nothing.
+  // Does the station's work; returns false if bytes were wrong. Without an agent it does nothing.
   bool Pass(Station station) {
     switch (station) {
       case Station::kBeginStep:
@@ -101,8 +101,8 @@ class Life {
     std::ranges::fill(Block(second_, 2), std::byte{9});
     return true;
   }
-  // Returns whether the swap was made. One that the agent did not live to make is the end of the
-  // memory: the worker computes again.
+  // Returns whether the swap was made, or the agent died before: then the memory is lost, and the
+  // worker computes again.
   bool IsDone(const absl::Status& swapped) {
     if (swapped.ok()) return true;
     const bool is_over = !kv_->memory().valid();

@@ -50,15 +50,15 @@ class StrayWritesTest : public ::testing::Test {
     }
     reserved->Commit();
   }
-  // Returns the block's bytes in host memory, for a writer that must not write them; empty: the
+  // Returns the block's bytes in host memory, through the mapping that can be written; empty: the
   // block is not there.
   std::span<std::byte> SlotOf(uint64_t number) {
-    // The test looks at no byte, because an earlier write may have changed it.
+    // The lease's bytes are not compared: an earlier stray write may have changed them.
     const auto hit = writer_.client().Onboard(writer_.space(), writer_.KeysOf({number, 1}));
     if (!hit.ok() || hit->empty()) return {};
     return *writer_.client().host_memory().write->Write(hit->offset(0), kBlockBytes);
   }
-  // Changes a random part of the block, short ones as often as long ones.
+  // Changes a random part of the block; all magnitudes of length are equally likely.
   void Scribble(std::span<std::byte> block) {
     const auto limit = static_cast<uint64_t>(std::bit_width(kBlockBytes) - 1);
     const uint64_t size =
@@ -67,7 +67,8 @@ class StrayWritesTest : public ::testing::Test {
     const auto change = static_cast<std::byte>(1 + random_() % 255);
     for (std::byte& byte : block.subspan(at, size)) byte ^= change;
   }
-  // Returns the code of a copy of the block by another worker; OK requires the block's own bytes.
+  // Copies the block out by another worker; returns the copy's code. A copy that succeeds must have
+  // the block's own bytes.
   absl::StatusCode Read(uint64_t number) {
     const auto hit = reader_.client().Onboard(reader_.space(), reader_.KeysOf({number, 1}));
     if (!hit.ok() || hit->empty()) return absl::StatusCode::kNotFound;
@@ -102,7 +103,7 @@ TEST_F(StrayWritesTest, NoneIsEverCopiedOut) {
   EXPECT_EQ(said[absl::StatusCode::kOk] + said[absl::StatusCode::kDataLoss] +
                 said[absl::StatusCode::kNotFound],
             Writes());
-  // Each block that is left is whole, from memory or from the disk, or can be put again.
+  // Each block can in the end be read right: from memory, from the disk, or put again.
   for (uint64_t number = 1; number <= kBlocks; ++number) {
     EXPECT_TRUE(Await(absl::Seconds(10), [&] {
       Put(number, true);
@@ -122,7 +123,7 @@ TEST_F(ScrubbedWritesTest, WhatNobodyReadsIsFoundWithinTwoPasses) {
   ASSERT_TRUE(agent_.AwaitOffloaded());
   std::vector<std::span<std::byte>> slots;
   for (uint64_t number = 1; number <= kBlocks; ++number) slots.push_back(SlotOf(number));
-  // One bit of each of some blocks is flipped, as in faulty memory.
+  // Flips one bit in each of some blocks, as faulty memory does.
   constexpr uint64_t kChanged = 10;
   for (uint64_t i = 0; i < kChanged; ++i) {
     ASSERT_FALSE(slots[i].empty());

@@ -58,7 +58,7 @@ TEST_F(TenantsTest, TheSameKeysNameDifferentBlocks) {
   EXPECT_EQ(matched->blocks, 0);
   EXPECT_EQ(*alpha.client().ResidentRun(alpha.space(), alpha.KeysOf(kPrefix)), kPrefix.count);
   EXPECT_EQ(*beta.client().ResidentRun(beta.space(), beta.KeysOf(kPrefix)), 0);
-  // The put is not answered "present" either: it gets room for its own blocks.
+  // Beta's put is not answered "present" either: it gets slots for its own blocks.
   EXPECT_EQ(beta.Put(kPrefix), kPrefix.count);
   EXPECT_THAT(alpha.Get(kPrefix), SizeIs(kPrefix.count));
   EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));

@@ -100,7 +100,7 @@ TEST_F(TicketProcessesTest, WhatIsNeverRedeemedOrGivenBackIsFreeSoon) {
   EXPECT_TRUE(Redeem(first_, *given_back.id, 0).empty());
 }
 
-// Waits for the one value that a submitted call ends with.
+// Ended waits for the value with which a submitted call ends.
 template <typename Result>
 class Ended {
  public:

@@ -42,7 +42,7 @@ class TwoDisksTest : public ::testing::Test {
     on_first_ = status.disks(0).blocks();
     first_id_ = status.disks(0).id();
   }
-  // Starts the dead agent again, on these directories.
+  // Kills the agent and starts another with these disk directories.
   void RestartOn(const std::string& directories) {
     agent_->Kill();
     agent_ = &cluster_.StartAgent(kAgent, FlagsOf(directories));
@@ -51,7 +51,7 @@ class TwoDisksTest : public ::testing::Test {
   static Flags FlagsOf(const std::string& directories) {
     return {{"disk_dir", directories}, {"disk_bytes", "16MiB"}, {"segment_bytes", "2MiB"}};
   }
-  // Blocks of the prefix that are hits, each asked for alone.
+  // Returns how many blocks of the prefix are hits when each is asked for alone.
   size_t Hits() {
     size_t hits = 0;
     for (size_t i = 0; i < kPrefix.count; ++i) hits += worker_.Get({kPrefix.first + i, 1}).size();
@@ -63,7 +63,7 @@ class TwoDisksTest : public ::testing::Test {
   const std::string second_ = cluster_.disk_root() + "/second";
   AgentProcess* agent_ = &cluster_.StartAgent(kAgent, FlagsOf(first_ + "," + second_));
   TestWorker worker_{{.socket_dir = agent_->socket_dir()}};
-  size_t on_first_ = 0;  // Blocks.
+  size_t on_first_ = 0;  // Number of blocks on the first disk.
   std::string first_id_;
 };
 
@@ -83,7 +83,7 @@ TEST_F(TwoDisksTest, BothAreWarmAfterKill9) {
 }
 
 TEST_F(TwoDisksTest, OneThatFailsIsQuarantinedAloneAndTheOthersBlocksHit) {
-  // Every read of the second disk ends early from now on, under the running agent.
+  // From now on every read of the second disk ends early, while the agent runs.
   for (const auto& file : std::filesystem::directory_iterator(second_ + "/segments")) {
     std::filesystem::resize_file(file.path(), 0);
   }

@@ -21,7 +21,7 @@ constexpr absl::Duration kDeadline = absl::Milliseconds(300);
 
 class TwoNodesTest : public ::testing::Test {
  protected:
-  // Puts on A, and waits until the coordinator knows.
+  // Puts blocks on A, and waits until the coordinator knows of them.
   void PutOnA(Blocks blocks) {
     ASSERT_EQ(on_a_.Put(blocks), blocks.count);
     ASSERT_TRUE(a_.AwaitOffloaded());
@@ -65,7 +65,7 @@ TEST_F(TwoNodesTest, BlocksOfAnyLengthComeFromTheOthersMemoryAndDiskAsLongAsThey
     std::vector<EngineKey> keys = there.KeysOf(kPrefix);
     const KeySequence set{.space = there.space(), .keys = keys, .is_set = true};
     EXPECT_TRUE(Await(absl::Seconds(10), [&] {
-      (void)there.client().Delete({&set, 1});  // Leased blocks go a little later.
+      (void)there.client().Delete({&set, 1});  // Leased blocks are deleted later.
       return there.client().Match({&set, 1}, {.local_only = true})->at(0).blocks == 0;
     }));
   }
@@ -118,7 +118,7 @@ TEST_F(TwoNodesTest, APrefetchBringsTheOtherNodesBlocksToHostMemory) {
 TEST_F(TwoNodesTest, AHangingPeerIsAMissAtTheDeadlineAndLocalBlocksAreServed) {
   PutOnA(kPrefix);
   ASSERT_EQ(on_b_.Put({kPrefix.first, 4}), 4);
-  ASSERT_THAT(on_b_.Get({kPrefix.first, 5}), SizeIs(5));  // The channel to A stands.
+  ASSERT_THAT(on_b_.Get({kPrefix.first, 5}), SizeIs(5));  // Opens B's channel to A.
   a_.Hang();
 
   const absl::Time start = absl::Now();
@@ -137,7 +137,7 @@ TEST_F(TwoNodesTest, AHangingPeerIsAMissAtTheDeadlineAndLocalBlocksAreServed) {
 
 TEST_F(TwoNodesTest, APeerThatNeverAnsweredYetIsAMissAtTheDeadline) {
   PutOnA(kPrefix);
-  a_.Hang();  // Before B ever connected to it.
+  a_.Hang();  // B has not connected to A yet.
   const absl::Time start = absl::Now();
   EXPECT_THAT(on_b_.Get(kPrefix, {.timeout = Patience(kDeadline)}), IsEmpty());
   EXPECT_LE(absl::Now() - start, Patience(kDeadline) + Slack());
@@ -167,10 +167,10 @@ TEST_F(TwoNodesTest, AStrayWriteAfterCommitNeverReachesTheOtherNode) {
   on_a_.Fill(kPrefix.first, slot);
   const auto mapped = reserved->keep_mapped();
   ASSERT_EQ(reserved->Commit(), 1);
-  slot[12345] ^= std::byte{1};  // A worker's bug, through a mapping it should have let go.
+  slot[12345] ^= std::byte{1};  // A worker's bug: it writes after its commit.
 
   ASSERT_TRUE(coordinator_.AwaitHolders(on_a_.KeyOf(kPrefix.first), 1));
-  on_b_.Get({kPrefix.first, 1});  // Fails the test on bytes that were not put.
+  on_b_.Get({kPrefix.first, 1});  // Get() fails the test on wrong bytes.
   EXPECT_EQ(a_.Status().altered_blocks(), 1);
   EXPECT_EQ(b_.Status().peers().verify_failures(), 0);
 }

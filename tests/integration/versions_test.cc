@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 
 class VersionsTest : public ::testing::Test {
  protected:
-  // Reserves a block of a space of its own.
+  // Registers a space and reserves a block of it.
   void ReserveOne(const std::string& token) {
     const auto stub = v1::Worker::NewStub(WorkerChannel(agent_.socket_dir()));
     v1::RegisterSpaceRequest space;
@@ -98,7 +98,7 @@ TEST_F(VersionsTest, ASessionOfAnotherLayoutIsRefusedAndBothAreNamed) {
                                       HasSubstr(wire::LayoutText(welcome->layout))));
 }
 
-// The worker has no lifeline, and so cannot say when its writes are over.
+// The worker has no lifeline, so the agent cannot know when the worker's writes are over.
 TEST_F(VersionsTest, WhatAWorkerWithoutALifelineReservedStaysTakenAsLongAsItLives) {
   {
     RawSession session(agent_.socket_dir());
@@ -183,7 +183,7 @@ TEST_F(ReportVersionsTest, AReportOfAnotherLayoutIsRefusedAndBothAreNamed) {
 
 class PeerVersionsTest : public VersionsTest {
  protected:
-  // Fetches block 100 as another node would; the chunks that came.
+  // Fetches block 100 as another node would. Puts the chunks that came into `chunks`.
   grpc::Status Fetch(const v1::ProtocolVersion& version, std::vector<v1::FetchChunk>* chunks) {
     EXPECT_EQ(worker_.Put({.first = 100, .count = 1}), 1);
     v1::FetchRequest request;

@@ -116,8 +116,8 @@ TEST_F(WorkerLanesTest, OneWorkersBlocksComeToAnotherWithOtherTensors) {
   EXPECT_TRUE(agent_.AwaitLeases(0));
 }
 
-// A region's offsets are none of the arena's: what a device brought from there would be wrong
-// bytes.
+// Offsets in a staging region are not offsets in the arena: a device that used them there would
+// copy wrong bytes.
 TEST_F(WorkerLanesTest, AStagedNodeIsRefusedByName) {
   AgentProcess& staged = cluster_.StartAgent(
       "node-s", {{"worker_memory", "staged"}, {"slab_bytes", "1MiB"}, {"staging_bytes", "1MiB"}});
@@ -163,8 +163,8 @@ TEST_F(WorkerLanesTest, AnAgentKilledDuringTheCopiesIsNotBelieved) {
   EXPECT_EQ(worker.Proven(300, *back), kRun) << back->status();
 }
 
-// The moments are drawn, up to the time that both jobs take: between messages, inside a copy, after
-// the last. The sleep waits for nothing; wherever it ends, the same must hold.
+// Kills the agent at a random moment of both jobs: between messages, inside a copy, or after the
+// last one. The sleep waits for no event; the same must hold wherever it ends.
 TEST_F(WorkerLanesTest, WhereverAnAgentIsKilledWhatIsBelievedIsRight) {
   std::mt19937_64 random(TestSeed());
   Worker worker(agent_.socket_dir(), TwinTensorsLayout);
@@ -192,8 +192,8 @@ TEST_F(WorkerLanesTest, WhereverAnAgentIsKilledWhatIsBelievedIsRight) {
   EXPECT_TRUE(agent_.AwaitLeases(0));
 }
 
-// Hangs up every session of this process with the agent, as if it were lost; returns how many there
-// were.
+// Closes every connection of this process to the agent's descriptor socket, as if it broke; returns
+// how many there were.
 size_t CutSessions(const std::string& socket_dir) {
   const std::string path = absl::StrCat(socket_dir, "/", wire::kDescriptorSocketName);
   size_t cut = 0;

@@ -94,7 +94,7 @@ def sources(files):
 
 
 def source_pattern(folder, word):
-    """Returns the path from the root that a word in folder/CMakeLists.txt means, as a pattern: a name that a
+    """Returns the path, from the root, of a source that folder/CMakeLists.txt names, as a pattern: a name that a
     foreach makes up ("${name}_test.cc") stands for every name of that form."""
     if word.startswith("${PROJECT_SOURCE_DIR}/"):
         folder = ""

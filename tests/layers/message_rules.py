@@ -2,20 +2,21 @@
 
 import re
 
-# Errors about what a caller or an operator gave: they say what it must be, or what to do instead.
+# Calls that make errors about the input of a caller or operator: these say what the value must be, or what to do
+# instead.
 REFUSALS = ("InvalidArgumentError", "Wrong", "WrongBatch", "WrongGeometry", "WrongPlan", "WrongShape", "ValueError",
             "TypeError", "IndexError", "value_error", "type_error", "index_error", "buffer_error")
-# Errors that somebody can do something about: they say what.
+# Calls that make errors about which the reader can do something: these say what to do.
 REMEDIABLE = ("ResourceExhaustedError", "PermissionDeniedError", "AlreadyExistsError")
 # Folders whose errors reach callers and operators as they are; those of the tiers come inside others.
 OUTER = ("agent", "cli", "client", "coordinator", "core", "proto")
-# Kinds that are put behind the name of their subject.
+# Calls that put their message behind the name of its subject.
 BEHIND_A_NAME = ("Complain", "Contradiction", "Damaged", "Failed", "Lost", "refused")
 # Names that a message may begin with although they begin with a capital letter.
 NAMES = ("GPU", "KV", "CUDA", "NUMA", "Hello", "DescriptorRequest")
 # Beginnings that do not say what happened: a bare code, an exclamation, an apology.
 EMPTY_BEGINNINGS = ("error", "failed", "oops", "sorry", "invalid argument", "unknown error", "bad ")
-# Words that a reader has to guess at, and what says it.
+# Words whose meaning a reader has to guess, and the words to write instead.
 UNCLEAR = {
     r"let in\b": "can open sessions",
     r"contradicts? (?:itself|themselves)": "is damaged: its parts do not fit together",
@@ -32,7 +33,7 @@ _REMEDY = re.compile(r";|\btry again\b")
 
 
 def _text(message):
-    """The message without the names of its values; texts between which it chooses are its own."""
+    """Returns the message without the names of its values; the texts between which it chooses stay."""
     return re.sub(r"<[^>|]*>", "<>", message)
 
 

@@ -26,7 +26,7 @@ _TEXT = re.compile(r'"((?:\\.|[^"\\])*)"')
 
 
 def _arguments(text, start):
-    """The text between the parenthesis that opens before `start` and the one that closes it."""
+    """Returns the text between the parenthesis that opens before `start` and the one that closes it."""
     depth, at, quoted = 1, start, False
     while depth:
         char = text[at]
@@ -41,7 +41,7 @@ def _arguments(text, start):
 
 
 def _parts(arguments, separator=","):
-    """The arguments of StrCat() and its like, split at their commas, or the terms of a sum."""
+    """Returns the arguments of a call such as StrCat(), split at their commas, or the terms of a sum."""
     depth, part, parts, quoted, escaped = 0, "", [], False, False
     for char in arguments:
         if quoted:
@@ -94,7 +94,7 @@ def _of_cxx(text):
 
 
 def _words_of(node):
-    """The text of an expression of Python with <name> for each value; None where it is no text."""
+    """Returns the text of a Python expression with <name> for each value; None if the expression is no text."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.JoinedStr):
@@ -123,7 +123,7 @@ def _of_python(text):
 
 
 def collect(files):
-    """(path, line, kind, message) of each error and log line, by path."""
+    """Returns (path, line, kind, message) of each error and log line, by path."""
     for path, text in sorted(files.items()):
         if tree.folder_of(path) not in _PROGRAM_FOLDERS:
             continue
@@ -137,7 +137,7 @@ def collect(files):
 
 
 def main():
-    """Prints those of the folders that are named, or all."""
+    """Prints the messages of the folders that are named, or of all folders."""
     for path, line, kind, message in collect(tree.read()):
         if len(sys.argv) == 1 or path.startswith(tuple(sys.argv[1:])):
             sys.stdout.write(f"{path}:{line}: {kind}: {message}\n")

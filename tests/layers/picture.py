@@ -20,8 +20,8 @@ LAYERS = {
 ON_TOP = ("bench", "tests")
 FOLDERS = (*LAYERS, *ON_TOP)
 
-# Part of a tier, or room of the agent -> the parts of it that it may include. The files of the
-# folder itself include any; of those, a part includes the words that all share.
+# Part of a tier, or room of the agent -> the parts of it that it may include. Files of the folder itself may include
+# any part; a part may include only SHARED_WORDS of them.
 PARTS = {
     "tier_gpu/device": (),
     "tier_gpu/plan": ("tier_gpu/device",),
@@ -62,7 +62,7 @@ FENCES = (
     ("the worker's lanes", r"^client/lanes/", r"^client/(lanes|host_lanes|device_lanes)/"),
     ("the lanes of host memory", r"^client/host_lanes/", r"^client/(host_lanes|device_lanes|c|python)/"),
     ("the lanes on a device", r"^client/device_lanes/", r"^client/(device_lanes|c|python)/"),
-    # Where an engine's blocks and their rows are is no device's matter.
+    # The place of an engine's blocks and rows does not depend on a device.
     ("a device of a worker's lanes",
      r"^tier_gpu/(?!tables/|plan/(geometry|stored_blocks)\.h$|device/(adopted_ranges|block_rows)\.h$)|"
      r"^client/lanes/(?!(kv_tensors|stored_form)\.h$)",
@@ -83,7 +83,7 @@ FENCES = (
     ("GoogleTest", r"^g(test|mock)/", r"^tests/"),
     ("the sanitizers' interface", r"^sanitizer/", r"^tests/"),
 )
-# Fences that hold in bench/ too: it is compiled where there is no CUDA.
+# Fences that hold in bench/ too, which is also compiled without CUDA.
 BENCH_FENCES = ("CUDA",)
 # Third-party headers that have no fence: every folder may include Abseil.
 OPEN_ROOTS = ("absl/",)
@@ -121,7 +121,7 @@ TEST_LABELS = ("unit", "model", "sim", "crash", "integration", "fuzz", "mutants"
 # Folders whose comments keep the rules of words.
 PLAIN_FOLDERS = (*FOLDERS, "scripts", "cmake")
 
-# Names that say nothing about what a thing knows.
+# Names that do not say what a thing knows.
 BANNED_WORDS = ("manager", "helper", "helpers", "util", "utils", "misc", "common", "impl", "engine",
                 "handler", "processor")
 FAKE_FILES = r"(^|/)(fake|sim|mock|stub)_"

@@ -7,7 +7,7 @@ kvtier_patched(second_lane_takes_firsts_name PROGRAM core_test ARGS --gtest_filt
 kvtier_patched(abandoned_is_ended PROGRAM kvtier-sim ARGS --gpu-pools --seeds 200)
 # One block of a new size evicts the coldest of all until some slab happens to be empty.
 kvtier_patched(evict_until_a_slab_is_empty PROGRAM kvtier-sim ARGS --seeds 200)
-# A holder that does not serve, and a coordinator that does not answer.
+# A holder that does not serve is asked for ever, and a locate that was not answered is forgotten.
 kvtier_patched(first_holder_for_ever PROGRAM kvtier-sim ARGS --seeds 200)
 kvtier_patched(unanswered_locate_forgotten PROGRAM kvtier-sim ARGS --seeds 200)
 # A block of any length is leased as the longest.
@@ -55,14 +55,14 @@ kvtier_patched(the_group_pays PROGRAM agent_test ARGS --gtest_filter=ShareGroups
 kvtier_patched(youngest_of_the_last_look PROGRAM core_test ARGS --gtest_filter=WorthQueuesTest.*)
 # A coordinator that lost its settings undoes what nodes know.
 kvtier_patched(older_settings_taken PROGRAM agent_test ARGS --gtest_filter=NodeTenants*)
-# A stop waits for a step.
+# A stop of the agent waits for a worker's step.
 kvtier_patched(stop_awaits_steps PROGRAM agent_test ARGS --gtest_filter=StopTest.*)
-# A disk that lost a file of its manifest, tenants without a secret, two agents of one name.
+# A disk that lost a file of its manifest is refused, a tenant needs no secret, and two agents of one name take turns.
 kvtier_patched(lost_manifest_refused PROGRAM tier_disk_test
   ARGS --gtest_filter=DiskDirectoryTest.AManifestThatLostAFileIsTheSameDiskMadeAnew)
 kvtier_patched(tenant_without_secret PROGRAM agent_config_test)
 kvtier_patched(namesakes_alternate PROGRAM coordinator_test ARGS --gtest_filter=CoordinatorModel.*)
-# The tail of a filled slot stays.
+# A block that is copied into a slot leaves earlier bytes behind itself there.
 kvtier_patched(copied_tail_kept PROGRAM client_session_test ARGS --gtest_filter=BlockCopy.*)
 # Lanes of host memory call a block loaded whose lease ended, and publish what was read from slots
 # that the engine has back.
@@ -70,24 +70,24 @@ kvtier_patched(ended_lease_arrives PROGRAM host_lanes_test
   ARGS --gtest_filter=HostLanesFailureTest.ALeaseThatEnds*)
 kvtier_patched(asked_back_is_published PROGRAM host_lanes_test
   ARGS --gtest_filter=HostLanesFailureTest.WhatWasAskedBack*)
-# They do not ask for the rest of a run that is longer than host memory; the agent says that there
-# is none of it.
+# Lanes of host memory do not ask for the rest of a run that is longer than host memory, or the agent calls blocks
+# without room absent.
 kvtier_patched(rest_is_not_asked_for PROGRAM host_lanes_test
   ARGS --gtest_filter=HostLanesTest.ARunLonger*)
 kvtier_patched(no_room_is_said_absent PROGRAM kvtier-agent RUN integration_lanes_test
   ARGS --gtest_filter=HostLanesNodeTest.ARunLonger*)
-# They publish what the codec has no room for.
+# Lanes of host memory publish a block that the codec cannot encode.
 kvtier_patched(unencodable_is_published PROGRAM host_lanes_test
   ARGS --gtest_filter=HostLanesCodecTest.ABlockWithANan*)
-# They publish slots that were asked back, too, and do not wait for the engine's stream.
+# Lanes on a device publish slots that the engine asked back, and do not wait for the engine's stream.
 kvtier_patched(asked_back_of_a_device_is_published PROGRAM device_lanes_test
   ARGS --gtest_filter=DeviceLanesTest.SlotsThatAreAskedBack*)
 if(TARGET device_lanes_on_fake_test)
   kvtier_patched(compute_is_overtaken PROGRAM device_lanes_on_fake_test
     ARGS --gtest_filter=DeviceLanesOnFakeTest.AnOnboardWritesNothing*)
 endif()
-# Blocks that change their form on a device go without the events between its streams, or past the
-# word that their lane awaits, and leave behind an encoding what was there before.
+# Blocks that are encoded or decoded on a device skip the events between its streams, or run ahead of the word that
+# their lane awaits, or leave earlier bytes behind an encoding.
 if(TARGET cuda_device_on_fake_test)
   foreach(bug emptied_before_filled filled_before_emptied ahead_of_the_fence rests_not_zeroed)
     kvtier_patched(${bug} PROGRAM cuda_device_on_fake_test
@@ -109,17 +109,17 @@ kvtier_patched(disk_copies_untold PROGRAM agent_test ARGS --gtest_filter=ReuseHi
 # Damaged lessons of an order of eviction are taken.
 kvtier_patched(damaged_lessons_taken PROGRAM core_test
   ARGS --gtest_filter=ReuseLessonsTest.EveryTruncation*)
-# A slot that nobody wrote is published; one that another writes is called cached.
+# A slot that nobody wrote is published, and a block that another worker is writing is called present.
 kvtier_patched(unwritten_is_published PROGRAM kvtier-agent RUN integration_node_test
   ARGS --gtest_filter=OneNodeTest.SlotsThatNobodyTook*)
 kvtier_patched(pending_is_present PROGRAM agent_test ARGS --gtest_filter=PutTest.*)
 # A token id of -1 is hashed as another.
 kvtier_patched(wrapped_token PROGRAM client_session_test ARGS --gtest_filter=*TokenKeys*)
-# A session that is over counts among those that share; a field of a space is not compared.
+# A session that has ended still counts among those that share a space; a field of a space is not compared.
 kvtier_patched(space_outlives_session PROGRAM agent_test ARGS --gtest_filter=SessionTableSpaces*)
 kvtier_patched(field_not_compared PROGRAM cli_test ARGS --gtest_filter=SpaceFindings*)
-# Workers look at a table instead of asking: at one that another has replaced, at one without the
-# blocks that found no room, and while such a block is on its way to an entry.
+# Workers believe a residency table that was replaced, or one that lacks blocks without room, or one in which such a
+# block is just getting an entry.
 kvtier_patched(retired_table_believed PROGRAM client_test
   ARGS --gtest_filter=ClientResidencyTest.ALargerTable*)
 kvtier_patched(overflow_is_absent PROGRAM residency_test
@@ -128,7 +128,7 @@ kvtier_patched(uncounted_before_written PROGRAM residency_kill_points_test)
 # Six in ten runs of the short length find it.
 set_tests_properties(mutant_uncounted_before_written PROPERTIES ENVIRONMENT KVTIER_KILL_ROUNDS=20)
 
-# Acknowledged before it is durable: a kill right there tells, too.
+# A put is acknowledged before it is durable: a kill at that place must show it, too.
 kvtier_patched(publish_before_commit AS kill_published PROGRAM disk_kill_points_test)
 # Bugs with slots that a step may still use. Worlds of GPU pools must catch them, too.
 kvtier_patched(release_before_step PROGRAM kvtier-sim ARGS --seeds 60)
@@ -137,7 +137,7 @@ kvtier_patched(free_late_slots PROGRAM kvtier-sim ARGS --seeds 60)
 foreach(bug commit_before_step release_before_step retired_unseen free_late_slots)
   kvtier_expect(caught mutant_${bug}_in_pools $<TARGET_FILE:mutant_${bug}> --gpu-pools --seeds 1000)
 endforeach()
-# The simulator's workers write nothing once they hung up.
+# These need their own tests: the simulator's workers write nothing after they hung up.
 kvtier_patched(detach_at_hangup PROGRAM agent_test ARGS --gtest_filter=GpuStepsTest.*)
 kvtier_patched(free_at_hangup PROGRAM agent_test ARGS --gtest_filter=Hangup*)
 # Tables of the GPU pool, held against a reference.
@@ -147,11 +147,12 @@ kvtier_patched(reuse_before_retire PROGRAM block_table_model_test)
 # A slot that a step still writes is given back, and grants end with their session.
 kvtier_patched(give_back_in_step PROGRAM kvtier-sim ARGS --seeds 200)
 kvtier_patched(grants_end_with_session PROGRAM agent_test ARGS --gtest_filter=SlotGrantsTest.*)
-# A copy that a lost device may go on with, and a state that the client does not know.
+# A lost device may go on with a copy that is called ended, and a state that the client does not know is taken for
+# "present".
 kvtier_patched(abandoned_behind_failure PROGRAM tier_gpu_test
   ARGS --gtest_filter=LaneRunnerTest.ACopyIsAbandonedIfTheDeviceHadAnyOfIt)
 kvtier_patched(unknown_is_present PROGRAM client_test)
-# A holder that does not serve, beside others.
+# A holder that does not serve gets all the time and all the fetches, though others would serve.
 kvtier_patched(whole_time_to_one_holder PROGRAM kvtier-sim ARGS --seeds 200)
 kvtier_patched(failure_teaches_nothing PROGRAM kvtier-sim ARGS --seeds 200)
 kvtier_patched(no_share_of_fetches PROGRAM agent_test ARGS --gtest_filter=FetchTest.*)
@@ -160,7 +161,7 @@ kvtier_patched(fork_keeps_descriptors PROGRAM kvtier-forking-worker RUN integrat
   ARGS --gtest_filter=ForkedWorkerTest.AChildThatLivesOnDoesNotHideItsParentsDeath)
 kvtier_patched(fork_keeps_memory PROGRAM kvtier-forking-worker RUN integration_fork_test
   ARGS --gtest_filter=ForkedWorkerTest.AForkedChildMissesAndItsParentNeverNotices)
-# Its lanes' destructors wait for a thread that it does not have.
+# In a forked child, destructors of lanes wait for a thread that the child does not have.
 kvtier_patched(fork_hangs_lanes PROGRAM worker_lanes_test
   ARGS --gtest_filter=WorkerPoolFailureTest.AForkedChildDropsPoolAndLanesWithoutWaiting)
 # A connection that does not work is kept for ever.
@@ -170,33 +171,33 @@ kvtier_patched(failing_connection_kept PROGRAM client_failure_test
   ARGS --gtest_filter=ClientFailureTest.AConnectionThatFailsSeveralTrialsIsMadeAnew)
 kvtier_patched(erased_load_arrives PROGRAM agent_test ARGS --gtest_filter=EraseTenantClearTest.*)
 
-# Doors: who may ask an operator's question, and where.
+# Operators' calls are answered at the wrong doors, or to the wrong users.
 kvtier_patched(admin_over_tcp PROGRAM kvtier-agent RUN integration_doors_test
   ARGS --gtest_filter=DoorsTest.AWorkerOrAPeer*:DoorsTest.TheStatusOverTcp*)
 kvtier_patched(coordinator_admin_over_tcp PROGRAM kvtier-coordinator RUN integration_doors_test
   ARGS --gtest_filter=DoorsTest.EveryRpc*)
 kvtier_patched(any_user_enters PROGRAM rpc_door_test ARGS --gtest_filter=*AUserThatIsNotOnTheList*)
 kvtier_patched(socket_wide_for_a_moment PROGRAM core_test ARGS --gtest_filter=*NobodySeesTheFile*)
-# A coordinator that is reached and does not answer.
+# A coordinator that is reached and does not answer is waited for again and again.
 kvtier_patched(lost_coordinator_is_asked PROGRAM kvtier-sim ARGS --seeds 200)
 kvtier_patched(locate_without_history PROGRAM agent_test
   ARGS --gtest_filter=LocatePatienceTest.*:FrozenCoordinatorTest.*)
 kvtier_patched(locate_retried_at_each_report PROGRAM agent_test
   ARGS --gtest_filter=LocatePatienceTest.*)
-# The client's half of a slot that nobody wrote.
+# The client commits slots that the worker did not write.
 kvtier_patched(commit_untaken PROGRAM client_test)
 # One rank takes what a ticket holds twice.
 kvtier_patched(ticket_redeemed_twice PROGRAM agent_test ARGS --gtest_filter=TicketsTest.*)
-# A caller that would not wait was not told what was there.
+# A caller with no time to wait is not told what is there.
 kvtier_patched(no_time_sends_nothing PROGRAM client_test
   ARGS --gtest_filter=ClientTimeoutsTest.*)
 # Bytes that lie behind a block in its slot go to disk with it.
 kvtier_patched(padding_handed_on PROGRAM tier_disk_test
   ARGS --gtest_filter=DiskTierTest.WhatLiesBehind*)
-# A reader that does not read.
+# A peer that does not read keeps its stream.
 kvtier_patched(reader_holds_stream PROGRAM kvtier-agent RUN integration_edge_test
   ARGS --gtest_filter=SilentPeersTest.HoldNoPlace*)
-# An error of the file system that may pass empties a disk.
+# A disk is emptied by an error of the file system that may be temporary.
 kvtier_patched(unread_manifest_given_up PROGRAM tier_disk_test
   ARGS --gtest_filter=DiskDirectoryTest.ADamagedManifestIsGivenUpOnlyWhenAllOfItCanBeRead)
 # A directory of tenants that is empty, or a file, opens a tenant without a secret.

@@ -1,5 +1,5 @@
-# Planted bugs as patches: tests/mutants/NAME.patch takes one line of a law back, in a copy of
-# the sources that it names, and a program that is linked with that copy must fail.
+# Planted bugs as patches: tests/mutants/NAME.patch breaks one rule in a copy of the sources that it names, and a
+# program that is linked with that copy must fail.
 
 # kvtier_expect(caught|holds <name> <command>...): one CTest entry, which passes when the command
 # fails, or holds.

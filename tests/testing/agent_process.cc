@@ -23,18 +23,18 @@ namespace {
 
 constexpr absl::Duration kStartLimit = absl::Seconds(20);
 constexpr absl::Duration kCallLimit = absl::Seconds(5);
-// Longest wait for one answer, where a test asks until a state is reached.
+// Maximum wait for one answer when a test polls until a state is reached.
 constexpr absl::Duration kTryLimit = absl::Milliseconds(500);
 constexpr absl::Duration kSettleLimit = absl::Seconds(20);
 
-// Returns flags of small tiers, which a test fills in no time.
+// Returns flags of tiers that are small enough for a test to fill.
 Flags DefaultFlags(const AgentProcess::Options& options) {
   return {{"node_id", options.name},
           {"socket_dir", options.socket_dir},
           {"disk_dir", options.disk_dir},
           {"listen", options.address},
           {"coordinator", options.coordinator},
-          // A loaded machine makes hints late; tests want the hits that they lead to.
+          // A loaded machine makes hints late; tests need the hits that follow from the hints.
           {"locate_grace", "5s"},
           {"host_bytes", "16MiB"},
           {"slab_bytes", "1MiB"},
@@ -42,8 +42,8 @@ Flags DefaultFlags(const AgentProcess::Options& options) {
           {"segment_bytes", "4MiB"}};
 }
 
-// Sets the call's deadline and makes it wait for the connection: while no call waits, gRPC looks at
-// its sockets only by a timer of 5 s.
+// Sets the call's deadline and makes the call wait for the connection. Without a waiting call gRPC
+// looks at its sockets only every 5 s.
 void SetLimit(grpc::ClientContext* context, absl::Duration limit) {
   context->set_wait_for_ready(true);
   context->set_deadline(std::chrono::system_clock::now() +

@@ -22,7 +22,7 @@
 
 namespace kvtier::testing {
 
-// Values of flags by name, beside those that AgentProcess sets itself, or in their place.
+// Values of flags by name. They add to the flags that AgentProcess sets itself, or replace them.
 using Flags = std::map<std::string, std::string>;
 
 // Only the admin calls are thread-safe.
@@ -34,13 +34,13 @@ class AgentProcess {
     std::string disk_dir;
     std::string address;      // Address of --listen.
     std::string coordinator;  // Address of the coordinator; empty: the agent runs alone.
-    std::string log;          // File that its output is appended to.
+    std::string log;          // File to which the agent's output is appended.
     Flags flags;
   };
   explicit AgentProcess(Options options);
 
-  // Makes the program `words`, followed by the agent's flags, instead of this build's kvtier-agent,
-  // from the next start on.
+  // Makes later starts run the command `words`, followed by the agent's flags, instead of this
+  // build's kvtier-agent.
   void RunAs(std::vector<std::string> words) { words_ = std::move(words); }
 
   // Starts the agent, waits until workers can connect, and returns the time that took. Errors:
@@ -60,7 +60,7 @@ class AgentProcess {
   const std::string& address() const { return options_.address; }
   // Returns the address for operators, in the form that gRPC and `kvtier --agent` take.
   std::string admin_address() const;
-  std::string LogText() const;  // Log of all its lives.
+  std::string LogText() const;  // Log of every run of the agent.
 
   // Status() and the functions after it make admin calls. A failed call fails the test and returns
   // an empty message.

@@ -1,5 +1,5 @@
-// Parts that test the promises of Device::SubmitBlocks(): pools of blocks in the layouts of
-// engines, by the formula of each, and the bytes that the kernels' host forms would store.
+// Parts of tests of Device::SubmitBlocks(): pools of blocks in the layouts of engines, with each
+// layout's formula, and the bytes that the kernels' host forms would store.
 #ifndef KVTIER_TESTS_TESTING_BLOCK_RIG_H_
 #define KVTIER_TESTS_TESTING_BLOCK_RIG_H_
 
@@ -17,7 +17,7 @@ inline constexpr uint32_t kBlockSlots = 12;
 inline constexpr KvShape kBlockShape = {
     .layers = 3, .axes = 2, .tokens = 16, .kv_heads = 4, .head_dim = 32};
 inline constexpr uint64_t kBlockRaw = RawBytes(kBlockShape);  // 24 KiB.
-// Part of the region where the tests keep blocks; the bytes between the blocks must stay.
+// Range of the region in which the tests keep blocks. Bytes between the blocks must not change.
 inline constexpr uint64_t kImageAt = 4096;
 inline constexpr uint64_t kImageBytes = uint64_t{1} << 20;
 
@@ -98,7 +98,7 @@ class BlockBatchTest : public DeviceTest {
     return new (host(at, sizeof(BlockOutcomes)).data()) BlockOutcomes();
   }
 
-  // Returns the place of stored block `index`, apart from others and at any alignment.
+  // Returns the place of stored block `index`: places do not overlap and are not aligned.
   std::byte* StoredAt(uint64_t index) { return host(index * 40'000 + index % 3, 40'000).data(); }
 
   BlockBatch Batch(CopyDirection direction, const BlockPool& pool,
@@ -132,7 +132,7 @@ class BlockBatchTest : public DeviceTest {
     Onboard({&segment, 1});
   }
   void Run(const BlockBatch& batch) {
-    // Noise shows what is not written.
+    // Outcomes that the device does not write stay noise, which no test expects.
     std::memset(static_cast<void*>(outcomes_), 0xa5, sizeof(BlockOutcomes));
     Must(device_->SubmitBlocks(batch));
     Finish();
@@ -141,7 +141,7 @@ class BlockBatchTest : public DeviceTest {
     const auto bytes = std::as_bytes(std::span(values));
     return {bytes.begin(), bytes.end()};
   }
-  // Returns the stored bytes of a block; empty: it is not stored.
+  // Returns the bytes that the device should store for a block; empty: they exceed `block_bytes`.
   static std::vector<std::byte> Stored(const BlockBatch& batch, const KvValues& values) {
     if (batch.codec == Codec::kRaw) return Bytes(values);
     std::vector<std::byte> bytes = EncodeValues(batch.codec, kBlockShape, values).bytes;
@@ -154,7 +154,7 @@ class BlockBatchTest : public DeviceTest {
     EXPECT_EQ(outcomes_->sums[index],
               (kernels::PayloadSum{.hi = sum.hi, .lo = sum.lo, .bytes = stored.size()}));
   }
-  // Returns the sizes of stored blocks that the codec has.
+  // Returns the sizes with which a stored block of the codec is tested.
   static std::vector<uint64_t> SizesOf(Codec codec) {
     if (codec == Codec::kRaw) return {kBlockRaw};
     return {EncodedBytes(codec, kBlockShape), MaxEncodedBytes(kBlockShape)};

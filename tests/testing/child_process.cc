@@ -19,7 +19,7 @@
 namespace kvtier::testing {
 namespace {
 
-// Executes the program. It runs between fork and exec, where only system calls are safe.
+// Executes the program. Runs between fork and exec, where only system calls are safe.
 [[noreturn]] void Become(char* const* words, int log, pid_t parent) {
   sigset_t none;
   sigemptyset(&none);
@@ -66,7 +66,7 @@ void ChildProcess::Signal(int signal) {
   if (ended_.has_value()) return;
   kill(pid_, signal);  // The process is not reaped yet, so the id is its own.
   if (signal != SIGSTOP) return;
-  // The thread that takes the signal stops the others when it gets a core; until then they run.
+  // The other threads run on until the thread that takes the signal gets a core and stops them.
   siginfo_t stopped{};
   waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED | WEXITED | WNOWAIT);
 }

@@ -78,14 +78,14 @@ inline std::vector<BlockBytes> EncodeCases(const KvShape& shape, std::mt19937_64
   return blocks;
 }
 
-// Returns these encodings, and damaged copies of each.
+// Returns `encodings`, followed by a damaged copy of each.
 inline std::vector<BlockBytes> DecodeCases(std::vector<BlockBytes> encodings,
                                            std::mt19937_64& random) {
   const size_t whole = encodings.size();
   for (size_t i = 0; i < whole; ++i) {
     BlockBytes damaged = encodings[i];
     if (damaged.empty()) continue;
-    // The damage is in the header, in a few places after it, or a cut.
+    // The damage is one bit of the header, a cut, or a few bytes after the header.
     const uint64_t header = kEncodedHeaderBytes;
     if (i % 4 == 0) damaged[random() % header] ^= std::byte{0x40};
     if (i % 4 == 1) damaged.resize(random() % damaged.size());

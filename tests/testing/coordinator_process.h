@@ -27,7 +27,8 @@ class CoordinatorProcess {
   };
   explicit CoordinatorProcess(Options options) : options_(std::move(options)) {}
 
-  // Starts it and waits until it answers. Errors: kUnavailable, with the end of its log.
+  // Starts the coordinator and waits until it answers. Errors: kUnavailable, with the end of its
+  // log.
   absl::Status Start();
   void Kill() { process_->Kill(); }
   void Hang() { process_->Signal(SIGSTOP); }
@@ -37,7 +38,7 @@ class CoordinatorProcess {
   // Returns the address for operators, in the form that gRPC and `kvtier --coordinator` take.
   std::string admin_address() const;
   const std::string& log() const { return options_.log; }
-  // Returns a channel to this life of it.
+  // Returns a channel to the coordinator that the last Start() started.
   std::shared_ptr<grpc::Channel> channel() const { return channel_; }
   absl::StatusOr<v1::CoordinatorStatusResponse> TryStatus();
   // Returns how many nodes the coordinator believes to hold the block.

@@ -170,11 +170,12 @@ TEST_P(DeviceTest, AFullLaneRefusesUntilItsEndsArePolled) {
   Onboard({&segment, 1});
 }
 
-// These are more than a stream queues. A caller must not wait for a word that it has yet to raise.
+// The copies are more than a stream queues. Submit() must not wait for room, because this thread
+// raises the word only afterwards.
 TEST_P(DeviceTest, LongBatchesBehindAWordHoldNobodyUp) {
   std::vector<CopySegment> segments;
   for (uint64_t i = 0; i < kMaxCopySegments; ++i) {
-    // The runs are no neighbours.
+    // No two runs are neighbours in host memory.
     segments.push_back(Segment(i * kKiB, host(i * 2 * kKiB, kKiB)));
   }
   FillWithNoise(5, host(0, 2 << 20));

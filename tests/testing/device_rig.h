@@ -1,6 +1,6 @@
-// Parts that test the promises of Device, whichever form keeps them: a device, a pinned arena, a
-// signal page, and noise to copy. The cases are in device_cases.h and region_cases.h; each form's
-// test instantiates DeviceTest.
+// Parts of the tests of Device, for every form of it: a device, a pinned arena, a signal page, and
+// noise to copy. The cases are in device_cases.h and region_cases.h; each form's test instantiates
+// DeviceTest.
 #ifndef KVTIER_TESTS_TESTING_DEVICE_RIG_H_
 #define KVTIER_TESTS_TESTING_DEVICE_RIG_H_
 
@@ -31,7 +31,7 @@ namespace kvtier::testing {
 inline constexpr auto kIn = CopyDirection::kHostToDevice;
 inline constexpr auto kOut = CopyDirection::kDeviceToHost;
 inline constexpr uint64_t kHandleBytes = 2 * kRegionGranularity;
-// Bytes of a chunk of pinned memory: few, so that tests reach the borders.
+// Size of a chunk of pinned memory, in bytes: small, so that tests cross the borders of chunks.
 inline constexpr uint64_t kTestPinChunk = uint64_t{4} << 20;
 inline constexpr uint64_t kArenaBytes = uint64_t{16} << 20;
 
@@ -94,8 +94,8 @@ class Rescuer {
   std::thread thread_;
 };
 
-// Submits a batch of one block of 4096 bytes, at the start of both memories; its outcomes are
-// behind it in host memory.
+// Submits a batch of one block of 4096 bytes, at the start of the region and of host memory. The
+// outcomes follow the block in host memory.
 inline absl::Status SubmitRow(Device* device, DeviceRegion* region, std::span<std::byte> host,
                               CopyDirection direction = kIn) {
   const BlockGeometry geometry = {.shape = {.layers = 1, .axes = 1, .tokens = 8, .kv_heads = 1},

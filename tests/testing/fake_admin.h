@@ -19,12 +19,12 @@
 
 namespace kvtier::testing {
 
-// A test scripts it before it serves. A status that is not OK is the answer to every call.
+// A test sets the answers before it serves them. If `status` is an error, every call returns it.
 class FakeAgentAdmin final : public v1::AgentAdmin::Service {
  public:
   grpc::Status status;
   v1::AgentStatusResponse status_response;
-  // Answers of Lookup, by block key; an engine's name of a block is `block_key_of` its engine key.
+  // Answers of Lookup by block key, and block keys by engine key, for a Lookup by engine key.
   std::map<std::string, v1::LookupResponse> blocks;
   std::map<std::string, std::string> block_key_of;
   // Answers of EvictTier, by tier.
@@ -35,16 +35,15 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   v1::ResizeGpuPoolRequest resize_asked;  // The last request.
   v1::ResizeHostMemoryResponse host_resized;
   v1::ResizeHostMemoryRequest host_resize_asked;  // The last request.
-  // Answer of StartDiskVerify, and then those of DiskVerifyStatus, one after another; the last one
-  // is repeated.
+  // Answer of StartDiskVerify, and answers of DiskVerifyStatus in order; the last one is repeated.
   v1::StartDiskVerifyResponse verify_began;
   std::deque<v1::DiskVerifyStatusResponse> verify_steps;
   v1::StartDiskVerifyRequest verify_asked;  // The last request.
   v1::DescribeSharingResponse sharing;
   v1::ListTenantsResponse tenants;
-  grpc::Status tenants_status;  // If an error, the answer to ListTenants alone.
+  grpc::Status tenants_status;  // Answer of ListTenants if this is an error.
   v1::ListTenantsKeptResponse kept;
-  v1::ListTenantsKeptRequest kept_asked;  // The last request, as the next two.
+  v1::ListTenantsKeptRequest kept_asked;  // The last request; so are the next two.
   v1::EndTenantKeptResponse ended;
   v1::EndTenantKeptRequest end_asked;
   v1::DropPrefixResponse dropped;

@@ -26,8 +26,8 @@
 
 namespace kvtier::testing {
 
-// Knobs is the state that the handshake thread reads. It reads each field alone, so relaxed loads
-// would be enough.
+// Knobs is the state that the handshake thread reads. The thread reads each field independently, so
+// relaxed loads would be enough.
 struct FakeAgent::Knobs {
   std::atomic<bool> hang_handshakes{false};
   std::atomic<wire::WelcomeCode> answer{wire::WelcomeCode::kOk};

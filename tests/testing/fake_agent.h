@@ -25,20 +25,20 @@ struct FakeAgentOptions {
   std::string group{};        // Share group that it must name; empty: none.
   bool may_write = true;      // Welcome::may_write.
   size_t slots = 64;
-  uint64_t slot_bytes = 8192;  // Blocks may be as long; a multiple of 4096.
+  uint64_t slot_bytes = 8192;  // Size of a slot, so the longest block; a multiple of 4096.
   absl::Duration lease = absl::Seconds(10);
-  // Whether it knows the fields codec and any_length of SpaceSpec.
+  // Whether the agent knows the fields `codec` and `any_length` of SpaceSpec.
   bool knows_codecs = true;
-  uint64_t leased_length = 0;  // Length stated of each block that it leases; 0: the real one.
+  uint64_t leased_length = 0;  // Length that answers give for each leased block; 0: its own.
   bool has_residency = true;
-  bool has_gpu_pool = false;  // Whether it has a GPU pool of as many slots, in memory of its own.
-  // State of every block in answers of Reserve, as ReservedBlock.State has it; 0: the real one.
+  bool has_gpu_pool = false;  // Whether there is a GPU pool, of `slots` slots in another memfd.
+  // ReservedBlock.State of every block in answers of Reserve; 0: the block's real state.
   int reserve_state = 0;
   // Maximum number of leases of a session; further blocks get no room.
   size_t most_leases = std::numeric_limits<size_t>::max();
   // Maximum number of spaces of a session.
   size_t most_spaces = std::numeric_limits<size_t>::max();
-  // OnboardParts: blocks of a sequence in one message, and the fault of the stream.
+  // Maximum number of blocks of a sequence in one message of OnboardParts; the stream's fault.
   size_t part_blocks = 2;
   enum class PartsFault { kNone, kNoEnd, kBackwards, kTwice } parts_fault = PartsFault::kNone;
 };
@@ -48,13 +48,14 @@ struct FakeAgentCounts {
   size_t leases = 0;
   size_t reservations = 0;
   size_t blocks = 0;
-  size_t calls = 0;    // Number since construction.
+  size_t calls = 0;    // Number of calls since construction.
   size_t hanging = 0;  // Calls that hang now.
-  // Steps by the signal page, which all sessions share; and the latest commit's step.
+  // Steps begun and retired, as the signal page that all sessions share says; the last commit's
+  // step.
   uint64_t begun_step = 0;
   uint64_t retired_step = 0;
   uint64_t committed_step = 0;
-  size_t damage_reports = 0;        // Leases that workers said were of damaged blocks.
+  size_t damage_reports = 0;        // Leases whose blocks workers reported as damaged.
   uint32_t reserve_timeout_ms = 0;  // Longest wait that the last Reserve allowed.
   // Hint of each sequence of the last call that takes hints; nullopt: no hint was sent.
   std::vector<std::optional<ReuseHint>> hints;
@@ -72,8 +73,8 @@ class FakeAgent {
   // Ends it as kill -9 does: every socket closes and the memory is gone. Idempotent.
   void Kill();
 
-  // Calls that are not answered until Resume(), while sessions stay open. kAllButPing: as with a
-  // stuck executor behind a live server. kParts: OnboardParts alone, after its first message.
+  // Calls that are not answered until Resume(), while sessions stay open. kAllButPing: the server
+  // lives but its executor is stuck. kParts: only OnboardParts hangs, after its first message.
   enum class Hang { kAll, kAllButPing, kParts };
   void HangCalls(Hang hang);
   void Resume();
@@ -81,14 +82,14 @@ class FakeAgent {
   void SlowDown(absl::Duration delay);
   // Makes the descriptor socket accept connections and send nothing.
   void HangHandshakes(bool hang);
-  // Answers sessions that are opened from now on with this code; kOk: as usual.
+  // Makes later handshakes of sessions end with this code; kOk: as usual.
   void AnswerSessions(wire::WelcomeCode code);
   // Sets the versions that Challenge and Welcome name. The agent speaks version 1 in any case.
   void SpeakVersions(uint16_t newest, uint16_t oldest);
-  // Makes `digest` the layout of version 1 that the agent names.
+  // Sets the digest of version 1's layout that Welcome names.
   void LayOutAs(uint64_t digest);
-  // Sets the pool's version that answers name and the one that comes with its descriptor; both are
-  // 1 first.
+  // Sets the version of the GPU pool that answers to calls name, and the one that is sent with the
+  // pool's descriptor. Both are 1 at first.
   void TellPoolVersions(uint64_t answered, uint64_t handed_out);
   // Replaces the residency table that sessions have with a larger one.
   void GrowResidency();

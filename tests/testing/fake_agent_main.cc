@@ -11,9 +11,8 @@
 
 namespace {
 
-// Returns the hints of the last call: "none", or conversation (hexadecimal), turn, priority,
-// whether nobody returns, and the number of the reason, with commas between and a blank behind
-// each.
+// Returns the hints of the last call, each followed by a blank: "none", or conversation
+// (hexadecimal), turn, priority, will_not_return and the number of finish, with commas between.
 std::string HintsOf(const kvtier::testing::FakeAgentCounts& counts) {
   std::string text;
   for (const std::optional<kvtier::ReuseHint>& hint : counts.hints) {

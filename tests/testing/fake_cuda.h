@@ -21,17 +21,17 @@ namespace kvtier::testing::fake_cuda {
 // Distance of a device address from the host address where its bytes lie.
 inline constexpr uint64_t kDeviceSide = uint64_t{1} << 58;
 
-// Makes the next entry that moves bytes fail, as a wild address would: until Repair() nothing runs
-// any more, and every call returns the error.
+// Makes the next entry that moves bytes fail, as after an access to a wrong address: until Repair()
+// no stream runs any more, and every call returns the error.
 void FailNextMove();
-// Refuses the nth call from now on that moves bytes, with an error of this call alone.
+// Makes the nth call from now on that moves bytes return an error; later calls are not affected.
 void RefuseMove(uint64_t nth);
 inline void RefuseNextMove() { RefuseMove(1); }
-// Refuses the next call by which a stream is to wait for a word, in the same way.
+// Makes the next call that lets a stream wait for a word return an error, as RefuseMove() does.
 void RefuseNextWait();
 // Restores the state of a new process. REQUIRES: no device is open.
 void Repair();
-// Makes a stream of somebody else's capture a graph in CUDA's mode "global": calls that could
+// Begins a capture of the stream, as an engine may, in CUDA's mode "global": calls that could
 // disturb it are refused on every thread whose own mode is not "relaxed", and spoil the graph.
 // REQUIRES: no stream captures yet.
 void BeginCapture(void* stream);
@@ -42,8 +42,8 @@ inline constexpr int kDriverVersion = 13000;
 void SetDriverVersion(int version);
 // Returns the bytes of page-locked memory that is registered now.
 uint64_t RegisteredBytes();
-// Makes a full stream let its caller wait from now on, as a GPU's does, for a benchmark that does
-// what kvtier's code never may.
+// Makes calls on a full stream wait from now on, as a GPU's do. For a benchmark of calls that
+// kvtier's code never makes.
 void LetCallersWait();
 // Makes the nth registration from now on fail for want of memory; 0: none will.
 void FailRegistration(uint64_t nth);

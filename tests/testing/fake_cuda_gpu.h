@@ -14,7 +14,7 @@ namespace kvtier::testing::fake_cuda {
 int DriverVersion();
 // Returns the error of every call since the device was lost; cudaSuccess: it is not lost.
 cudaError_t Lost();
-// Returns `error`, and keeps it as the thread's last error if it is one, "not ready" included.
+// Returns `error`. If it is one ("not ready" is), makes it the thread's last error.
 cudaError_t Answer(cudaError_t error);
 
 // Returns whether the driver was asked for the GPU's attribute.
@@ -26,14 +26,15 @@ void SetLacking(std::optional<CUdevice_attribute> attribute);
 cudaError_t RefusedByCapture();
 bool Captures(void* stream);
 
-// Adds entries that move bytes to a stream. They run on the GPU's own thread; faults reach them.
+// Adds entries that move bytes to a stream. They run on the GPU's own thread; FailNextMove() and
+// RefuseMove() make them fail.
 cudaError_t EnqueueMoves(void* stream, std::vector<std::function<void()>> moves);
 // Adds a launch to a stream and returns what a launch returns.
 int EnqueueWork(void* stream, std::function<void()> work);
 
-// Returns whether the bytes that `call` writes there are lost without an error: the environment's
-// KVTIER_FAKE_GPU_LOSES names the call, and the address is of the GPU's own memory. With it one
-// sees whether the tests find such a loss.
+// Returns whether `call`'s write to this address is dropped without an error: KVTIER_FAKE_GPU_LOSES
+// in the environment names the call, and the address is in the GPU's own memory. Shows whether the
+// tests find such a loss.
 bool LosesWrite(const char* call, const void* device);
 
 CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags);

@@ -1,5 +1,5 @@
-// Launches on the fake GPU: they run the kernels' host forms over what the lists hold when their
-// turn comes, with every address of the device turned into the host's.
+// Launches on the fake GPU. A launch reads its lists when its turn in the stream comes, turns the
+// device's addresses into the host's, and runs the kernel's host form.
 #include <cuda_runtime_api.h>
 
 #include <vector>

@@ -40,7 +40,7 @@ struct Event {
 // An entry of a stream, which returns whether it has ended; otherwise it is called again later.
 using Entry = std::function<bool()>;
 
-// Entries that a stream holds before a caller has to wait, and whether a caller may wait.
+// Maximum number of entries in a stream, and whether a caller of a full stream waits or aborts.
 constexpr size_t kRoom = 1000;
 std::atomic<bool> callers_wait = false;
 

@@ -37,7 +37,7 @@ class Match:
 
 @dataclass
 class Agent:
-    """State that all clients of one node share. Change a field to bring about a state of the world."""
+    """State that all clients of one node share. Tests set its fields."""
 
     blocks: dict = field(default_factory=dict)  # (SpaceSpec, EngineKey) -> bytes
     capacity_blocks: int = 1 << 30

@@ -12,7 +12,7 @@
 namespace kvtier::testing {
 namespace {
 
-// Adds block `i` of `from`.
+// Appends block `i` of `from` to `to`.
 void AddBlock(const v1::LeasedBlocks& from, int i, v1::LeasedBlocks* to) {
   to->add_lease_ids(from.lease_ids(i));
   to->add_offsets(from.offsets(i));
@@ -23,7 +23,7 @@ void AddBlock(const v1::LeasedBlocks& from, int i, v1::LeasedBlocks* to) {
   to->add_indices(from.indices(i));
 }
 
-// Returns the messages in which `whole` is handed over, with the faults that a test asks for.
+// Returns the messages that hand over `whole`, with the fault that the test asks for.
 std::vector<v1::OnboardPart> PartsOf(const v1::OnboardResponse& whole,
                                      const FakeAgentOptions& options) {
   using Fault = FakeAgentOptions::PartsFault;

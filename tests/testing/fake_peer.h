@@ -1,6 +1,6 @@
-// FakePeer is another node that holds the blocks that a test gives it, and sends them with the
-// damage that the test asks for. It is a real Peer service in the test's process, and a real
-// coordinator is told of it.
+// FakePeer is another node. It holds the blocks that a test gives it, and sends them with the
+// damage that the test asks for. It runs a real Peer service in the test's process, and reports its
+// blocks to a real coordinator.
 #ifndef KVTIER_TESTS_TESTING_FAKE_PEER_H_
 #define KVTIER_TESTS_TESTING_FAKE_PEER_H_
 
@@ -52,7 +52,7 @@ class FakePeer {
   explicit FakePeer(const std::string& address);
   ~FakePeer();
 
-  // Gives it this block. `payload` is what an honest peer would send.
+  // Adds a block. `payload` is what an honest peer would send.
   void Hold(const BlockMeta& meta, std::vector<std::byte> payload);
   void Send(Damage damage);
   // Tells the coordinator of all held blocks, as a new life of node "fake-peer". The coordinator

@@ -30,16 +30,16 @@ class FakeWorkerService final : public v1::Worker::Service {
 
   const FakeMemory& arena() const { return arena_; }
   const FakeMemory* gpu_pool() const { return gpu_pool_.get(); }
-  // Returns the signal page, which all sessions share, as they share the pool.
+  // Returns the signal page. All sessions share it, as they share the GPU pool.
   const FakeMemory* signal_page() const { return signal_page_.get(); }
 
-  // Returns the current residency table, which is valid as long as the service.
+  // Returns the current residency table, which lives as long as the service.
   const SealedMemory& residency() const ABSL_LOCKS_EXCLUDED(mu_);
   // Replaces the table that was handed out with a larger one.
   void GrowResidency() ABSL_LOCKS_EXCLUDED(mu_);
 
   void OpenSession(const std::string& token) ABSL_LOCKS_EXCLUDED(mu_);
-  // Takes back all that the session held.
+  // Ends the session, its leases and its reservations.
   void CloseSession(const std::string& token) ABSL_LOCKS_EXCLUDED(mu_);
   void CloseAllSessions() ABSL_LOCKS_EXCLUDED(mu_);
   void BreakSessions(absl::StatusCode code) ABSL_LOCKS_EXCLUDED(mu_);
@@ -97,7 +97,7 @@ class FakeWorkerService final : public v1::Worker::Service {
     uint64_t length = 0;
   };
   struct Session {
-    std::vector<SpaceSpec> spaces;  // Space id - 1; also those that were released.
+    std::vector<SpaceSpec> spaces;  // Spaces by id - 1; also those that were released.
     size_t spaces_released = 0;
     // Space id by the client's registration and the digest; a repeated request gets the same id.
     std::map<std::pair<uint64_t, std::string>, uint32_t> registrations;
@@ -108,12 +108,12 @@ class FakeWorkerService final : public v1::Worker::Service {
 
   // Returns when a lease or a reservation that begins now ends, in nanoseconds of CLOCK_MONOTONIC.
   uint64_t LeaseEnd() const;
-  // Leases what the request asks for.
+  // Leases the blocks that the request asks for, as far as there is room.
   void LendAll(Session* session, const v1::OnboardRequest& request, v1::OnboardResponse* response)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Waits while calls hang after the first part. False: the caller gave up meanwhile.
   bool AwaitNextPart(grpc::ServerContext* context) ABSL_LOCKS_EXCLUDED(mu_);
-  // Hangs, waits and counts, as the test asked for. False: the caller gave up meanwhile.
+  // Counts the call, and holds it up as SetHang() and SetDelay() say. False: the caller gave up.
   bool Begin(grpc::ServerContext* context, bool is_ping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns the session of a request; null: it is unknown, or broken.
   Session* Find(const std::string& token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -133,8 +133,8 @@ class FakeWorkerService final : public v1::Worker::Service {
   };
   void ReserveOne(Session* session, const SpaceSpec& space, const Wanted& wanted,
                   v1::ReservedBlock* reserved) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns how many blocks were published: 1, or 0 without such a reservation. Without `sum`, the
-  // sum is taken here.
+  // Publishes the reserved block. Returns the number of blocks published: 1, or 0 if `id` is no
+  // reservation. Without `sum`, takes the sum here.
   uint32_t Publish(Session* session, uint64_t id, std::optional<PayloadSum> sum)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsReserved(const std::string& block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -152,7 +152,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   const std::unique_ptr<FakeMemory> gpu_pool_;
   const std::unique_ptr<FakeMemory> signal_page_;
   mutable absl::Mutex mu_;
-  // Tables so far, of which only the last one is kept up to date.
+  // Tables handed out so far; only the last one is kept up to date.
   std::vector<std::unique_ptr<ResidencyTable>> tables_ ABSL_GUARDED_BY(mu_);
   std::optional<FakeAgent::Hang> hang_ ABSL_GUARDED_BY(mu_);
   bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
@@ -167,7 +167,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   uint32_t reserve_timeout_ms_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<std::optional<ReuseHint>> hints_ ABSL_GUARDED_BY(mu_);
   size_t damage_reports_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t pool_version_ ABSL_GUARDED_BY(mu_) = 1;  // Version that answers name.
+  uint64_t pool_version_ ABSL_GUARDED_BY(mu_) = 1;  // Version that answers give.
 };
 
 }  // namespace kvtier::testing

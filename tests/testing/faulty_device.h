@@ -42,23 +42,22 @@ class FaultyDevice final : public EmulatedDevice {
   // Notes an access of the process itself, from the host.
   void NoteHostAccess(AccessChecker::Access access, std::span<const std::byte> bytes);
 
-  // Makes the `nth` batch, of either kind, from now that is submitted in the direction (1: the
-  // next one) move half of its segments or blocks and fail. REQUIRES: nth > 0.
+  // Makes the `nth` batch of segments or blocks that is submitted in this direction from now on (1:
+  // the next one) move half of them and fail. REQUIRES: nth > 0.
   void FailCopy(CopyDirection direction, uint64_t nth);
-  // Loses the device somewhere in the run of the `nth` batch, counted in the same way; 0: in
-  // none.
+  // Loses the device in the middle of the `nth` batch, counted as in FailCopy(); 0: never.
   void LoseInCopy(CopyDirection direction, uint64_t nth);
-  // Makes copies take their time but touch no memory, for tests of time alone.
+  // Makes copies take time but move no bytes, for tests that check only times.
   void LeaveOutBytes() { leaves_out_bytes_ = true; }
   // Keeps the lane from beginning work until Resume(); work that runs ends.
   void Stall(Lane lane);
   void Resume(Lane lane);
-  // Makes Pin() wait until this is called with false, as a GPU's may take seconds. Any thread.
+  // Makes Pin() wait until this is called with false: a GPU's may take seconds. Any thread.
   void HoldPins(bool hold) ABSL_LOCKS_EXCLUDED(pins_mu_) {
     const absl::MutexLock lock(&pins_mu_);
     hold_pins_ = hold;
   }
-  // Returns the number of calls of Pin() that wait so. Any thread.
+  // Returns the number of calls of Pin() that wait because of HoldPins(). Any thread.
   size_t held_pins() const ABSL_LOCKS_EXCLUDED(pins_mu_) {
     const absl::MutexLock lock(&pins_mu_);
     return held_pins_;
@@ -69,7 +68,7 @@ class FaultyDevice final : public EmulatedDevice {
   // sources and write their destinations. REQUIRES: their regions and host memory are still mapped.
   void RunAbandoned();
   // Kills the process that has the device: does the same as Lose(), and then raises `gone`, which
-  // stands for the news of its end. A process that sees it raised sees all effects of the device.
+  // tells others of its end. A process that sees `gone` raised sees all that the device wrote.
   void Kill(SignalWord* gone);
 
  private:

@@ -20,7 +20,7 @@ class HalfSender {
     size_t held_back = 1;     // Bytes at the end of each message that never come.
     // Whether it reads answers; if not, its windows for answers stay at 0.
     bool reads_answers = true;
-    // Maximum number of calls at a time, besides the server's limit.
+    // Maximum number of open calls; the server may allow fewer.
     uint32_t most_calls = 1 << 20;
   };
   explicit HalfSender(Options options);
@@ -31,7 +31,7 @@ class HalfSender {
   // Sends and receives as much as is possible without waiting; false: the other side hung up.
   bool Step();
   bool over() const { return over_; }
-  // Return the message bytes that were sent in all calls, and the number of calls now.
+  // Return the message bytes sent in all calls so far, and the number of open calls.
   uint64_t sent_bytes() const { return sent_bytes_; }
   size_t open_calls() const { return calls_.size(); }
   uint64_t ended_calls() const { return ended_calls_; }  // Calls that the server ended.
@@ -39,7 +39,7 @@ class HalfSender {
  private:
   struct Call {
     int64_t window = 0;
-    size_t sent = 0;  // Bytes of the message so far, with its 5 bytes of length.
+    size_t sent = 0;  // Bytes sent so far, with the 5 bytes before the message.
   };
   void Queue(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload);
   void BeginCall();

@@ -15,7 +15,7 @@ inline constexpr int kInheritedSocket = 99;
 
 // Starts this very program with `arguments`; `socket` is its kInheritedSocket.
 pid_t StartOwnProgram(const std::vector<std::string>& arguments, int socket);
-// Waits for its end and returns its exit status, or minus the signal that ended it.
+// Waits until the process ends; returns its exit status, or minus the signal that ended it.
 int WaitForOwnProgram(pid_t child);
 
 }  // namespace kvtier::testing

@@ -29,8 +29,8 @@ inline absl::Duration Patience(absl::Duration limit) { return limit * PatienceFa
 // machine, too. It is ten times what a quiet one needs.
 inline absl::Duration Slack() { return Patience(absl::Seconds(1)); }
 
-// Asks `condition` until it holds; false: it did not within `limit`. It is for changes in another
-// process, of which the test is not told.
+// Calls `condition` until it holds; false: it did not within `limit`. For changes in another
+// process that the test cannot wait for in another way.
 template <typename Condition>
 bool Await(absl::Duration limit, Condition condition) {
   const absl::Time deadline = absl::Now() + Patience(limit);

@@ -1,5 +1,5 @@
-// ProcessCluster is the real programs of a small cluster on loopback, in directories of their own.
-// If its test failed, it prints their logs and keeps the directories.
+// ProcessCluster runs the real programs of a small cluster on loopback, each in its own directory.
+// If the test failed, the cluster prints their logs and keeps the directories.
 #ifndef KVTIER_TESTS_TESTING_PROCESS_CLUSTER_H_
 #define KVTIER_TESTS_TESTING_PROCESS_CLUSTER_H_
 
@@ -26,7 +26,7 @@ class ProcessCluster {
   // Makes an agent without starting it.
   AgentProcess& AddAgent(const std::string& name, const Flags& flags = {});
 
-  // Writes a --tenants_dir of these names and their secrets, and returns its path.
+  // Writes these tenants' secrets into a directory for --tenants_dir, and returns its path.
   std::string WriteTenants(const std::map<std::string, std::string>& secrets) const;
 
   const std::string& run_dir() const { return run_dir_; }

@@ -12,8 +12,8 @@ namespace {
 
 constexpr uint64_t kCallBytes = 256;
 
-// Both ends of one call, and the messages between them, share this state. An answer that comes when
-// no caller waits any more changes nothing.
+// Both ends of one call, and the messages between them, share this state. An answer is ignored if
+// no caller waits for it any more.
 template <typename T>
 struct Call {
   explicit Call(Executor* executor) : done(executor) {}

@@ -14,7 +14,8 @@ namespace kvtier::testing {
 
 class SimCoordinatorLink final : public CoordinatorLink {
  public:
-  // Makes a link, which owns neither; the network outlives the link and its messages.
+  // Makes a link. Does not own `executor` and `network`; `network` outlives the link and its
+  // messages.
   SimCoordinatorLink(Executor* executor, SimNetwork* network, std::string self)
       : executor_(executor), network_(network), self_(std::move(self)) {}
 

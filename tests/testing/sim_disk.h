@@ -76,7 +76,7 @@ class SimDiskMedia {
 // under way is then torn, and every acknowledged write stays.
 class SimDisk final : public Disk {
  public:
-  // Makes a disk, which owns neither; `media` outlives the disk and its tasks.
+  // Makes a disk. Does not own `executor` and `media`; `media` outlives the disk and its tasks.
   SimDisk(Executor* executor, SimDiskMedia* media) : executor_(executor), media_(media) {}
 
   uint32_t segment_count() const override { return media_->segment_count(); }

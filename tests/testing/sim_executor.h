@@ -35,8 +35,8 @@ class SimTime {
   std::map<EventId, Executor::Closure> events_;
 };
 
-// SimExecutor is the executor of one simulated process. Its destruction (a crash) forgets all that
-// was posted to it; destroy the process's tasks first.
+// SimExecutor is the executor of one simulated process. To crash the process, destroy its tasks,
+// then the executor, which forgets everything that was posted to it.
 class SimExecutor final : public Executor {
  public:
   explicit SimExecutor(SimTime* time) : time_(time) {}

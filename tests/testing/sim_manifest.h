@@ -39,7 +39,8 @@ class SimManifestMedia {
 // commit under way then applies whole or not at all, by a coin of the media's seed.
 class SimManifest final : public Manifest {
  public:
-  // Makes a manifest, which owns neither; `media` outlives it and its tasks.
+  // Makes a manifest. Does not own `executor` and `media`; `media` outlives the manifest and its
+  // tasks.
   SimManifest(Executor* executor, SimManifestMedia* media) : executor_(executor), media_(media) {}
 
   Task<absl::Status> Commit(ManifestBatch batch) override;

@@ -32,7 +32,7 @@ struct SimNetworkFaults {
   double spike = 0;     // Arrives up to `spike_latency` later; unary messages overtake it.
   double broken = 0;    // A peer's stream of blocks breaks in the middle of a block.
   double flipped = 0;   // Part of the blocks of peers, or of their proofs, that have one wrong bit.
-  double misnumbered = 0;  // A peer's block comes under another's number.
+  double misnumbered = 0;  // A peer's block has another block's index.
   absl::Duration latency = absl::Microseconds(60);
   absl::Duration spike_latency = absl::Seconds(2);
   double bytes_per_second = 2e9;
@@ -72,7 +72,7 @@ class SimNetwork {
   void ListenAsCoordinator(Coordinator* coordinator) { coordinator_ = coordinator; }
   Agent* AgentAt(const std::string& address) const;
   Coordinator* coordinator() const { return coordinator_; }
-  // Freezes the coordinator, which then gets messages and does not answer, or ends that.
+  // Freezes the coordinator, so that it gets messages but does not answer, or unfreezes it.
   void FreezeCoordinator(bool frozen) { coordinator_frozen_ = frozen; }
   bool coordinator_frozen() const { return coordinator_frozen_; }
   void SetPeerService(const std::string& address, PeerService service) {

@@ -32,13 +32,13 @@ struct Stream {
         executor(executor),
         news(std::make_shared<Event>(executor)) {}
 
-  // Runs `apply` at the asking end, after all that was sent before.
+  // Runs `apply` at the asking end, after everything that this stream sent before.
   void ToAsker(uint64_t bytes, std::function<void()> apply) {
     const absl::Time arrival = network->PeerServiceAt(server) == PeerService::kFrozen
                                    ? absl::InfiniteFuture()
                                    : network->ArrivalOf(server, asker, bytes);
     last_arrival = std::max(last_arrival, arrival);
-    // After a hole in the stream no byte comes.
+    // Once a message of the stream was lost, no later one arrives.
     if (last_arrival == absl::InfiniteFuture()) return;
     network->time()->At(last_arrival, [this, apply = std::move(apply)] {
       apply();
@@ -115,8 +115,8 @@ Task<void> ServeStream(Agent* agent, std::shared_ptr<Stream> stream, std::vector
   for (size_t i = 0; i < keys.size() && executor->Now() < deadline; ++i) {
     std::optional<ServedBlock> served = co_await server->Serve(keys[i], deadline);
     if (!served.has_value()) continue;
-    // The bytes leave when the link has room, so the slot is read late, and must not have changed
-    // by then.
+    // The bytes leave when the link has room, so the slot is read then. Its content must be
+    // unchanged until that time.
     const double seconds =
         static_cast<double>(served->payload.size()) / stream->network->faults.bytes_per_second;
     co_await SleepUntil(executor, executor->Now() + absl::Seconds(seconds));

@@ -15,7 +15,8 @@ namespace kvtier::testing {
 
 class SimPeerTransport final : public PeerTransport {
  public:
-  // Makes a transport, which owns neither; the network outlives it and its messages.
+  // Makes a transport. Does not own `executor` and `network`; `network` outlives the transport and
+  // its messages.
   SimPeerTransport(Executor* executor, SimNetwork* network, std::string self)
       : executor_(executor), network_(network), self_(std::move(self)) {}
 

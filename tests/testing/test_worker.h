@@ -33,7 +33,7 @@ struct TestWorkerOptions {
   uint64_t block_bytes = uint64_t{64} << 10;
   bool any_length = false;                    // Blocks have lengths that follow from their numbers.
   absl::Duration timeout = absl::Seconds(5);  // Timeout of calls that name none.
-  DeviceUuid gpu_device{};                    // GPU whose pool is asked for; none: any.
+  DeviceUuid gpu_device{};                    // GPU whose pool the worker wants; none: any.
 };
 
 // TestWorker is thread-safe.
@@ -51,11 +51,11 @@ class TestWorker {
   void Fill(uint64_t number, std::span<std::byte> slot) const;
   uint64_t LengthOf(uint64_t number) const;
 
-  // Puts the run, in calls of kMaxKeys at most; returns how many blocks were committed, without
-  // those that were cached already.
+  // Puts the run, in calls of kMaxKeys at most. Returns how many blocks were committed; blocks that
+  // the agent already has do not count.
   size_t Put(Blocks blocks, const ReserveOptions& options = {});
-  // Onboards the run, proves each byte, releases the blocks, and returns where each block of the
-  // leading run was. A wrong byte in a valid lease fails the test.
+  // Onboards the run, proves each byte and releases the blocks. Returns where each block of the
+  // leading run was found. A wrong byte in a valid lease fails the test.
   std::vector<BlockSource> Get(Blocks blocks, const OnboardOptions& options = {});
   // Onboards the run, proves each byte, and returns the blocks without releasing them.
   OnboardedBlocks Hold(Blocks blocks, const OnboardOptions& options = {});

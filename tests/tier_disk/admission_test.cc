@@ -130,8 +130,8 @@ TEST(AdmissionTest, EachDecisionIsCounted) {
   EXPECT_EQ(admission.tally().over_budget, 2);
 }
 
-// Four new blocks a second, none of which returns, and one hit block a second, which always
-// returns, with a budget of one record a second.
+// Records written for new blocks, of which none returns, and for blocks with a hit, which always
+// return. Each second brings four new blocks and one with a hit; the budget is one record.
 struct Spent {
   int on_new = 0;
   int on_hit = 0;

@@ -24,8 +24,8 @@ namespace kvtier::testing {
 // Report of a child about the block with this number.
 struct DiskReport {
   enum class What : uint64_t {
-    kDurable,    // It was put, and the tier said so.
-    kDropped,    // It is about to become unreadable: reclaimed, erased or damaged.
+    kDurable,    // The tier said that the block is on disk.
+    kDropped,    // The block is about to become unreadable: reclaimed, erased or damaged.
     kForgotten,  // Every block is forgotten: the disk is about to be made anew.
     kHits,       // The kill point `number` was reached `count` times in this life.
   };

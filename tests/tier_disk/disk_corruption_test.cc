@@ -1,5 +1,5 @@
-// Tests that, whatever happens to the bytes of a record, of its manifest row or of the superblock,
-// it is found, counted and never served; and that clean reads raise no alarm.
+// Tests that any damage to the bytes of a record, its manifest row or the superblock is found and
+// counted, and that no damaged block is served; and that clean reads raise no alarm.
 //
 // KVTIER_CORRUPTIONS sets the number of corruptions, KVTIER_CLEAN_READS that of clean reads,
 // KVTIER_TEST_SEED replays the draws.

@@ -53,7 +53,7 @@ class DiskDirectoryTest : public ::testing::Test {
     ASSERT_EQ(testing::RunTask(&executor_, disk->manifest->Commit(batch)), absl::OkStatus());
     made_ = *disk->files->superblock();
   }
-  // Moves what MakeDisk() put into the manifest, and much more, into a table.
+  // Adds many rows to that of MakeDisk(), and makes RocksDB write all of them to a table file.
   void MakeTable() {
     auto disk = Open();
     ASSERT_TRUE(disk.ok()) << disk.status();
@@ -88,7 +88,8 @@ class DiskDirectoryTest : public ::testing::Test {
     file.seekp(static_cast<std::streamoff>(offset));
     file << bytes;
   }
-  // Overwrites both copies with one whose field at `offset` is `value`, with a right checksum.
+  // Overwrites both copies of the superblock with one whose field at `offset` is `value` and whose
+  // checksum is right.
   template <typename T>
   void Forge(uint64_t offset, T value) {
     auto file = EncodeSuperblockFile(made_);
@@ -230,7 +231,7 @@ TEST_F(DiskDirectoryTest, AManifestThatLostAFileIsTheSameDiskMadeAnew) {
   }
 }
 
-// An error that may pass must not lose anything.
+// A read error may be temporary, so nothing is dropped.
 TEST_F(DiskDirectoryTest, AManifestThatCannotBeReadIsLeftAsItIs) {
   const std::vector<std::string> parts = {"/MANIFEST-", "/CURRENT", ".sst"};
   for (const std::string& part : parts) {
@@ -252,7 +253,7 @@ TEST_F(DiskDirectoryTest, AManifestThatCannotBeReadIsLeftAsItIs) {
   }
 }
 
-// A failing device gives errors and nonsense, and may be well after the next boot.
+// A failing device returns errors and wrong bytes, but may work again after the next boot.
 TEST_F(DiskDirectoryTest, ADamagedManifestIsGivenUpOnlyWhenAllOfItCanBeRead) {
   MakeDisk();
   MakeTable();
@@ -271,7 +272,7 @@ TEST_F(DiskDirectoryTest, ADamagedManifestIsGivenUpOnlyWhenAllOfItCanBeRead) {
   EXPECT_TRUE(HasBlock(&*disk));
 }
 
-// The link leads to a volume of its own that is not mounted.
+// The manifest's directory is a link to a volume that is not mounted.
 TEST_F(DiskDirectoryTest, AManifestBehindALinkToNowhereIsLeftAsItIs) {
   MakeDisk();
   const std::string away = directory_ + ".away";

@@ -151,7 +151,7 @@ TEST_F(SealedTierTest, AFlippedBitAnywhereInARecordIsAMissAndDropsIt) {
     ASSERT_TRUE(absl::IsDataLoss(got.status())) << got.status();
     ASSERT_EQ(tier().stats().verify_failures, failures + 1);
     ASSERT_EQ(dropped_, std::vector<BlockKey>{DiskKey(1)});
-    // No unproven byte is left where workers look.
+    // The slot has no byte of a payload that failed verification.
     const auto payload = slot.bytes().first(kLength);
     ASSERT_TRUE(std::all_of(payload.begin(), payload.end(),
                             [](std::byte byte) { return byte == std::byte{0}; }));
@@ -299,7 +299,7 @@ TEST_F(SealedTierTest, RowsOfAnErasedTenantThatACrashLeftAreDropped) {
   ASSERT_EQ(rig_.Put(1, kLength, {}, kOther), absl::OkStatus());
   const auto rows = rig_.manifest_media.rows;
   ASSERT_EQ(EraseTenant(kOther).status(), absl::OkStatus());
-  // Makes the state of a process that died right after storing the salt.
+  // Makes the state of a process that died right after it erased the salt: the block's row is left.
   rig_.manifest_media.rows = rows;
   rig_.manifest_media.rows.erase(TenantSaltRowKey(kOther));
   ASSERT_EQ(rig_.Open(), absl::OkStatus());

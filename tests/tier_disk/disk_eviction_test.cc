@@ -27,8 +27,8 @@ void PutUntilReclaim(uint64_t number, DiskRig* rig) {
   }
 }
 
-// A full disk comes round to four blocks of which two were used. The learnt order acts as LRU here,
-// because it lacks the lessons from which it would be followed.
+// Reclaim comes to blocks 1 to 4, of which 1 and 2 were used. The learnt order acts as LRU here,
+// because it has no lessons yet.
 TEST(DiskEvictionTest, ReclaimKeepsWhatThePolicySays) {
   struct Case {
     EvictionPolicy policy;

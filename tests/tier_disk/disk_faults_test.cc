@@ -41,7 +41,7 @@ std::optional<uint64_t> ParentOf(uint64_t number) {
   return number % 8 == 0 ? std::nullopt : std::optional(number - 1);
 }
 
-// FaultyTier runs random puts, gets and erases on a simulated disk, beside a list of what is there.
+// FaultyTier runs random puts, gets and erases on a simulated disk, and lists the blocks on it.
 class FaultyTier {
  public:
   explicit FaultyTier(uint64_t seed)
@@ -52,7 +52,7 @@ class FaultyTier {
     EXPECT_EQ(rig.Open(), absl::OkStatus());
   }
   void Step();
-  // Checks, without the fault, that all listed blocks are there and everything can be put.
+  // Checks, after the fault is gone, that all listed blocks are there and any block can be put.
   void CheckRecovered();
 
  private:
@@ -253,7 +253,7 @@ class FullFileSystemTest : public ::testing::Test {
     if (mounted_) umount2(mount_point_.c_str(), MNT_DETACH);
     std::filesystem::remove_all(mount_point_, error);
   }
-  // Takes all space, far below what the manifest keeps free and what RocksDB could survive.
+  // Takes all free space, so that less is left than the manifest keeps free and RocksDB needs.
   void TakeAllSpace() {
     const int filler =
         open((mount_point_ + "/filler").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

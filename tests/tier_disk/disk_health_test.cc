@@ -27,7 +27,7 @@ class DiskHealthTest : public ::testing::Test {
   void RecordMany(int ios, IoOutcome outcome, absl::Duration latency = kUsual) {
     for (int i = 0; i < ios; ++i) Record(outcome, latency);
   }
-  // Gives the disk a past: kUsual is its usual latency.
+  // Records enough I/Os to make kUsual the disk's usual latency.
   void Live() { RecordMany(kHistoryMinIos, IoOutcome::kOk); }
   void Quarantine() {
     RecordMany(kErrorsTooMany, IoOutcome::kError);
@@ -84,7 +84,8 @@ TEST_F(DiskHealthTest, ErrorsInsideTheWindowAddUp) {
   EXPECT_FALSE(health_.healthy());
 }
 
-// Returns how often independent errors of probability `p` quarantine in `ios` I/Os.
+// Returns how often the disk is quarantined in `ios` I/Os that fail independently with probability
+// `p`.
 uint64_t QuarantinesAt(double p, int ios, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::bernoulli_distribution fails(p);
@@ -386,7 +387,7 @@ TEST_F(DiskHealthTest, RandomIosAreJudgedAsByAListOfThem) {
     std::deque<int> slow(kSlowWindow, 0);
     const double error_share = static_cast<double>(random() % 30) / 100;
     const double slow_share = static_cast<double>(random() % 60) / 100;
-    // Few enough that the slow latencies do not become the usual ones.
+    // There are so few I/Os that slow latencies do not become the usual ones.
     for (int i = 0; i < 60 && health_.healthy(); ++i) {
       const bool fails = std::bernoulli_distribution(error_share)(random);
       const bool slows = std::bernoulli_distribution(slow_share)(random);

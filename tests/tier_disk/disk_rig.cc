@@ -88,7 +88,8 @@ absl::Status DiskRig::Open() {
 }
 
 void DiskRig::Close() {
-  // A simulated process may die in the middle of a reclaim; a real one's I/O must end.
+  // The simulated form may be closed in the middle of a reclaim, as if the process died. Real I/O
+  // must end first.
   if (tier != nullptr && form_ != DiskForm::kSim) Run(tier->Idle(absl::InfiniteFuture()));
   tier.reset();
   opened_.keys.reset();

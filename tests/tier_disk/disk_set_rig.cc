@@ -102,7 +102,7 @@ Task<absl::Status> DiskSetRig::GetTask(uint64_t number) {
 Task<absl::Status> DiskSetRig::EraseTask(uint64_t number) {
   known.erase(DiskKey(number));
   const absl::Status status = co_await set->Erase(DiskKey(number));
-  // A put in flight may have been announced before it was erased, or after.
+  // A put in flight may have announced the block again, before or after the erase.
   if (!set->Find(DiskKey(number))) known.erase(DiskKey(number));
   co_return status;
 }

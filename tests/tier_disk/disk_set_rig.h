@@ -47,7 +47,7 @@ class DiskSetRig {
     return RunTask(&time, executor.get(), std::move(task));
   }
   void Pass(absl::Duration duration) { time.RunUntil(time.Now() + duration); }
-  // These tasks may outlast a test's wait. They own their bytes.
+  // These tasks own their bytes, so they may outlive the test's wait for them.
   Task<absl::Status> PutTask(uint64_t number);
   Task<absl::Status> GetTask(uint64_t number);  // kInternal: wrong bytes.
   Task<absl::Status> EraseTask(uint64_t number);

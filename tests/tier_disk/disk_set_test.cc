@@ -336,7 +336,7 @@ TEST_F(DiskSetTest, OneDiskHangsForEverAndNobodyElseWaits) {
   EXPECT_EQ(Known(0), 0);
   EXPECT_EQ(set().stuck().puts, 1);
   EXPECT_EQ(set().stuck().gets, 1);
-  // No block is put there any more, so no call waits, not even for the stuck put's block.
+  // No call goes to the disk any more, so none waits, not even one for the block of the stuck put.
   EXPECT_TRUE(absl::IsNotFound(rig_.By(timeout, rig_.GetTask(numbers[0]))));
   EXPECT_EQ(rig_.By(timeout, rig_.PutTask(numbers[11])), absl::OkStatus());
   EXPECT_EQ(rig_.By(timeout, rig_.PutTask(numbers[10])), absl::OkStatus());

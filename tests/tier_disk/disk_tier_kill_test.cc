@@ -63,7 +63,7 @@ int RunChild(const std::string& directory, uint64_t first) {
                               .number = number == numbers.end() ? 0 : number->second});
                 });
   if (!testing::RunTask(&executor, tier.Open()).ok()) return 2;
-  // Drops of blocks of earlier lives are reported by number too.
+  // Blocks of earlier lives get their numbers too, so that their drops can be reported.
   for (uint64_t life = 0; life * kNumbersPerLife < first; ++life) {
     for (uint64_t i = 0; i < 20000; ++i) {
       const uint64_t number = 1 + life * kNumbersPerLife + i;

@@ -62,7 +62,7 @@ class Model {
  private:
   void Dropped(const BlockKey& key) {
     const uint64_t number = numbers_.at(key);
-    // The model itself erases this block, with or without children.
+    // The model erases this block itself, and may do so before its children.
     if (number == erasing_) return;
     EXPECT_EQ(here_.erase(number), 1) << number;
     for (const auto& [other, length] : here_) {

@@ -52,8 +52,8 @@ TEST_F(DiskTierTest, ABlockReadsBackAndIsCounted) {
   EXPECT_EQ(tier().stats().bytes_out, kLength);
 }
 
-// The padding of a record is not verified. Its bytes once came into the slot after the block, and
-// went to disk again with it.
+// The padding of a record is not verified. Get() once copied it into the slot behind the block, and
+// it was written to disk again with the block.
 TEST_F(DiskTierTest, WhatLiesBehindARecordsPayloadIsNotHandedOn) {
   ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
   rig_.disk_media.FlipBit(Nth(0), (kRecordHeaderBytes + kLength + 5) * 8);

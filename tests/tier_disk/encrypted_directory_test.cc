@@ -93,7 +93,7 @@ TEST_P(SealedDiskTest, NeitherPayloadNorItsSumIsOnTheDisk) {
   EXPECT_EQ(FilesThatTell(1), 0);
 }
 
-// The search above finds bytes that are there.
+// Shows that FilesThatTell() finds a payload and its sum when they are in the clear.
 TEST_P(SealedDiskTest, InTheClearBothAreThere) {
   DiskRig clear(GetParam(), {}, directory_ + "/clear", [](const BlockKey&) {});
   ASSERT_EQ(clear.Open(), absl::OkStatus());

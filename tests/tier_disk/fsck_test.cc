@@ -226,7 +226,7 @@ TEST_F(FsckSuperblockTest, AGoodOneIsShownAndGivesTheGeometry) {
   const FsckReport report = Look();
   EXPECT_EQ(report.superblock_state, SuperblockState::kGood);
   EXPECT_EQ(report.superblock, superblock_);
-  EXPECT_EQ(report.segments_missing, 1);  // Without it, nobody would know of the last one.
+  EXPECT_EQ(report.segments_missing, 1);  // Only the superblock tells of the last one.
 }
 
 TEST_F(FsckSuperblockTest, WithoutOneTheDiskIsDamaged) {

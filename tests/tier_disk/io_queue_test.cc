@@ -16,14 +16,14 @@ constexpr size_t kDepth = 8;
 
 class IoQueueTest : public ::testing::Test {
  protected:
-  // Makes reads that are not neighbours.
+  // Makes a read that is not a neighbour of earlier ones.
   std::unique_ptr<DiskIo> Io(IoClass io_class, uint64_t bytes = 4096) {
     const std::array<std::span<std::byte>, 1> buffers = {memory_.bytes().first(bytes)};
     next_offset_ += 64 << 20;
     return std::make_unique<DiskIo>(io_class, DiskAddress{SegmentId{0}, next_offset_}, buffers);
   }
   void Push(IoClass io_class, uint64_t bytes = 4096) { queue_.Push(Io(io_class, bytes)); }
-  // Starts one and keeps it running.
+  // Starts the next batch of the queue and keeps it running; returns its class.
   IoClass Start() {
     running_.push_back(queue_.Pop());
     return running_.back()->io_class();
@@ -55,7 +55,7 @@ TEST_F(IoQueueTest, ClassesGoInTheirOrderWhateverCameFirst) {
 
 TEST_F(IoQueueTest, APrefetchMovedToTheForegroundGoesBehindWhatWaitsThere) {
   Push(IoClass::kPrefetch);
-  Push(IoClass::kPrefetch);  // The I/O for which somebody comes to wait: two parts.
+  Push(IoClass::kPrefetch);  // First of the two parts of a read for which a caller waits later.
   const uint64_t wanted = next_offset_;
   next_offset_ = wanted + 8192 - (64 << 20);
   Push(IoClass::kPrefetch);

@@ -36,7 +36,8 @@ bool RefuseIoUring() {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-// The child's directory is not its parent's: it starts from main() and draws its own.
+// Removes the child's own directory: the child starts from main() and draws another name than its
+// parent.
 [[noreturn]] void RemoveAndExit(const std::string& directory, int status) {
   std::error_code error;
   std::filesystem::remove_all(directory, error);

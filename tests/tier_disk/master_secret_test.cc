@@ -40,7 +40,7 @@ std::string TextOf(const KeyMaterial& material) {
   return {material.bytes().begin(), material.bytes().end()};
 }
 
-// The secret is no text: no byte of it may be taken for an end.
+// The secret is binary: neither a zero byte nor a line's end may end it.
 const std::string kMaster = std::string("\0\n\r ", 4) + std::string(28, '\x9c');
 const std::string kOther(33, 'o');
 
@@ -113,8 +113,8 @@ TEST_F(MasterSecretTest, TheSameSecretTwiceIsNoRotation) {
   EXPECT_TRUE(absl::IsInvalidArgument(StatusOfRead()));
 }
 
-// Kubernetes mounts it so: the files are in a directory of their version, ..data points to that,
-// and links beside ..data lead through it.
+// Kubernetes mounts a secret in this way: the files of a version are in a directory of their own,
+// ..data is a link to that directory, and links beside ..data lead through it.
 TEST_F(MasterSecretTest, ReadsTheVersionThatKubernetesPointsTo) {
   ASSERT_EQ(mkdir(Path("..2026_01").c_str(), 0700), 0);
   ASSERT_EQ(mkdir(Path("..2026_02").c_str(), 0700), 0);
@@ -122,7 +122,7 @@ TEST_F(MasterSecretTest, ReadsTheVersionThatKubernetesPointsTo) {
   Write("..2026_02/master", kMaster);
   Write("..2026_02/master.previous", kOther);
   std::filesystem::create_directory_symlink("..2026_02", Path("..data"));
-  // Half of a replacement is done: the links name another version.
+  // A replacement is half done: the link `master` names another version than ..data does.
   std::filesystem::create_symlink("..2026_01/master", Path("master"));
   const auto secret = MasterSecret::Read(directory_);
   ASSERT_TRUE(secret.ok()) << secret.status();

@@ -125,8 +125,8 @@ TEST(NonceModelTest, NoNonceComesTwiceUnderOneKey) {
   EXPECT_EQ(model.repeats_under_one_key(), 0);
 }
 
-// The opening is needed: the generations that the disk remembers are not enough, and this model can
-// show it.
+// Shows that the model finds repeated nonces, and that the opening is needed: the generations that
+// the disk remembers are not enough.
 TEST(NonceModelTest, WithoutOpeningsAPowerCutRepeatsNonces) {
   NonceModel model(testing::TestSeed());
   for (int step = 0; step < 5000; ++step) model.Step();

@@ -17,7 +17,8 @@ constexpr SegmentId kOther{1};
 constexpr uint64_t kLength = 4096;
 constexpr absl::Duration kPause = absl::Minutes(1);
 
-// Returns keys of which a sample of one in 2^n has its share.
+// Returns the key of `number`. The upper halves are spread evenly, so a sample of one key in 2^n
+// has its share of any consecutive numbers.
 BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
 
 class ReclaimOrderTest : public ::testing::Test {
@@ -113,7 +114,8 @@ TEST_F(LearntReclaimOrderTest, WhatNobodyWillAskForAgainIsNotWorthIt) {
   EXPECT_GT(WorthOf(2), WorthOf(4));
 }
 
-// A worker whose engine has the prefix itself requests it nowhere, and puts its continuation.
+// A worker whose engine still has the prefix does not request it, and only puts blocks that
+// continue it.
 TEST_F(LearntReclaimOrderTest, AContinuationIsASignOfLifeOfTheWholePrefix) {
   PutAndUse({});
   for (const uint64_t number : {10001, 10002, 10003, 20001}) {
@@ -126,7 +128,7 @@ TEST_F(LearntReclaimOrderTest, AContinuationIsASignOfLifeOfTheWholePrefix) {
   EXPECT_EQ(WorthOf(20001), std::nullopt);
 }
 
-// Without lessons it follows LRU, for which a block that nobody touched is worth nothing.
+// Without lessons the order follows LRU, by which an untouched block is worth nothing.
 TEST_F(LearntReclaimOrderTest, AnOrderThatTookLessonsFollowsThemFromTheFirstBlockOn) {
   PutAndUse({});
   for (const bool takes : {false, true}) {

@@ -38,7 +38,7 @@ class ReclaimSharesTest : public ::testing::Test {
       ASSERT_EQ(rig_.Put(i, kLength, {}, tenant), absl::OkStatus()) << i;
     }
   }
-  // Puts blocks 1 to 28 of A, each among three of B.
+  // Puts blocks 1 to 28 of A, each followed by three of B.
   void PutMixed() {
     for (uint64_t i = 1; i <= 28; ++i) {
       Put(kA, i, i);
@@ -110,8 +110,8 @@ TEST_F(ReclaimSharesTest, AGuaranteeHoldsAfterARestart) {
   EXPECT_EQ(CountOf(1, 28), 28U);
 }
 
-// The blocks are one long chain over all segments: its head cannot be dropped without all of it, so
-// its end is.
+// The blocks are one chain over all segments. Dropping its head would drop all of it, so reclaim
+// drops blocks from its end.
 TEST_F(ReclaimSharesTest, AChainIsTakenFromItsEndWhereAllOfItIsTooMuch) {
   Name(TierShare{.guaranteed = 40 * kRecord}, TierShare{.guaranteed = 16 * kRecord});
   std::optional<uint64_t> parent;
@@ -162,8 +162,8 @@ TEST_F(ReclaimSharesTest, PutsLeaveTheReserveToWhatMustStay) {
       PageBuffer slot = testing::DiskPayload(number, kLength);
       const BlockMeta block = testing::MakeDiskBlock(number, kLength);
       const absl::Status status = co_await rig_.tier->Put(block, slot.bytes(), kB);
-      // If too much must stay of the segments that can be reclaimed now, it waits for the writes in
-      // flight.
+      // If too much must stay of the segments that can be reclaimed now, reclaim waits for the
+      // writes in flight.
       EXPECT_EQ(status.message().find("within the shares"), std::string::npos) << number;
       written += status.ok() ? 1 : 0;
     };

@@ -120,8 +120,8 @@ TEST_F(ReclaimTest, BudgetBoundsWhatIsReappended) {
   EXPECT_EQ(plan.drop, Keys({22, 12, 23, 13}));
 }
 
-// Block 1 is dropped because the budget is too small, and with it 2 and so 3, although 3 alone
-// would have fitted.
+// The budget has room for one record, but block 3 cannot stay without its ancestor 1. So block 1 is
+// dropped, and all its descendants with it.
 TEST_F(ReclaimTest, NothingIsKeptBelowADroppedBlock) {
   Add(3, kVictim, 2);
   Add(1, kVictim);
@@ -132,8 +132,8 @@ TEST_F(ReclaimTest, NothingIsKeptBelowADroppedBlock) {
   EXPECT_EQ(plan.drop, Keys({4, 3, 2, 1}));
 }
 
-// The budget goes to the worthiest blocks and the ancestors that they need, even though one of
-// these ancestors is only worth what its descendant is.
+// The budget goes to the worthiest blocks and to the ancestors that they need, such as block 3,
+// which is worth something only as the parent of 4.
 TEST_F(ReclaimTest, TheBudgetGoesToTheHighestPriorityFirst) {
   order_.emplace(EvictionPolicy::kPriority, kSegments, &*index_);
   for (const uint64_t number : {1, 2, 3}) Add(number, kVictim);

@@ -125,7 +125,7 @@ TEST_F(RecordIndexTest, AnEmptiedSegmentTakesRecordsOfALaterGeneration) {
   EXPECT_EQ(index_.Find(Key(2))->place.generation, 6);
 }
 
-// One segment is an epoch here, as the index has four.
+// The index has four segments, so each segment is an epoch.
 TEST_F(RecordIndexTest, ATouchInALaterEpochWarmsABlockAndItsAncestors) {
   index_.Insert(Block(1), Place(0, 0));
   index_.Insert(Block(2, 1), Place(0, 1));

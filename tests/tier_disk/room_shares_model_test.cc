@@ -69,7 +69,7 @@ class Model {
   std::map<BlockKey, uint64_t> numbers_;
   std::map<uint64_t, uint64_t> here_;  // Number to bytes of its record.
   std::array<std::optional<TierShare>, kTenants> set_;
-  // Value at the start of the step; losses of others increase it.
+  // Fair shares at the start of the step, in bytes; they grow when other tenants lose blocks.
   std::array<uint64_t, kTenants> fair_{};
   std::optional<size_t> writer_;
   std::optional<uint64_t> erasing_;
@@ -139,7 +139,7 @@ void Model::Put(uint64_t number) {
   if (put.ok()) {
     here_[number] = bytes;
   } else {
-    // The log always makes progress: only a maximum refuses a block.
+    // Reclaim can always make room, so only the tenant's maximum refuses a block.
     ASSERT_TRUE(absl::IsResourceExhausted(put)) << put;
     ASSERT_GT(Used(tenant) + bytes, ShareOf(tenant).maximum) << put;
     return;
@@ -164,7 +164,7 @@ void Model::ChangeShares() {
 
 void Model::Step() {
   fair_ = Fair();
-  // Draws mostly blocks of one tenant, which changes after a while, so that it floods the disk.
+  // Draws most blocks from one tenant, nearly always the first, so that it floods the disk.
   const uint64_t flood = random_() % 400 == 0 ? random_() % kTenants : 0;
   uint64_t number = random_() % kNumbers;
   if (random_() % 3 != 0) number = (number / 40 * 40 + 10 * flood + number % 10) % kNumbers;

@@ -68,7 +68,7 @@ TEST(SegmentLogTest, PutsLeaveWhatIsSetAsideOfTheSegmentThatWasTheReserve) {
 TEST(SegmentLogTest, SegmentWithAWriteInFlightIsNotReclaimable) {
   SegmentLog log(Fresh(2), kSegmentBytes);
   const auto place = log.Reserve(kSegmentBytes, Use::kPut);
-  EXPECT_FALSE(log.Reserve(kPage, Use::kPut).has_value());  // Seals it.
+  EXPECT_FALSE(log.Reserve(kPage, Use::kPut).has_value());  // Seals the segment.
   EXPECT_TRUE(log.Reclaimable().empty());
   log.EndWrite(*place);
   EXPECT_EQ(log.Reclaimable(), std::vector<SegmentId>{place->segment});

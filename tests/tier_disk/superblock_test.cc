@@ -69,7 +69,7 @@ void Rewrite(File* file, SuperblockCopy copy, size_t at, T value) {
   std::memcpy(page.data() + kSumAt + 8, &sum.lo, 8);
 }
 
-// Does as Rewrite() for both copies.
+// Returns the result of decoding after a Rewrite() of both copies.
 template <typename T>
 absl::StatusOr<DecodedSuperblock> DecodedWith(size_t at, T value) {
   File file = EncodeSuperblockFile(SomeSuperblock());

@@ -164,7 +164,7 @@ TEST(TenantKeysTest, ADestroyedTenantsRecordsNeverOpenAgain) {
   keys.Audit();
   EXPECT_TRUE(absl::IsNotFound(record.Open(keys)));
   EXPECT_TRUE(absl::IsNotFound(keys.CipherToSeal("a").status()));
-  // The secret and the disk are the same, and the tenant is back with the salt that it gets now.
+  // The secret and the disk are the same, but the tenant comes back with a new salt.
   TenantKeys again = OpenedWith(1);
   ASSERT_TRUE(again.Add(DrawTenantSalt("a")).ok());
   EXPECT_TRUE(absl::IsNotFound(record.Open(again)));

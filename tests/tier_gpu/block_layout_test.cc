@@ -29,7 +29,7 @@ std::vector<std::byte> Noise(size_t bytes) {
   return noise;
 }
 
-// Moves a block of `whole` tokens, of which `move.shape.tokens` are moved.
+// Moves the first `move.shape.tokens` tokens of a block of shape `whole`; no other byte may change.
 void ExpectMoved(const Move& move, const KvShape& whole) {
   const std::vector<std::byte> source = Noise(ExtentOf(move.from, whole, move.row_bytes));
   std::vector<std::byte> expected(ExtentOf(move.to, whole, move.row_bytes), std::byte{0xa5});
@@ -83,7 +83,7 @@ TEST(BlockLayoutTest, WhatIsContiguousOnBothSidesIsOneRun) {
   EXPECT_EQ(some.segment.run_bytes, 7 * row * shape.kv_heads);
   EXPECT_EQ(some.segment.runs, Planes(shape)) << "layers and axes are one axis";
   EXPECT_EQ(some.outer.count(), 1U);
-  // A gather from one tensor for each layer has a run for each.
+  // From a layout with one tensor for each layer, a gather has one run for each layer.
   const BlockMove gather = MoveBetween(shape, row, layouts[3].layout, token_major);
   EXPECT_EQ(gather.segment.run_bytes, RawBytes(shape) / shape.layers);
   EXPECT_EQ(gather.segment.runs, shape.layers);

@@ -1,6 +1,6 @@
-// Tests that a plan moves every run of every block exactly once to the place that the layout's
-// formula gives, within every limit, and a layer is complete no earlier than a batch says, whatever
-// the layout, the slots and the order.
+// Tests that, whatever the layout, the slots and the order, a plan moves every run of every block
+// exactly once to the place that the layout's formula gives, within every limit, and that no batch
+// says that a layer is complete before it is.
 //
 // KVTIER_PLAN_DRAWS sets the number of plans, KVTIER_TEST_SEED replays the draws.
 #include <gtest/gtest.h>
@@ -61,8 +61,8 @@ class Draw {
   std::mt19937_64 random_;
 };
 
-// Returns the place of each run of the job, by the formula: offset on the device by address in host
-// memory.
+// Returns the device offset of each run of the job, by the run's address in host memory, as the
+// layout's formula gives it.
 std::map<std::byte*, uint64_t> RunsOf(const Job& job) {
   const KvGeometry& geometry = job.layout.geometry;
   std::map<std::byte*, uint64_t> runs;

@@ -308,7 +308,8 @@ bool BlockTableModel::Retire() {
   return false;
 }
 
-// Makes the lane take a block of a sequence, sealed or not, or end its use of one.
+// Makes the copy lane hold a random block of a sequence, sealed or not, or release one that it
+// holds.
 bool BlockTableModel::Lane() {
   if (lane_.size() >= kMaxLane || (!lane_.empty() && random_.Below(2) == 0)) {
     std::swap(lane_[random_.Below(lane_.size())], lane_.back());
@@ -362,8 +363,8 @@ void BlockTableModel::CrashOf(PoolWorker worker) {
 
 // --- The comparisons.
 
-// Compares a sequence's tokens, read through its table from the pool's memory or from where they
-// were saved.
+// Compares a sequence's tokens with the reference's. Reads them through the sequence's table, or
+// where they were saved when its blocks were swapped out.
 void BlockTableModel::CheckSequence(const Sequence& sequence) {
   const std::span<const uint32_t> slots = *tables_.slots(sequence.id);
   bool same = slots.size() == sequence.blocks.size();

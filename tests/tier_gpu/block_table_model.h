@@ -92,7 +92,7 @@ class BlockTableModel {
   void GiveUp(PoolWorker worker, BlockPtr* block);
   bool InFlight(PoolWorker worker) const;
   bool Writable(PoolWorker worker, const BlockPtr& block) const;
-  // Returns the number of holds of sequences that are swapped out.
+  // Returns how often sequences that are swapped out hold the block.
   long AwayHolds(const Block* block) const;
   static bool IsAhead(const Sequence& a, const Sequence& b);
   static uint32_t TokensIn(const Sequence& sequence, size_t block);
@@ -132,10 +132,10 @@ class BlockTableModel {
   SlotTable slots_{{.slots = kSlots, .workers = kWorkers}};
   BlockTable tables_{&slots_, kTokens};
 
-  size_t pool_ = kSlots;  // Number of slots in the pool,
-  size_t open_ = kSlots;  // and number of those that are handed out.
+  size_t pool_ = kSlots;  // Number of slots in the pool.
+  size_t open_ = kSlots;  // Number of slots that are handed out; the others are closed.
   std::array<Block*, kSlots> owners_{};
-  std::array<Steps, kSlots> released_{};  // For slots without an owner.
+  std::array<Steps, kSlots> released_{};  // Last releases of slots without an owner.
   std::array<uint64_t, kSlots * kTokens> memory_{};
   Steps begun_{};
   Steps retired_{};

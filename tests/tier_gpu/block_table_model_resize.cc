@@ -25,7 +25,7 @@ bool BlockTableModel::Reopen() {
   return refused;
 }
 
-// Cuts the closed slots that nobody holds or reads any more, or fewer.
+// Cuts some of the closed slots at the pool's end that nobody holds or reads any more.
 bool BlockTableModel::Cut() {
   size_t end = pool_;
   while (end > open_ && UnusedSlots(end - 1, end) == 1) --end;

@@ -50,7 +50,8 @@ bool BlockTableModel::SwapOutSome() {
   return true;
 }
 
-// Swaps out the sequences behind one, for as many slots as they can free, and no more.
+// Swaps out sequences that are behind a random one, to free a random number of slots. Refused if
+// they cannot free so many.
 bool BlockTableModel::SwapOutVictims() {
   const Sequence* const first = Any();
   if (first == nullptr || !InFlight(PoolWorker{0}) || !InFlight(PoolWorker{1})) return true;

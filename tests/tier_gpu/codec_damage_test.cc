@@ -25,8 +25,8 @@ using testing::KvValues;
 
 constexpr std::byte kPoison{0xa5};
 
-// Rig is a launch whose one block has `source` in exactly its room, and a destination of `room`
-// bytes followed by poison.
+// Rig is a launch of one block. The source has a buffer of exactly its size, and the destination
+// has `room` bytes, followed by poison.
 class Rig {
  public:
   Rig(std::span<const std::byte> source, uint64_t room)

@@ -169,7 +169,7 @@ TEST(CodecTest, EqualBlocksHaveEqualEncodings) {
       SCOPED_TRACE(Case(codec, shape));
       const KvValues values = GaussianValues(shape, 3);
       const Encoded first = EncodeValues(codec, shape, values);
-      // Another poison would show in padding that nobody wrote.
+      // With other bytes in the buffer, padding that the codec does not write would differ.
       std::vector<std::byte> again(MaxEncodedBytes(shape), std::byte{0x5a});
       const CodecBlock block = {.source = std::as_bytes(std::span(values)).data(),
                                 .source_bytes = RawBytes(shape),

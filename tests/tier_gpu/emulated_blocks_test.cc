@@ -34,7 +34,7 @@ class EmulatedBlocksTest : public ::testing::Test {
     rig_ = std::make_unique<EmulatedRig>(&time_, EmulatedDevice::Options{.checker = &checker_});
     outcomes_ = new (rig_->host(500).data()) BlockOutcomes();
   }
-  // Submits slots 0, 1, .. `count`, stored in the host's blocks of the same number.
+  // Submits slots 0 to `count` - 1, each with the host block of the same number.
   absl::StatusOr<Ticket> Submit(CopyDirection direction, size_t count, Codec codec = Codec::kInt8) {
     std::vector<BlockTransfer> blocks;
     for (size_t i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ class EmulatedBlocksTest : public ::testing::Test {
                                         .outcomes = outcomes_,
                                         .summed = summed_});
   }
-  // Runs a kernel of the engine that writes there.
+  // Runs an engine's kernel that writes these bytes of the region.
   void Compute(uint64_t offset, uint64_t bytes) {
     const std::span<const std::byte> written(rig_->region()->address() + offset, bytes);
     KVT_CHECK(rig_->device()
@@ -67,8 +67,8 @@ class EmulatedBlocksTest : public ::testing::Test {
   BlockOutcomes* outcomes_ = nullptr;
 };
 
-// Stored bytes cross the link. Rows are read and written, the codec reads them and writes an
-// encoding, and a sum that no other pass takes reads the stored bytes.
+// The link carries the stored bytes. Kernels read and write the rows, the codec reads the rows and
+// writes an encoding, and a sum that is a pass of its own reads the stored bytes.
 TEST_F(EmulatedBlocksTest, BlocksTakeTheTimeOfTheirPassesAndOfWhatIsStored) {
   const uint64_t int8 = EncodedBytes(Codec::kInt8, kShape);
   struct Case {

@@ -209,7 +209,7 @@ TEST_F(EmulatedDeviceTest, WhatALostDeviceHadInItsLanesMayRunOn) {
   EXPECT_EQ(rig_.slot(1).front(), std::byte{8});
 }
 
-// Once, a batch was taken after the loss, and never ended.
+// A device once took a batch after it was lost, and the batch never ended.
 TEST_F(EmulatedDeviceTest, WhatIsSubmittedAsTheDeviceIsLostIsRefused) {
   rig_.device().LoseInCopy(kIn, 1);
   ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());

@@ -50,7 +50,7 @@ class EmulatedRig {
   absl::StatusOr<Ticket> Submit(CopyDirection direction, const CopySegment& segment) {
     return Submit(direction, std::span(&segment, 1));
   }
-  // Returns everything that has ended since, oldest first in each lane.
+  // Returns the completions since the last Poll(), oldest first in each lane.
   std::vector<Completion> Poll() {
     std::vector<Completion> all;
     std::array<Completion, 8> some;

@@ -31,7 +31,7 @@ double E4m3ByDefinition(uint8_t code) {
   return (code & 0x80) != 0 ? -magnitude : magnitude;
 }
 
-// Returns the code with the nearest value, the even one of two, by comparing with all.
+// Returns the code with the nearest value, by comparing with all codes; of two, the even one.
 uint8_t NearestE4m3(float value) {
   static const std::vector<double> values = [] {
     std::vector<double> all;

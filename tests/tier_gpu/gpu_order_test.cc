@@ -52,7 +52,7 @@ TEST(GpuOrderTest, NoAccessIsUnorderedAndNoTokenIsWrongOnAnySeed) {
   }
 }
 
-// Says of 20 worlds with something left out whether such a race was found, and whether bytes were
+// Findings in 20 worlds that leave out a wait: whether the race was found, and whether tokens were
 // wrong.
 struct Caught {
   bool race = false;

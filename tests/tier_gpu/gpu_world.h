@@ -24,13 +24,13 @@
 
 namespace kvtier {
 
-// Waits that the known bugs leave out.
+// LeftOut says which waits to leave out, to make the known bugs.
 struct LeftOut {
-  // A block leaves the pool as soon as its step was submitted: the copy reads bytes that the
-  // compute is still writing.
+  // Whether an offload does not wait for the step that writes the block, so that the copy reads
+  // bytes that the compute is still writing.
   bool wait_for_writer = false;
-  // A slot is free as soon as it was given up: the next owner overwrites bytes that the compute is
-  // still reading.
+  // Whether a slot is reused without waiting for the last steps that read it, so that the next
+  // owner overwrites bytes that the compute is still reading.
   bool wait_for_readers = false;
 };
 
@@ -39,12 +39,12 @@ class GpuWorld {
   GpuWorld(uint64_t seed, LeftOut left_out);
   ~GpuWorld();
 
-  // Runs to the end of every worker.
+  // Runs until every worker has ended.
   void Run();
 
   const std::vector<std::string>& races() const { return checker_.races(); }
   uint64_t wrong_tokens() const { return wrong_tokens_; }
-  // Counts of events, for tests of the test.
+  // Counts of events, so that tests can check that enough of each happened.
   struct Counts {
     uint64_t steps = 0, copies_on_write = 0, forks = 0, offloads = 0, onboards = 0;
     uint64_t swaps_out = 0, swaps_in = 0, crashes = 0, declined = 0;
@@ -60,7 +60,7 @@ class GpuWorld {
   static constexpr size_t kHostBlocks = 64;
   using Tokens = std::vector<uint32_t>;
 
-  // Room for one block in the agent's host memory, which stays as long as anybody holds it.
+  // Room for one block in the agent's host memory. Free again when no pointer holds it.
   struct HostBlock {
     HostBlock(GpuWorld* world, size_t index) : world(world), index(index) {}
     ~HostBlock() { world->free_host_.push_back(index); }
@@ -71,7 +71,7 @@ class GpuWorld {
   };
   using SharedHostBlock = std::shared_ptr<HostBlock>;
 
-  // The agent's copies. The agent holds the slot until its copy ends.
+  // Copy a block for the agent, which holds the slot until the copy ends.
   Task<void> CopyOut(SlotRef slot, SharedHostBlock to, PoolWorker worker, uint64_t step);
   Task<void> CopyIn(SlotRef slot, SharedHostBlock from, LaneRunner::Mark arrived);
   Task<void> Offload(SlotRef slot, SharedHostBlock to, PoolWorker worker, uint64_t step);

@@ -202,7 +202,7 @@ void GpuWorld::Worker::Begin() {
       const SharedHostBlock cached = world_->cache_[world_->Below(world_->cache_.size())];
       const absl::StatusOr<SlotRef> slot = world_->pool_->table().Allocate(kPoolAgent);
       if (!slot.ok()) break;
-      // Others that share the slot run after the word with which the copy ends.
+      // Sequences that share the slot read it only after the word with which the copy ends.
       KVT_CHECK(world_->pool_->table().Seal(*slot).ok());
       slots.push_back(*slot);
       sequence.tokens.insert(sequence.tokens.end(), cached->tokens.begin(), cached->tokens.end());

@@ -26,7 +26,7 @@ class GpuWorld::Worker {
     SequenceId id{};
     Tokens tokens;
     bool swapped_out = false;
-    std::map<uint32_t, SharedHostBlock> swapped;  // By block.
+    std::map<uint32_t, SharedHostBlock> swapped;  // By the block's index.
   };
   // Work of a step's kernel, in this order.
   struct Work {
@@ -81,7 +81,7 @@ class GpuWorld::Worker {
   std::vector<Sequence> sequences_;
   // Swaps of this step: slot, and destination.
   std::vector<std::pair<uint32_t, SharedHostBlock>> swaps_;
-  std::map<uint64_t, std::vector<SharedHostBlock>> swapping_;  // By the ticket's sequence.
+  std::map<uint64_t, std::vector<SharedHostBlock>> swapping_;  // By number of the copy's ticket.
 };
 
 }  // namespace kvtier

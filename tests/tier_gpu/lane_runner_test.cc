@@ -185,7 +185,7 @@ TEST_F(LaneRunnerTest, ALostDeviceEndsEverythingSoon) {
 }
 
 // The slots of an abandoned copy may be read and written as long as the process lives. The caller
-// that keeps them must learn it, even if another batch of the copy failed first.
+// has to keep them, so it must learn of that even if another batch of the copy failed first.
 TEST_F(LaneRunnerTest, ACopyIsAbandonedIfTheDeviceHadAnyOfIt) {
   Ending begun;
   Ending waiting;

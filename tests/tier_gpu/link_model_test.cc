@@ -19,14 +19,14 @@ CopyShape Shape(CopyDirection direction, size_t segments, double segment_bytes) 
           .segments = segments,
           .bytes = static_cast<uint64_t>(static_cast<double>(segments) * segment_bytes)};
 }
-// Returns the same with a kernel that reads and writes each byte once.
+// Returns Shape() with a kernel that reads and writes each byte once.
 CopyShape Staged(CopyDirection direction, size_t segments, double segment_bytes) {
   CopyShape shape = Shape(direction, segments, segment_bytes);
   shape.kernel_bytes = 2 * shape.bytes;
   return shape;
 }
 
-// Returns GB/s.
+// Returns the predicted speed in GB/s.
 double Speed(const CopyShape& shape) {
   return static_cast<double>(shape.bytes) /
          absl::ToDoubleNanoseconds(LinkModel::Pcie5().Predict(shape));

@@ -23,7 +23,7 @@ constexpr uint32_t kTokens = 4;
 constexpr uint32_t kHeads = 3;
 constexpr uint64_t kRow = 32;
 
-// Returns the form for a layout of three layers; its rows are those of the runs.
+// Returns the form of stored blocks of this geometry: kTokens tokens of kHeads heads.
 StoredBlocks StoredOf(const KvGeometry& geometry, KvOrder order = KvOrder::kTokenHead) {
   StoredBlocks stored = {.shape = {.layers = geometry.layers,
                                    .axes = geometry.axes == KvAxes::kLatent ? 1U : 2U,
@@ -60,7 +60,7 @@ TEST(BlockPlanTest, RowsAreWhereTheEngineHasThem) {
         const uint64_t axis = random() % stored.shape.axes;
         const uint64_t token = random() % kTokens;
         const uint64_t head = random() % kHeads;
-        // The formula gives the run of the layout, and inside it the row.
+        // The layout's formula gives the run's place; the order gives the row's place in the run.
         const uint64_t row =
             order == KvOrder::kTokenHead ? token * kHeads + head : head * kTokens + token;
         const uint64_t expected =
@@ -130,7 +130,7 @@ TEST(BlockPlanTest, BatchesAreBoundedInBlocksBytesAndMoves) {
 }
 
 TEST(BlockPlanTest, LayersGoInGroups) {
-  // A quarter of a group for each layer of two blocks.
+  // One layer of two blocks is a quarter of a group.
   const KvGeometry geometry =
       testing::PairedLayout(
           {.layers = 11, .slots = 2, .run_bytes = kMinLayerGroupBytes / 16, .start = 0})

@@ -81,8 +81,8 @@ TEST_F(PreemptionTest, ASharedSlotIsGainedWithTheLastWhoHasIt) {
   EXPECT_EQ(Freed(victims), 3);
 }
 
-// Two forks were swapped out one by one, so the blocks that they share stayed. They are found, and
-// swapped out, too.
+// The child was swapped out alone, so the blocks that it shares with its parent stayed. They leave
+// only if the parent is swapped out as well.
 TEST_F(PreemptionTest, WhatSequencesThatAreAwayStillShareIsGained) {
   const SequenceId first = Sequence(9, 1);
   const SequenceId parent = Sequence(1, 3);

@@ -1,5 +1,5 @@
-// WorldSteps are the steps of a worker of the world. Its compute lane ends them itself, in the
-// words that it shares with the agent.
+// WorldSteps are the steps of one worker of a GpuWorld. The worker's compute lane says that a step
+// ended, in the signal page that the worker shares with the agent.
 #ifndef KVTIER_TESTS_TIER_GPU_WORLD_STEPS_H_
 #define KVTIER_TESTS_TIER_GPU_WORLD_STEPS_H_
 
@@ -39,7 +39,7 @@ class WorldSteps {
     awaited_ = onboards_;
     return device_->Await(Lane::kCompute, word(kOnboardedWord), awaited_).status();
   }
-  // Returns a word of the worker's own, from kFreeWords on.
+  // Returns a word of the signal page. Words from kFreeWords on are free for the worker's use.
   SignalWord* word(size_t index) const { return page_->word(index); }
   static constexpr size_t kFreeWords = 9;
 

@@ -143,7 +143,7 @@ class RecordedLanes:
         self.streams = []  # Streams that the jobs wait for, in the order of the calls.
         self.hints = []  # Hints of the jobs, in the order of the calls.
         self.full = False
-        self.ends_in_time = True  # Result of await_copied(); if False, it gives up all jobs that it is told of.
+        self.ends_in_time = True  # Result of await_copied(). If False, it counts all of its blocks as given up.
         self.given_up = 0
         self.closed = False
 
@@ -183,7 +183,7 @@ class RecordedLanes:
 
 @dataclass
 class Request:
-    """The fields of the engine's Request that are read."""
+    """The fields of the engine's Request that the connector reads."""
 
     request_id: str
     num_tokens: int
@@ -195,7 +195,7 @@ class Request:
 
 
 def make_request(name, tokens, **more):
-    """Returns a request whose block i has the key b"k" and i in 31 digits."""
+    """Returns a request whose block i has the key b"k" followed by i in 31 digits."""
     return Request(name, tokens, make_keys(tokens // BLOCK_TOKENS), **more)
 
 

@@ -39,7 +39,7 @@ def blocks_of(*groups):
 
 
 class NoCallHoldsTheStepByAnInjectedClock(unittest.TestCase):
-    """Each look at a table takes 1.5 ms here, and each wait all the time that it may."""
+    """Each look at a table takes 1.5 ms here, and each wait takes all of its timeout."""
 
     def test_looks_of_all_requests_of_a_step_take_its_budget_and_the_last_look(self):
         clock, client = stand_ins.Clock(), stand_ins.TableClient()
@@ -78,7 +78,7 @@ class NoCallHoldsTheStepByAnInjectedClock(unittest.TestCase):
 
 
 class NoCallHoldsTheStepOfAStoppedAgent(unittest.TestCase):
-    """Every method is called, in the recorded order, while the agent stands."""
+    """Every method is called, in the recorded order, while the agent is stopped."""
 
     def setUp(self):
         self.agent = Agent(self)
@@ -102,7 +102,7 @@ class NoCallHoldsTheStepOfAStoppedAgent(unittest.TestCase):
         self.scheduler.shutdown()
 
     def replay(self, end=None):
-        """Makes the recorded calls ahead of the first of `end`, and beside each step those that are not recorded."""
+        """Makes the recorded calls before the first call of method `end`, and in each step also those not recorded."""
         calls = calls_of(PROTOCOLS[0])
         recording = Recording(self.scheduler, self.worker)
         for place, call in enumerate(calls):
@@ -141,7 +141,7 @@ class NoCallHoldsTheStepOfAStoppedAgent(unittest.TestCase):
         self.assertTrue(eventually(self.all_has_ended))
         self.agent.stop()
         for connector in (self.scheduler, self.worker):
-            connector.get_kv_connector_stats()  # This call takes the counts so far.
+            connector.get_kv_connector_stats()  # Takes the counts so far.
         self.called.clear()
         self.sums = {}
         driver = threading.Thread(target=self.everything, daemon=True)
@@ -156,7 +156,7 @@ class NoCallHoldsTheStepOfAStoppedAgent(unittest.TestCase):
 
 
 class NothingRaisesIntoTheEngine(WithConnector):
-    """Every method, with clients, lanes, plans and requests that raise; what it returns then is the safe answer."""
+    """Every method returns its safe answer when clients, lanes, plans or requests raise."""
 
     ERRORS = (RuntimeError, ValueError, MemoryError, BlockingIOError, TimeoutError, KeyError, AssertionError, OSError)
     SPECS = (attention(),)
@@ -404,7 +404,7 @@ class ResetsAndWeightUpdatesBumpTheEpoch(WithConnector):
         self.assertEqual(self.scheduler.get_num_new_matched_tokens(make_request("a", 200), 0), (0, False))
         self.step(Step().cached("s", 64, 64, [10, 11]))
         self.assertEqual(self.lanes[0].awaited, [([8, 9], 0.0)])  # The job was given up.
-        self.assertEqual(self.lanes[1].offloads, [])  # Its leading blocks were computed with the weights of before.
+        self.assertEqual(self.lanes[1].offloads, [])  # Its leading blocks were computed with the earlier weights.
         self.assertNotEqual(self.worker._spaces[0].spec, before)
         self.assertEqual(self.worker._spaces[0].spec, self.clients[-1].registered[-1].spec)
 

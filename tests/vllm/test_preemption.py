@@ -54,7 +54,7 @@ class Preemptions(WithScheduler):
 
 
 class PreemptedRequestsComeBack(WithAgent):
-    """Its blocks are saved while it runs and copied first when they are taken from it, and come back as one load."""
+    """Its blocks are saved while it runs, copied before another request gets them, and come back as one load."""
 
     def test_as_one_onboard_of_the_same_bytes(self):
         scheduler = self.open_scheduler(recompute_tokens_per_s=100)

@@ -59,7 +59,7 @@ class Fail(Replay):
         self.warnings = logged.output
 
     def grant(self, held):
-        """Ends the ticket that was asked for last: it holds these places of the keys."""
+        """Ends the last request for a ticket: the ticket holds the keys at the places `held`."""
         sequences, _, call = self.clients[-1].tickets[-1]
         call.end(kvtier.Ticket(b"%016d" % len(self.clients[-1].tickets), [held for _ in sequences]))
 

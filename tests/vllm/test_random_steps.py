@@ -18,7 +18,7 @@ RUNNING, WAITING, LOADING = "running", "waiting", "loading"
 
 
 class CopyingLanes(stand_ins.RecordedLanes):
-    """Lanes that copy between `memory`, a dict by the engine's block, and `store`, one by key, when it suits them."""
+    """Lanes that copy at random moments between `memory`, a dict by the engine's block, and `store`, a dict by key."""
 
     def __init__(self, chance, memory, store):
         super().__init__()
@@ -109,7 +109,7 @@ class World:
                 add(request.request_id, computed, request.num_tokens - computed, list(blocks))
 
     def content(self, request, place):
-        """Returns the content of a block when it is computed: its key, and the epoch of the weights."""
+        """Returns the content of a computed block: its key, and the epoch of the weights."""
         keys = request.block_hashes
         return (keys[place], self.scheduler._epoch) if place < len(keys) else "tail"
 
@@ -167,7 +167,7 @@ class World:
                 self.let_go(entry)
 
     def wrong(self):
-        """Returns the blocks, of running requests and stored ones, that do not hold what they must."""
+        """Returns the blocks of running requests and the stored blocks whose content is wrong."""
         running = [(request.request_id, place) for state, request, blocks, _ in self.requests if state == RUNNING
                    for place in range(len(request.block_hashes)) if self.memory[blocks[place]][0] != request.block_hashes[place]]
         stored = [key for epoch, store in self.stores.items() for key, value in store.items() if value != (key, epoch)]

@@ -9,8 +9,7 @@ import re
 
 Facts = dict[str, tuple[int, tuple[str, ...]] | None]
 
-# Attributes of every class, or of those of pybind11; and the buffer protocol, which Python shows from
-# 3.12 on.
+# Attributes of every class or of pybind11's classes, and the buffer protocol, which Python shows since 3.12.
 OF_EVERY_CLASS = {"__module__", "__doc__", "__new__", "__weakref__", "__dict__", "__hash__",
                   "__buffer__", "__release_buffer__"}
 

@@ -20,7 +20,8 @@
 #define __launch_bounds__(...)
 #define __constant__ static const
 // One thread block runs at a time, so its shared memory may be static. RunGrid fills the section
-// with noise before each. Templates cannot have any, because gcc forgets their section.
+// with noise before each thread block. Templates cannot have shared memory: gcc drops their
+// section.
 #define __shared__ static __attribute__((section("kvtier_shared")))
 
 struct uint3 {

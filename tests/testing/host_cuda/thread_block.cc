@@ -40,8 +40,8 @@ constexpr size_t kStackBytes = size_t{64} << 10;
   std::abort();
 }
 
-// Fiber runs bodies on a stack of its own, one after the other. Its context is made once; from then
-// on setjmp and longjmp switch to it and back, without a system call.
+// Fiber runs bodies on its own stack, one body after another. Its context is made once; from then
+// on setjmp and longjmp switch to the context and back, without a system call.
 class Fiber {
  public:
   Fiber()
@@ -53,7 +53,7 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // Runs the body, or goes on with it, until it ends or leaves.
+  // Starts or continues the body; returns when the body ends or calls Leave().
   void Enter(const std::function<void()>& body) {
     body_ = &body;
     SwitchStack(&outside_frames_, stack_, kStackBytes);
@@ -134,7 +134,7 @@ struct Meeting {
 
 struct Warp {
   Meeting meeting;
-  std::array<Brought, 2> brought;  // In turn: a slow lane may still read the last one.
+  std::array<Brought, 2> brought;  // Used in turn: a slow lane may still read the last one.
 };
 
 // The thread block that runs.
@@ -168,7 +168,7 @@ void WakeAll(Meeting& meeting) {
   meeting.waiting.clear();
 }
 
-// Waits until `everyone` has come. The last thread wakes the others and goes on.
+// Makes the thread wait until `everyone` threads have come; the last one makes all of them ready.
 void Meet(Meeting& meeting, uint32_t everyone) {
   Running& block = Block();
   const uint32_t self = threadIdx.x;

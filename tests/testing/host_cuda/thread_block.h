@@ -26,17 +26,17 @@ using Brought = std::array<uint64_t, kLanes>;
 // Returns false under ThreadSanitizer, which cannot follow fibers.
 bool CanRun();
 
-// Draws all orders from here on.
+// Makes `seed` decide all orders from now on, in the place of KVTIER_TEST_SEED.
 void SetOrder(uint64_t seed);
 
-// Runs `body` once for each thread; it finds its place in threadIdx and blockIdx.
-// REQUIRES: `threads` is a multiple of kLanes, at most kMostThreads; not called by a body.
+// Runs `body` once for each thread, which threadIdx and blockIdx name. REQUIRES: `threads` is a
+// multiple of kLanes, at most kMostThreads; no body calls RunGrid().
 void RunGrid(uint32_t thread_blocks, uint32_t threads, const std::function<void()>& body);
 
 // Bodies call these two functions. Each ends the program if not all threads call it, or if they
 // come to different calls.
 
-// Returns how many threads of the thread block came with true.
+// Waits for all threads of the thread block; returns how many of them passed true.
 uint32_t MeetThreadBlock(bool vote);
 // Returns what each lane of the warp brought, until the lane's next call.
 // REQUIRES: mask == kAllLanes.

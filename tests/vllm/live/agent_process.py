@@ -72,7 +72,7 @@ class AgentProcess:
         return next(tier for tier in self.status()["tiers"] if tier["tier"] == name)
 
     def await_on_disk(self, blocks: int) -> None:
-        """Waits until its disk has as many blocks and none is on its way there. Raises TimeoutError if they do not come."""
+        """Waits until the disk has `blocks` blocks and no write is under way. Raises TimeoutError if not."""
         until(lambda: self.tier("disk")["blocks"] >= blocks and self.status()["offload"]["waiting"] == 0,
               f"{blocks} blocks on the disk of {self.socket_dir}")
 
@@ -90,7 +90,7 @@ class AgentProcess:
                 if name.startswith("Rss")}
 
     def descriptors(self) -> collections.Counter:
-        """Returns its descriptors but the disk's, counted by what they are: memfds by name, sockets as one."""
+        """Returns the agent's descriptors except the disk's, counted by kind: memfds by name, all sockets together."""
         targets: collections.Counter = collections.Counter()
         for link in Path(f"/proc/{self._process.pid}/fd").iterdir():
             try:

@@ -7,7 +7,7 @@ _POLL_S = 0.05
 
 
 def until(condition: Callable[[], bool], what: str, timeout_s: float = 120) -> None:
-    """Returns when `condition` holds. TimeoutError names `what` did not come in time."""
+    """Returns when `condition` holds. Raises TimeoutError, which names `what`, if it does not hold in time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from vllm_process import Answer, VllmProcess
 
 BLOCK_TOKENS = 32
-_LEAST_EQUAL = 45  # Least number of equal texts of fifty prompts: with fewer, texts say nothing.
+_LEAST_EQUAL = 45  # Least number of equal texts of fifty prompts: with fewer, a comparison of texts proves nothing.
 ANSWER_TOKENS = 12
 _LONGEST_WAIT_S = 2.0  # The connector's max_wait_s.
-_PATIENCE = 10  # A request is stalled that takes as many times its longest; a loaded machine is not so slow.
+_PATIENCE = 10  # A request is stalled if it takes this many times its longest time; no loaded machine is so slow.
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Control:
                     for end in range(BLOCK_TOKENS, len(tokens), BLOCK_TOKENS)})
 
     def wrong(self, numbers: Sequence[int], answers: "Sequence[Answer]") -> list[str]:
-        """Returns a complaint for each answer that is another text, of prompts that must be equal."""
+        """Returns a complaint for each prompt of `equal` whose answer is another text than the control's."""
         return [f"prompt {number}: {answer.text!r}, not {self.texts[number]!r}"
                 for number, answer in zip(numbers, answers)
                 if number in self.equal and answer.text != self.texts[number]]

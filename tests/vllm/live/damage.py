@@ -11,13 +11,13 @@ from passes import ask, ask_until_hit, check_observed, check_texts
 from site_of_run import Site
 from vllm_process import VllmProcess
 
-_STRIDE_BYTES = 32 * 1024  # Bytes of a stretch of a file, in each of which a byte is flipped: some forty in each block.
+_STRIDE_BYTES = 32 * 1024  # Length of a stretch of a file. One byte of each stretch is flipped: some forty a block.
 _PLACE = 20_011
 _EVERY = 3  # Every third prompt is asked, since all blocks are computed again.
 
 
 def flip_bytes(file: Path) -> int:
-    """Flips one byte in each stretch of a file that is not empty. Returns how many."""
+    """Flips one byte in each stretch of a file, unless the bytes there are zero. Returns how many."""
     flipped = 0
     with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as content:
         for place in range(_PLACE, len(content), _STRIDE_BYTES):

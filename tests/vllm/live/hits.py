@@ -59,7 +59,7 @@ def many_at_once_hit(site: Site, engine: VllmProcess, agent: AgentProcess) -> No
     numbers = site.control.everything[-AT_ONCE:]
     with site.report.scenario("12 requests at once") as seen:
         ask_until_hit(site, seen, engine, numbers)
-        # Released leases travel with the client's next call, or by themselves behind it.
+        # The client sends released leases with its next call, or soon after without one.
         until(lambda: not any(_held(agent).values()), "end of what the agent held for the requests", 10)
         held = _held(agent)
         seen.note(**held)
@@ -111,7 +111,7 @@ def killed_agent_hits_again(site: Site, engine: VllmProcess, agent: AgentProcess
 
 
 def small_host_memory_hits(site: Site, engine: VllmProcess, agent: AgentProcess) -> None:
-    """An agent whose host memory has room for fewer blocks than one prompt serves all of them, in turns."""
+    """An agent whose host memory has room for only a part of a prompt's blocks serves all of them in the end."""
     longest = max(site.control.everything, key=lambda number: len(site.control.tokens[number]))
     blocks = site.control.blocks([longest])
     with site.report.scenario("host memory smaller than one prefix") as seen:

@@ -53,7 +53,7 @@ def adapters_never_share(site: Site, engine: VllmProcess) -> None:
 
 
 def reset_begins_anew(site: Site, engine: VllmProcess) -> None:
-    """After a reset of the cache, as for new weights, nothing from before it is loaded, and what came then is."""
+    """After a reset of the cache, as for new weights, older blocks are not loaded, and newer ones are."""
     with site.report.scenario("after a reset nothing from before is loaded") as seen:
         before, _ = _asked(site, engine)
         engine.forget_prefixes(also_saved=True)
@@ -89,7 +89,7 @@ def _asked(site: Site, engine: VllmProcess, **fields: object) -> tuple[list[Answ
 
 def _expect_own(site: Site, seen: Seen, engine: VllmProcess, numbers: range, texts: list[str] | None = None,
                 **fields: object) -> None:
-    """Expects that what was computed before under the same fields is loaded now, and gives the same texts."""
+    """Expects that blocks computed before under the same fields are loaded now, and that the texts are the same."""
     wanted = site.control.blocks(numbers)
     keys: set[str] = set()
 

@@ -36,7 +36,7 @@ def weights(reader, heads):
             name = _OTHER_PARTS[tensor.name.removesuffix(".weight")]
         else:
             name = f"model.layers.{layer[1]}.{_LAYER_PARTS[layer[2]]}"
-            if layer[2] in heads:  # GGUF has the halves that RoPE turns beside each other.
+            if layer[2] in heads:  # GGUF interleaves the two halves that RoPE rotates.
                 rows, columns = values.shape
                 pairs = values.reshape(heads[layer[2]], -1, 2, columns)
                 values = pairs.swapaxes(1, 2).reshape(rows, columns)

@@ -34,6 +34,6 @@ def preempted_requests_load_again(site: Site, engine: VllmProcess, expected: Seq
 
 
 def _prompts() -> list[str]:
-    """Returns some 250 tokens for each request, which begin otherwise."""
+    """Returns a prompt of some 250 tokens for each request; no two begin alike."""
     return ["".join(f"Keeper {number}, day {day}: the lamp burned {day * (number + 2)} hours. " for day in range(13))
             for number in range(_REQUESTS)]

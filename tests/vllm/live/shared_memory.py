@@ -7,7 +7,7 @@ _FOLDER = Path("/dev/shm")
 
 
 def kvtier_files() -> list[str]:
-    """Returns the names of files that kvtier's programs or client made: its memory has no names, whoever died."""
+    """Returns the names of files of kvtier's programs or client. There must be none: their memory has no names."""
     return sorted(path.name for path in _FOLDER.iterdir() if "kvtier" in path.name)
 
 

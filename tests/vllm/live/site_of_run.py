@@ -36,7 +36,7 @@ class Site:
 
     def unobserved_engine(self, name: str, agent: AgentProcess, more: tuple[str, ...],
                           options: Mapping[str, object]) -> VllmProcess:
-        """Starts an engine on an agent's node that has the connector itself: its blocks are not those that it stores."""
+        """Starts an engine with the plain connector, for blocks that are not stored as they are in its memory."""
         return self._kept(VllmProcess(self.venv, self.model, free_port(), self.folder / f"{name}.log", PYTHON,
                                       agent.socket_dir, more=more, options=options))
 

@@ -16,7 +16,7 @@ _SAYS = "lays out"  # Words of the log line that tells of another layout of the 
 
 
 def older_agent(site: Site, engine: VllmProcess, agent: AgentProcess, program: Path) -> None:
-    """An agent of an older wire, on the sockets of the newer one, gives misses and a line in the engine's log."""
+    """An agent of an older wire format, on the newer one's sockets, causes misses and a line in the engine's log."""
     numbers = site.control.everything[:_SOME]
     with site.report.scenario("a newer wheel with an older agent") as seen:
         older = AgentProcess(program, site.folder / "older", node="older", sockets=agent.socket_dir)
@@ -38,7 +38,7 @@ def older_agent(site: Site, engine: VllmProcess, agent: AgentProcess, program: P
 
 
 def older_wheel(site: Site, engine: VllmProcess) -> None:
-    """An engine with an older package hits where the wire is the same, or says that it is not and computes."""
+    """An engine with an older package hits if the wire format is the same; otherwise it logs why and computes."""
     numbers = site.control.everything[:_SOME]
     with site.report.scenario("an engine with an older wheel") as seen:
         wanted, keys = site.control.blocks(numbers), set()
@@ -57,7 +57,7 @@ def older_wheel(site: Site, engine: VllmProcess) -> None:
 
 
 def older_worker(site: Site, agent: AgentProcess, package: Path) -> None:
-    """A worker whose package is of an older wire has misses and a line that says why."""
+    """A worker whose package speaks an older wire format has misses and prints a line that says why."""
     with site.report.scenario("a worker of an older wire") as seen:
         said = _plain_worker(site, agent, package)
         seen.note(said=_from_kvtier(said))

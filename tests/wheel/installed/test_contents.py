@@ -16,7 +16,7 @@ GLIBC = (2, 35)
 # Libraries that every machine has, by manylinux's list; everything else is in the wheel.
 MACHINE = {"ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6",
            "libpthread.so.0", "librt.so.1", "libstdc++.so.6", "libz.so.1"}
-# Libraries that no wheel of ours can do without, so that LINKED cannot be short by accident.
+# Libraries that every wheel of ours must contain, so that LINKED cannot be too short by mistake.
 INSIDE = ("libabsl", "libgrpc", "libprotobuf", "librocksdb", "libssl", "liburing", "pybind11")
 MOST_BYTES = 20 * 2**20
 HASHED = re.compile(r"-[0-9a-f]{8}(?=\.so)")  # Hash in the name of each bundled library.

@@ -22,7 +22,7 @@ LONG_S = 30.0
 class GpuLanesTest(unittest.TestCase):
     def setUp(self):
         self.client = self.enterContext(node.Node("--disk_dir=")).client()
-        # A pair for each layer, as vLLM has them: [2, blocks, tokens, heads, dim].
+        # A tensor for K and V of each layer, as vLLM has them: [2, blocks, tokens, heads, dim].
         self.tensors = [torch.zeros(2, BLOCKS, TOKENS, HEADS, DIM, dtype=torch.bfloat16, device="cuda")
                         for _ in range(LAYERS)]
 
@@ -75,7 +75,7 @@ class GpuLanesTest(unittest.TestCase):
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
         one = torch.ones(512, 512, device="cuda")
         with torch.cuda.stream(stream):
-            one @ one  # Loads what a capture must not load.
+            one @ one  # Loads the modules that must not be loaded during a capture.
         running = lanes.onboard(keys, range(HALF, BLOCKS), LONG_S)
         # In this mode a forbidden call of any thread ends the capture.
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="global"):

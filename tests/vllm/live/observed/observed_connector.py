@@ -23,7 +23,7 @@ _ORDERS = ("plant", "fork-scheduler", "fork-worker")
 
 
 class TimedConnector(KvtierConnector):
-    """The connector; a call of _CALLS that takes long is a line."""
+    """The connector, which writes a line for each call of _CALLS that takes long."""
 
     def __init__(self, vllm_config, role, kv_cache_config=None):
         self._folder = Path(os.environ["KVTIER_OBSERVED"])
@@ -38,7 +38,7 @@ class TimedConnector(KvtierConnector):
 
 
 def timed(name):
-    """Returns the method `name`, which says so when it took long."""
+    """Returns the method `name`, which also writes a line when it took long."""
     method = getattr(KvtierConnector, name)
 
     @functools.wraps(method)
@@ -59,12 +59,12 @@ for _name in _CALLS:
 
 
 class ObservedConnector(TimedConnector):
-    """The connector; each block that is saved or was loaded is a line with the digest of the engine's bytes."""
+    """The connector, which writes a line with the digest of the engine's bytes for each block saved or loaded."""
 
     def __init__(self, vllm_config, role, kv_cache_config=None):
         super().__init__(vllm_config, role, kv_cache_config)
-        self._loading = {}  # Request: (key, engine's block) of its loads under way.
-        self._ended = []  # The same pairs of the loads that have ended in this step.
+        self._loading = {}  # Id of a request -> (key, engine's block) of each block of its running loads.
+        self._ended = []  # The same pairs of loads that ended in this step.
         self._epoch_now = ""
 
     # These methods are the worker's.
