@@ -157,6 +157,8 @@ Task<void> MemoryMover::MoveWorthier(Slab slab, DomainId cause) {
 Task<void> MemoryMover::MoveKept(Slab slab) {
   const auto [domain, number] = slab;
   for (const BlockKey& key : parts_.index->host_order(domain).BlocksOf(number)) {
+    // Any other block may be evicted by the reservation below, and is left to the next EvictSlab().
+    if (!parts_.index->IsKept(key)) continue;
     const std::optional<BlockRoom> room = RoomToMove(key, slab);
     if (!room.has_value()) continue;
     absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHost(domain, *room);

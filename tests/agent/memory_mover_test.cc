@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -232,6 +234,35 @@ TEST_F(MemoryMoverTest, BlocksThatAreKeptMoveOutOfASlabThatIsToLeave) {
   for (uint64_t i = 0; i < 28; i += kSlotsPerSlab) {
     EXPECT_EQ(rig_.Hits(hog_, 1000 + i, 1), 1u) << "with its bytes, in block " << i;
   }
+  rig_.agent->Audit();
+}
+
+// While the kept block is copied, the others of its slab are released. The next slot that the mover
+// takes then evicts one of them.
+TEST_F(MemoryMoverTest, BlocksThatAreReleasedWhileAKeptOneMovesAreNotMissedWhenTheyLeave) {
+  const std::vector<BlockKey> kept = KeepOneInEachSlab();
+  // One block in each slab is neither kept nor leased, so that the kept block finds a slot.
+  std::vector<std::pair<BlockKey, LeaseId>> leases;
+  for (uint64_t i = 0; i < 28; ++i) {
+    if (i % kSlotsPerSlab < 2) continue;
+    const auto got = rig_.Run(rig_.Onboard(hog_, 1000 + i, 1, absl::Milliseconds(10)));
+    leases.emplace_back(rig_.NameRun(hog_, 1000 + i, 1).keys[0], got->blocks[0].lease);
+  }
+  size_t released = 0;
+  rig_.byte_threads.then = [&] {
+    for (const auto& [key, lease] : leases) {
+      const HostBlock* const block = rig_.agent->index().Find(key);
+      if (block == nullptr || block->pins == 0) continue;
+      if (!rig_.agent->index().host_order(kHog).IsLeaving(block->slot)) continue;
+      rig_.agent->sessions().leases().Release(hog_, std::span(&lease, 1));
+      ++released;
+    }
+  };
+  ASSERT_TRUE(Set("default", ShareField::kGuaranteed, 4).ok());
+  Put(quiet_, 1, 4);
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_EQ(released, 2u);
+  EXPECT_EQ(SlabsOf(kHog), 6u);
   rig_.agent->Audit();
 }
 

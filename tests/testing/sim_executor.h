@@ -4,6 +4,7 @@
 #define KVTIER_TESTS_TESTING_SIM_EXECUTOR_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -58,8 +59,11 @@ class InlineByteThreads final : public ByteThreads {
  public:
   Task<void> Run(Work work) override {
     work();
+    if (then) then();
     co_return;
   }
+
+  std::function<void()> then;  // Function that is called after each work; may be null.
 };
 
 }  // namespace kvtier::testing

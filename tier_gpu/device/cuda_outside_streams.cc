@@ -51,23 +51,22 @@ class MarkWords {
   // Returns a free word, and the value that it is to reach.
   absl::StatusOr<std::pair<size_t, uint64_t>> Take() ABSL_LOCKS_EXCLUDED(mu_) {
     const absl::MutexLock lock(&mu_);
-    if (free_.empty()) {
+    // The stream of a word that has not reached its value will still write that value, which would
+    // be less than that of a new mark, perhaps after it.
+    auto found = free_.begin();
+    while (found != free_.end() && !IsReached(*found)) ++found;
+    if (found == free_.end()) {
       return absl::ResourceExhaustedError(
           "outside streams: all marks on the engine's streams are in use; try again");
     }
-    const size_t index = free_.front();
-    free_.pop_front();
+    const size_t index = *found;
+    free_.erase(found);
     return std::pair(index, ++last_[index]);
   }
-  // Frees a word. A word that has not reached its value is reused last: its stream may still write
-  // it, and a mark that then finds the old value is late but never early.
+  // Gives back a word, whether or not it has reached its value.
   void GiveBack(size_t index) ABSL_LOCKS_EXCLUDED(mu_) {
     const absl::MutexLock lock(&mu_);
-    if (page_->word(index)->load(std::memory_order_acquire) >= last_[index]) {
-      free_.push_front(index);
-    } else {
-      free_.push_back(index);
-    }
+    free_.push_back(index);
   }
   // Undoes Take() for a word that no stream was told to write.
   void Unwritten(size_t index) ABSL_LOCKS_EXCLUDED(mu_) {
@@ -96,12 +95,15 @@ class MarkWords {
   bool Quiet() const ABSL_LOCKS_EXCLUDED(mu_) {
     const absl::MutexLock lock(&mu_);
     for (size_t i = 0; i < kSignalWords; ++i) {
-      if (page_->word(i)->load(std::memory_order_acquire) < last_[i]) return false;
+      if (!IsReached(i)) return false;
     }
     return true;
   }
 
  private:
+  bool IsReached(size_t index) const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return page_->word(index)->load(std::memory_order_acquire) >= last_[index];
+  }
   // Returns kFailedPrecondition if the stream captures a graph: a word would become part of the
   // graph, and be written when the graph runs.
   static absl::Status CheckNoCapture(cudaStream_t stream) {
@@ -121,6 +123,7 @@ class MarkWords {
   std::unique_ptr<SignalPage> page_;
   cudaStream_t stream_ = nullptr;  // Stream of the marks of events.
   mutable absl::Mutex mu_;
+  // Words that no mark uses, in the order in which they were given back.
   std::deque<size_t> free_ ABSL_GUARDED_BY(mu_);
   // Value that was last requested for each word.
   std::array<uint64_t, kSignalWords> last_ ABSL_GUARDED_BY(mu_){};
