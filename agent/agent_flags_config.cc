@@ -109,7 +109,7 @@ ABSL_FLAG(kvtier::EvictionPolicy, host_eviction, kvtier::EvictionPolicies().host
 ABSL_FLAG(kvtier::EvictionPolicy, gpu_eviction, kvtier::EvictionPolicies().gpu, "Order in which blocks leave the GPU pool; takes the same values as --host_eviction.");
 ABSL_FLAG(kvtier::EvictionPolicy, disk_eviction, kvtier::EvictionPolicies().disk, "What a disk keeps when it frees its oldest segment: learnt (what is likelier to be used than most; lru where that finds more), lru (what was used since it was written), fifo (nothing) or priority (as lru, the highest priority first).");
 ABSL_FLAG(std::string, lessons_dir, "", "Directory of the file eviction_lessons: what the learnt orders know, so that a restarted agent goes on from it; empty: the first --disk_dir, or --socket_dir where there is no disk.");
-ABSL_FLAG(std::string, settings_dir, "", "Directory of the file tenant_settings: what `kvtier tenants set` said and what the coordinator did; empty: as --lessons_dir.");
+ABSL_FLAG(std::string, settings_dir, "", "Directory of the file tenant_settings: what `kvtier tenants set` said and what the coordinator did; empty: the first --disk_dir, or --socket_dir where there is no disk.");
 ABSL_FLAG(kvtier::ByteSize, attention_bytes, {0}, "KV of one worker in front of a block at which attention costs as much as all else that computes the block: --host_eviction=learnt keeps what costs more. 0: blocks cost the same wherever they are in a prompt.");
 ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
 ABSL_FLAG(kvtier::ByteSize, host_max_bytes, {0}, "Host memory that `kvtier host resize` may grow it to where it moves (--host_memory), up to 16 times --host_bytes; 0: twice --host_bytes. Takes addresses, no memory.");
@@ -128,8 +128,8 @@ ABSL_FLAG(double, disk_writes_per_day, kvtier::DiskWriteOptions().drive_writes_p
 ABSL_FLAG(kvtier::ByteSize, scrub_bytes_per_second, {kvtier::kScrubBytesPerSecond}, "Bytes a second that the agent reads in the background from each disk, to verify its blocks; 0: it verifies them only on `kvtier disk verify`.");
 ABSL_FLAG(kvtier::ByteSize, host_scrub_bytes_per_second, {kvtier::kHostScrubBytesPerSecond}, "Bytes a second that the agent reads in the background from host memory, to verify its blocks; 0: none.");
 ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory of each GPU for blocks; 0: no GPU pool.");
-ABSL_FLAG(kvtier::ByteSize, gpu_max_bytes, {0}, "Device memory that `kvtier gpu resize` may grow the pool to; 0: --gpu_bytes.");
-ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks in the GPU pool (--gpu_bytes).");
+ABSL_FLAG(kvtier::ByteSize, gpu_max_bytes, {0}, "Device memory that `kvtier gpu resize` may grow the pool of each GPU to; 0: --gpu_bytes.");
+ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks in the GPU pools (--gpu_bytes).");
 ABSL_FLAG(std::vector<std::string>, gpu_tenants, {}, "Tenants that have a pool on each GPU, such as acme,beta; --gpu_bytes is divided between them by their shares. A process that maps a pool can read all of it, so each tenant has its own. Empty: the first tenant by name.");
 ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; several, each with a pool of its own: cuda:0,cuda:1. Used with --gpu_bytes.");
 ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant, one at least, which is looked at each 10 s; empty: one open tenant.");

@@ -121,9 +121,12 @@ Task<void> GpuTier::Gather(std::vector<CopiedBlock>* blocks) {
   if (copies.empty()) co_return;
   const absl::Status copied = co_await copies_.Offload(copies, CopyUrgency::kBackground);
   for (size_t i = 0; i < copies.size(); ++i) {
-    node_.stats->gpu.bytes_out += copies[i].meta.length;
     *with_room[i] = std::move(copies[i]);
-    if (!copied.ok()) with_room[i]->host.Release();
+    if (copied.ok()) {
+      node_.stats->gpu.bytes_out += with_room[i]->meta.length;
+    } else {
+      with_room[i]->host.Release();
+    }
   }
 }
 
