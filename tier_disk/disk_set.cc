@@ -62,13 +62,15 @@ Task<void> DiskSet::OpenOne(Disk* disk) {
 }
 
 uint64_t DiskSet::HideDuplicates(Disk* disk) {
+  const bool is_healthy = disk->watched->health().healthy();
   for (const BlockKey& key : disk->tier->Keys()) {
     for (const auto& other : disks_) {
       // A disk that is not open hides duplicates when it opens; its index is empty until then.
-      if (other.get() != disk && other->Has(key)) {
-        HideCopy(disk, key);
-        break;
-      }
+      if (other.get() == disk || !other->Has(key)) continue;
+      // A copy that can be read stays.
+      const bool stays = is_healthy && !other->watched->health().healthy();
+      HideCopy(stays ? other.get() : disk, key);
+      if (!stays) break;
     }
   }
   return disk->hidden.size();

@@ -204,7 +204,8 @@ class DiskSet final : public DiskResidents {
 
   Task<void> OpenOne(Disk* disk);
   void ScrubIfOpen(Disk* disk);
-  // Hides, when a disk has opened, its copies of blocks that other disks have.
+  // Hides, when a disk has opened, its copies of blocks that other disks have. Hides the other copy
+  // instead if the other disk is quarantined. Returns how many copies of `disk` are hidden.
   uint64_t HideDuplicates(Disk* disk);
   void HealthChanged(Disk* disk);
   void StartUpdate(Disk* disk);

@@ -149,5 +149,26 @@ TEST_F(DiskSetOpenTest, ADiskThatOpensLateJoinsWithItsBlocksButNotWithDuplicates
   EXPECT_EQ(rig_.set->block_count(), kBlocks);
 }
 
+TEST_F(DiskSetOpenTest, ADiskThatOpensLateServesWhatAQuarantinedDiskHasToo) {
+  ASSERT_EQ(rig_.Open(), absl::OkStatus());
+  PutAll();
+  const uint64_t block = rig_.NumbersOf(1, 1)[0];
+  rig_.disks[1]->rows.faults.latency = absl::Minutes(1);
+  ASSERT_EQ(rig_.Open(), absl::OkStatus());
+  ASSERT_EQ(rig_.Put(block), absl::OkStatus());
+  const size_t second = rig_.disks[0]->tier->Find(DiskKey(block)) ? 0 : 2;
+  rig_.disks[second]->media.faults.read_error = 1;
+  rig_.GetUntilQuarantined(second, rig_.NumbersOf(second, 10));
+  ASSERT_TRUE(absl::IsNotFound(rig_.Get(block)));
+
+  while (!rig_.set->serves(1)) rig_.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig_.Get(block), absl::OkStatus());
+  rig_.disks[second]->media.faults.read_error = 0;
+  rig_.Pass(absl::Minutes(10));
+  ASSERT_TRUE(rig_.healthy(second));
+  EXPECT_EQ(Copies(block), 1u);
+  EXPECT_EQ(Served(), kBlocks);
+}
+
 }  // namespace
 }  // namespace kvtier
