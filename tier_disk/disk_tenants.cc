@@ -62,7 +62,7 @@ Task<absl::StatusOr<uint64_t>> DiskTier::EraseTenant(std::string tenant) {
         "tenant '", tenant, "': payloads are not sealed, so there is no key to destroy"));
   }
   KVT_CO_RETURN_IF_ERROR(ValidateTenantName(tenant));
-  // From here on CipherToPut() refuses the tenant, so nothing new is sealed for it.
+  // CipherToPut() refuses a tenant that is in the set, so nothing new is sealed for it.
   if (!state.erasing.insert(tenant).second) {
     co_return absl::AbortedError(absl::StrCat("tenant '", tenant, "' is being erased already"));
   }

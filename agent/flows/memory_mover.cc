@@ -157,7 +157,7 @@ Task<void> MemoryMover::MoveWorthier(Slab slab, DomainId cause) {
 Task<void> MemoryMover::MoveKept(Slab slab) {
   const auto [domain, number] = slab;
   for (const BlockKey& key : parts_.index->host_order(domain).BlocksOf(number)) {
-    // Any other block may be evicted by the reservation below, and is left to the next EvictSlab().
+    // ReserveHost() may evict a block that is not kept, also this one. EvictSlab() drops it next.
     if (!parts_.index->IsKept(key)) continue;
     const std::optional<BlockRoom> room = RoomToMove(key, slab);
     if (!room.has_value()) continue;

@@ -101,6 +101,8 @@ class MemoryMover {
   Task<void> MoveKept(Slab slab);
   // Returns the room that the block has in the slab; nullopt: it is not there, or is read.
   std::optional<BlockRoom> RoomToMove(const BlockKey& key, Slab slab) const;
+  // Copies the block to `slot`, where it then lies; drops it if its bytes are not those that were
+  // committed. Leaves it where it is if somebody reads it by then. REQUIRES: it is in host memory.
   Task<void> MoveOne(BlockKey key, HostSlot slot);
   // Says whether the system has memory for a slab. kIsThere: a tenant has just given a slab back.
   // kIsUnknown: the system is asked first.

@@ -106,8 +106,8 @@ class ReservationTable {
   // Notes the sum of the slot's bytes that the worker took. Ignores ids for which Take() returns
   // nullopt, and slots of the GPU pool, whose bytes are summed after their copy to host memory.
   void NoteSum(SessionId session, ReservationId id, const PayloadSum& sum);
-  // Notes that a commit awaits the step that writes the block. From now on only TakeAwaited() or
-  // GiveUpAwaited() ends the reservation; the commit calls one of them by a deadline of its own.
+  // Notes that a commit awaits the step that writes the block. After this call only TakeAwaited()
+  // or GiveUpAwaited() ends the reservation; the commit calls one of them by a deadline of its own.
   // Returns false where Take() returns nullopt.
   bool Await(SessionId session, ReservationId id);
   // Takes a block as Take() does, when the step has ended. REQUIRES of both: it awaits a step.

@@ -159,8 +159,8 @@ TEST(WorthQueuesTest, AnItemThatJoinsAfterAYoungerOneLeftIsFoundWhenItIsCheapest
   EXPECT_EQ(first(now + 70 * kSecond), 3u) << "it has been overdue for 12 seconds";
 }
 
-// As in the test above, but the cheapest item leaves, too, and First() looks at the queue once more
-// before the new item joins.
+// Repeats the test above with two more steps: the cheapest item leaves, too, and First() looks at
+// the queue once more before the new item joins.
 TEST(WorthQueuesTest, AnItemThatJoinsAfterALookWithoutTheYoungerOneIsFoundToo) {
   ReuseHazards hazards;
   for (int i = 0; i < 10'000; ++i) hazards.Learn(kOften, 100, true);

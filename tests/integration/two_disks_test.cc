@@ -83,7 +83,7 @@ TEST_F(TwoDisksTest, BothAreWarmAfterKill9) {
 }
 
 TEST_F(TwoDisksTest, OneThatFailsIsQuarantinedAloneAndTheOthersBlocksHit) {
-  // From now on every read of the second disk ends early, while the agent runs.
+  // Empties the files while the agent runs, so that every read of the second disk ends early.
   for (const auto& file : std::filesystem::directory_iterator(second_ + "/segments")) {
     std::filesystem::resize_file(file.path(), 0);
   }

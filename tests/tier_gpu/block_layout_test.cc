@@ -83,7 +83,7 @@ TEST(BlockLayoutTest, WhatIsContiguousOnBothSidesIsOneRun) {
   EXPECT_EQ(some.segment.run_bytes, 7 * row * shape.kv_heads);
   EXPECT_EQ(some.segment.runs, Planes(shape)) << "layers and axes are one axis";
   EXPECT_EQ(some.outer.count(), 1U);
-  // From a layout with one tensor for each layer, a gather has one run for each layer.
+  // A gather has one run for each layer if the layout has one tensor for each layer.
   const BlockMove gather = MoveBetween(shape, row, layouts[3].layout, token_major);
   EXPECT_EQ(gather.segment.run_bytes, RawBytes(shape) / shape.layers);
   EXPECT_EQ(gather.segment.runs, shape.layers);

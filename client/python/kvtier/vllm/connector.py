@@ -225,7 +225,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: set())
     def get_block_ids_with_load_errors(self) -> set[int]:
-        """Returns the blocks that did not come, of loads that have ended; none if get_transfer_results() tells it."""
+        """Returns the blocks that did not come, of loads that have ended; none if get_transfer_results() tells them."""
         failed, self._results = self._results.failed_blocks, LoadResults()
         return failed if len(self._cache_config.kv_cache_groups) == 1 else set()
 
