@@ -36,6 +36,8 @@ Flags DefaultFlags(const AgentProcess::Options& options) {
           {"coordinator", options.coordinator},
           // A loaded machine makes hints late; tests need the hits that follow from the hints.
           {"locate_grace", "5s"},
+          // A scrub holds blocks at moments that no test can foresee; tests of the scrub set a rate.
+          {"host_scrub_bytes_per_second", "0"},
           {"host_bytes", "16MiB"},
           {"slab_bytes", "1MiB"},
           {"disk_bytes", "64MiB"},
