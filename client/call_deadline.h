@@ -28,9 +28,10 @@ inline absl::Duration AnswerTimeout(absl::Duration timeout) {
 }
 
 // Returns the request's timeout_ms: `timeout` less the time that the answer takes to come back,
-// which is an eighth of it, between 1 and 20 ms.
+// which is an eighth of it, between 1 and 20 ms, or a fiftieth of it if that is longer.
 inline uint32_t AgentTimeoutMs(absl::Duration timeout) {
-  const absl::Duration way = std::clamp(timeout / 8, absl::Milliseconds(1), absl::Milliseconds(20));
+  const absl::Duration way = std::max(
+      std::clamp(timeout / 8, absl::Milliseconds(1), absl::Milliseconds(20)), timeout / 50);
   return static_cast<uint32_t>(
       absl::ToInt64Milliseconds(std::max(timeout - way, absl::ZeroDuration())));
 }
