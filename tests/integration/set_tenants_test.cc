@@ -156,6 +156,9 @@ TEST_F(SetTenantsTest, WhatIsSetForTheClusterReachesItsNodesAndOutlastsItsCoordi
   };
   ASSERT_TRUE(Await([&] { return weight() == 3; }));
   EXPECT_EQ(node.Describe("alpha").settings_source(), "cluster");
+  // The node follows the settings before it has stored them.
+  const std::string stored = absl::StrCat(agent.options().disk_dir, "/tenant_settings");
+  ASSERT_TRUE(Await([&] { return std::filesystem::exists(stored); }));
   coordinator.Kill();
   agent.Kill();
   ASSERT_EQ(agent.Start().status(), absl::OkStatus());
