@@ -61,9 +61,9 @@ class NextHolderTest : public ::testing::TestWithParam<Damage> {
     EXPECT_LE(absl::Now() - start, Patience(kDeadline) + Slack());
     return sources;
   }
-  // Gets new runs of both until one comes in time. Each get waits until its deadline for the last
-  // block, which never comes. On a loaded machine the agent may get a request so late that the
-  // client has given up when it answers.
+  // Gets a run that both hold, and new ones until one comes in time. While the peer is silent, each
+  // get waits until its deadline for the last block. On a loaded machine the agent may get a
+  // request so late that the client has given up when it answers.
   std::vector<BlockSource> GetFromEither() {
     std::vector<BlockSource> sources;
     for (int get = 0; get < 4 && sources.empty(); ++get) sources = GetInTime(HoldAtBoth());

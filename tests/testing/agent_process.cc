@@ -36,7 +36,8 @@ Flags DefaultFlags(const AgentProcess::Options& options) {
           {"coordinator", options.coordinator},
           // A loaded machine makes hints late; tests need the hits that follow from the hints.
           {"locate_grace", "5s"},
-          // A scrub holds blocks at moments that no test foresees; its own tests set a rate.
+          // A scrub holds blocks at moments that no test here foresees. Its own tests and the
+          // simulator set a rate.
           {"host_scrub_bytes_per_second", "0"},
           {"host_bytes", "16MiB"},
           {"slab_bytes", "1MiB"},
