@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/test_seed.h"
 
 namespace kvtier {
 namespace {
@@ -91,9 +92,7 @@ std::vector<uint64_t> OneByOne(uint64_t capacity, const std::vector<ShareClaim>&
 }
 
 TEST(FairSharesTest, SharesAreThoseOfHandingOutOneByOne) {
-  const auto seed = std::random_device()();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(testing::TestSeed());
   for (int round = 0; round < 2000; ++round) {
     const uint64_t capacity = 50 + random() % 500;
     std::vector<ShareClaim> claims(1 + random() % 6);

@@ -118,8 +118,8 @@ LINKS = (
 )
 TEST_LABELS = ("unit", "model", "sim", "crash", "integration", "fuzz", "mutants", "timing", "gpu", "threads")
 
-# Folders whose comments keep the rules of words.
-PLAIN_FOLDERS = (*FOLDERS, "scripts", "cmake")
+# Folders whose comments keep the rules of words; "" is the root.
+PLAIN_FOLDERS = (*FOLDERS, "scripts", "cmake", "deploy", ".ci", "")
 
 # Names that do not say what a thing knows.
 BANNED_WORDS = ("manager", "helper", "helpers", "util", "utils", "misc", "common", "impl", "engine",

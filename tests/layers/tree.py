@@ -5,7 +5,7 @@ import pathlib
 import re
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
-SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".c", ".py", ".proto", ".sh", ".cmake", ".md")
+SUFFIXES = (".h", ".cc", ".cu", ".cuh", ".c", ".py", ".proto", ".sh", ".cmake", ".md", ".yaml", ".toml")
 CXX = (".h", ".cc", ".cu", ".cuh", ".c")
 LEFT_OUT = ("build", "__pycache__")
 
@@ -15,15 +15,20 @@ NOT_CODE = re.compile(
 
 
 def read(root=REPO):
-    """Returns every source file, CMake file and page below `root`, by its path from there."""
+    """Returns every source file, script, CMake file, manifest and page below `root`, by its path from there."""
     files = {}
     for folder, subfolders, names in os.walk(root):
-        subfolders[:] = [s for s in subfolders if s not in LEFT_OUT and not s.startswith(".")]
+        subfolders[:] = [s for s in subfolders if s not in LEFT_OUT and (s == ".ci" or not s.startswith("."))]
         for name in names:
             path = pathlib.Path(folder, name)
-            if name == "CMakeLists.txt" or path.suffix in SUFFIXES:
+            if name == "CMakeLists.txt" or path.suffix in SUFFIXES or _is_script(path):
                 files[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")
     return files
+
+
+def _is_script(path):
+    with path.open("rb") as file:
+        return not path.suffix and file.read(2) == b"#!"
 
 
 def is_cxx(path):

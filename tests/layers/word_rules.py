@@ -69,7 +69,7 @@ def _joined(found):
             joined[-1][2] = line
         else:
             joined.append([line, alone, line, [words]])
-    return [(first, " ".join(words)) for first, _, _, words in joined]
+    return [(first, "\n".join(words)) for first, _, _, words in joined]
 
 
 def comments(path, text):
@@ -84,13 +84,14 @@ def _is_checked(path):
 
 
 def openers(files):
-    """A comment begins with its verb or its noun."""
+    """Each paragraph of a comment begins with its verb or its noun."""
     for path, text in files.items():
         if not _is_checked(path):
             continue
         for line, words in comments(path, text):
-            if match := _OPENER.match(words):
-                yield f"{path}:{line}: the comment begins with '{match[0]}': begin with the verb or the noun"
+            for paragraph in re.split(r"\n\s*\n", words):
+                if match := _OPENER.match(paragraph.lstrip()):
+                    yield f"{path}:{line}: the comment begins with '{match[0]}': begin with the verb or the noun"
 
 
 def ruled_out(glossary):
@@ -99,10 +100,14 @@ def ruled_out(glossary):
     return [word for word in _RULED_OUT.findall(table) if set(word) != {"-"} and word != "not"]
 
 
+def _in_any_form(phrase):
+    """Returns the pattern of a phrase whose words may have the endings of verbs and plurals."""
+    return r"\s+".join(rf"{re.escape(word)}(?:e?s|n|e?d|ing)?" for word in phrase.split())
+
+
 def synonyms(files):
     """One word is one idea: no comment and no page has a word that the glossary rules out."""
-    words = ruled_out(files[GLOSSARY])
-    banned = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b", re.I)
+    banned = re.compile(rf"\b(?:{'|'.join(map(_in_any_form, ruled_out(files[GLOSSARY])))})\b", re.I)
     for path, text in files.items():
         # Dated pages stay as they were written.
         if path in (GLOSSARY, "CHANGELOG.md") or path.startswith("docs/results/"):

@@ -13,6 +13,7 @@
 #include <random>
 #include <string>
 
+#include "tests/testing/test_seed.h"
 #include "tests/tier_disk/disk_child.h"
 #include "tests/tier_disk/disk_rig.h"
 
@@ -110,10 +111,7 @@ void KillTest::RunAndKill(uint64_t first, uint64_t reports, useconds_t then_us) 
 }
 
 TEST_F(KillTest, WhatWasAcknowledgedIsThereAfterKill9) {
-  const uint64_t seed = std::random_device{}();
-  RecordProperty("seed", std::to_string(seed));
-  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(testing::TestSeed());
   uint64_t verified = 0;
   for (int life = 0; life < kKills; ++life) {
     SCOPED_TRACE(life);
