@@ -46,7 +46,7 @@ namespace kvtier {
 namespace {
 
 constexpr char kBuild[] = "kvtier-agent 0.1.0";
-// Calls under way get this long; then their connections are cut. The time is not longer because
+// Calls in progress get this long; then their connections are cut. The time is not longer because
 // gRPC waits for idle clients too, and an idle client looks at its socket only every 5 s.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(1);
 // Flows that calls started get this long, because I/O in the kernel cannot be cancelled.

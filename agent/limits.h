@@ -203,13 +203,13 @@ inline constexpr absl::Duration kMinPeerSilence = absl::Milliseconds(50);
 // A fetch that nobody waits for (prefetch) gets this long.
 inline constexpr absl::Duration kPrefetchTimeout = absl::Seconds(10);
 
-// Connections to the agent's doors, and calls under way on one of them. A client has one
+// Connections to the agent's doors, and calls in progress on one of them. A client has one
 // connection and up to 256 calls that wait.
 inline constexpr size_t kMaxWorkerConnections = 2 * kMaxSessions;
 inline constexpr int kMaxCallsPerConnection = 320;
 inline constexpr size_t kMaxAdminConnections = 64;
 inline constexpr size_t kMaxRemoteConnections = 1024;
-// Memory of calls under way: so much each for gRPC, for the answer and for the flow, and for
+// Memory of calls in progress: so much each for gRPC, for the answer and for the flow, and for
 // each byte of the request its parsed form, what is made of it and the answer to it.
 inline constexpr size_t kCallBytes = size_t{16} << 10;
 inline constexpr size_t kCallBytesPerRequestByte = 4;

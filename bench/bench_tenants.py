@@ -5,7 +5,7 @@
 
     scripts/bench tenants [--only calls|starvation|isolation|overload|night] [--help]
 
-calls       one key that one tenant asks for while another keeps calls of 8,192 keys under way, by kind of call
+calls       one key that one tenant asks for while another keeps calls of 8,192 keys in progress, by kind of call
 starvation  the same beside all kinds of calls from --sessions sessions, and what of the first tenant's blocks stays
 isolation   whether a tenant can tell another's blocks from nobody's (bench/tenants_isolation.py)
 overload    memory and refusals with ten times the callers that there is memory for (bench/tenants_overload.py)
@@ -38,11 +38,11 @@ def main() -> None:
     """Runs the parts, each with an agent of its own."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=tuple(_PARTS), default="", help="measures only this")
-    parser.add_argument("--outstanding", type=int, default=16, help="calls that the other tenant keeps under way")
+    parser.add_argument("--outstanding", type=int, default=16, help="calls that the other tenant keeps in progress")
     parser.add_argument("--seconds", type=float, default=5, help="of each measurement of calls")
     parser.add_argument("--processes", type=int, default=16, help="of the hostile tenant: starvation")
     parser.add_argument("--sessions", type=int, default=1024, help="that these try to open")
-    parser.add_argument("--starve_outstanding", type=int, default=64, help="calls that these keep under way")
+    parser.add_argument("--starve_outstanding", type=int, default=64, help="calls that these keep in progress")
     parser.add_argument("--starve_seconds", type=float, default=60, help="of starvation, and of its control")
     parser.add_argument("--samples", type=int, default=10_000, help="look-ups of each kind by each call: isolation")
     parser.add_argument("--overload_seconds", type=float, default=15, help=f"of overload, {MOST_SECONDS} at most")

@@ -31,7 +31,7 @@ _MOST_OF_CONTROL = 2  # Most that the quiet tenant's p50 may be, as a multiple o
 
 @dataclass(frozen=True)
 class Shape:
-    """How many processes the hostile tenant has, and how many sessions and calls under way all of them together."""
+    """How many processes the hostile tenant has, and how many sessions and calls in progress all of them together."""
 
     processes: int
     sessions: int

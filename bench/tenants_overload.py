@@ -1,7 +1,7 @@
 """Ten times the callers that a node has memory for: what the agent takes of memory, and how fast it refuses.
 
 The disks are promised all blocks that they may be, so that puts wait. Puts of 8,192 keys fill the budget for calls
-under way until less is left than such a put takes, and puts of one key fill the rest. Nine times as many clients ask
+in progress until less is left than such a put takes, and puts of one key fill the rest. Nine times as many clients ask
 for more and are refused, again and again. Meanwhile one more client's call for one key is refused, and timed beside an
 empty call.
 """

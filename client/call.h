@@ -116,7 +116,7 @@ absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* 
   }
   if (!submitted->Book()) {
     return absl::ResourceExhaustedError(
-        "too many submitted calls are under way; poll those that ended");
+        "too many submitted calls are in progress; poll those that ended");
   }
   std::shared_ptr<Connection> connection = link->Admit(AnswerTimeout((*call)->messages.timeout));
   if (connection != nullptr && (*call)->Fill(connection)) {

@@ -44,7 +44,8 @@ bool CircuitBreaker::CallFailed(absl::Time now, double jitter) {
 }
 
 bool CircuitBreaker::ShortCallFailed(absl::Time began, absl::Time now, double jitter) {
-  // A call that was under way when the agent last answered says nothing about the time after that.
+  // A call that was in progress when the agent last answered says nothing about the time after
+  // that.
   if (state_ != State::kClosed || began < last_answer_) return false;
   if (short_failures_++ == 0) short_since_ = began;
   if (short_failures_ < failures_to_open_ || now - short_since_ < kMinJudgedTimeout) return false;

@@ -77,7 +77,7 @@ class CircuitBreaker {
   // Notes that the agent did not answer a short call that began at `began`. Returns true if a doubt
   // began, so that the caller must wake the thread that takes the probe.
   bool ShortCallFailed(absl::Time began, absl::Time now, double jitter);
-  // Returns true if a probe is due; it is then under way until ProbeAnswered() or ProbeFailed().
+  // Returns true if a probe is due; it is then in progress until ProbeAnswered() or ProbeFailed().
   bool TakeProbe(absl::Time now);
   // ProbeAnswered() and ProbeFailed() end the probe. REQUIRES for both: a probe was taken. If a
   // call was answered meanwhile, the probe's result is ignored.
@@ -87,7 +87,7 @@ class CircuitBreaker {
 
  private:
   void Open(absl::Time now, double jitter);
-  // Returns whether a probe is under way whose result still counts.
+  // Returns whether a probe is in progress whose result still counts.
   bool Probing() const {
     return state_ == State::kHalfOpen ||
            (state_ == State::kDoubted && probe_time_ == absl::InfiniteFuture());

@@ -113,7 +113,7 @@ class Client {
   static constexpr absl::Duration kMaxTicketLifetime = absl::Minutes(1);
   static constexpr absl::Duration kMinTtl = absl::Seconds(1);  // Time to live of a kept prefix.
   static constexpr absl::Duration kMaxTtl = absl::Hours(1);
-  static constexpr size_t kMaxSubmitted = 256;                      // Submitted calls under way.
+  static constexpr size_t kMaxSubmitted = 256;                      // Submitted calls in progress.
   static constexpr absl::Duration kMaxTimeout = absl::Seconds(60);  // Longer ones are cut.
 
   // Waits for the first try to connect. Errors: kInvalidArgument only.
@@ -230,7 +230,7 @@ class Client {
   // The Submit functions make a call above without waiting. `done` is called exactly once, by the
   // client's own thread or before the function returns; it must not block and must not destroy the
   // client. Errors, after which `done` is not called: kInvalidArgument; kResourceExhausted,
-  // kMaxSubmitted calls are under way (retry when one is done).
+  // kMaxSubmitted calls are in progress (retry when one is done).
   absl::Status SubmitOnboard(SpaceHandle space, std::span<const EngineKey> keys,
                              const OnboardOptions& options,
                              absl::AnyInvocable<void(OnboardedBlocks)> done);

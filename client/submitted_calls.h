@@ -1,4 +1,4 @@
-// SubmittedCalls runs the asynchronous calls of one client. It bounds how many are under way, has
+// SubmittedCalls runs the asynchronous calls of one client. It bounds how many are in progress, has
 // the threads that send and end them, and can end them all.
 //
 // Sending through gRPC takes 40 us, which an engine's step does not have, so a thread that submits
@@ -45,7 +45,7 @@ class SubmittedCalls {
   };
 
   explicit SubmittedCalls(size_t limit) : limit_(limit) {}
-  // REQUIRES: nothing is under way.
+  // REQUIRES: nothing is in progress.
   ~SubmittedCalls();
 
   // Books a place for one call. Returns false if `limit` calls have one.

@@ -59,7 +59,7 @@ class EvictionOrder {
   // Place says where a member stands. A member keeps its place until Erase().
   enum class Place : uint32_t {};
   // Returns where the member with this key stands; nullopt: there is none. The order never asks for
-  // a block whose Insert() or Erase() is under way.
+  // a block whose Insert() or Erase() is in progress.
   using FindPlace = std::function<std::optional<Place>(const BlockKey&)>;
   // A block that comes: what it is, why it comes, and what its engine says.
   struct Newcomer {

@@ -14,7 +14,7 @@ namespace kvtier {
 inline constexpr size_t kSha256Bytes = 32;
 using Sha256Digest = std::array<uint8_t, kSha256Bytes>;
 
-// A hash under way. Thread-compatible. Making one allocates, which costs as much as hashing a
+// A hash in progress. Thread-compatible. Making one allocates, which costs as much as hashing a
 // hundred bytes: code that hashes many short texts keeps one object and calls Restart() or
 // CopyFrom().
 class Sha256 {

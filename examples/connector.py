@@ -88,7 +88,7 @@ class SchedulerSide:
         try:
             self._client.submit_prefetch([kvtier.Sequence(self._space, self.keys(tokens))])
         except BlockingIOError:
-            pass  # 256 calls are under way already, and this one is optional.
+            pass  # 256 calls are in progress already, and this one is optional.
 
 
 class WorkerSide:
@@ -141,7 +141,7 @@ class WorkerSide:
             try:
                 return self._client.submit_commit(put)
             except BlockingIOError:
-                return None  # 256 calls are under way: leaving the block gives the slots back.
+                return None  # 256 calls are in progress: leaving the block gives the slots back.
 
 
 class BackgroundWorker:

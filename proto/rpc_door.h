@@ -47,7 +47,7 @@ class RpcDoor {
     // calling again. On a Unix socket, half of the connections are reserved in equal parts for the
     // users that may connect.
     size_t connections = 0;
-    // Maximum number of calls under way on one connection; its client waits with more.
+    // Maximum number of calls in progress on one connection; its client waits with more.
     int calls = 0;
     // Memory for requests that have not come whole, in bytes. gRPC ends calls when there is more,
     // but not as fast as callers can send: several times as much was measured. `is_memory_short` is

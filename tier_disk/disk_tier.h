@@ -134,7 +134,7 @@ class DiskTier final : public DiskResidents {
   ScrubReport scrub() const;
 
   // Destroys the tenant's key, then erases its blocks; returns how many. On return nobody can open
-  // a record of the tenant, with or without the secret; reads that were under way may still
+  // a record of the tenant, with or without the secret; reads that were in progress may still
   // succeed. The tenant may come back, with another key. Calling it again is harmless, and
   // completes it after an error or a crash. Errors: kFailedPrecondition, payloads are not sealed
   // here; kInvalidArgument, the name; kAborted, another call is erasing it; kUnavailable, the

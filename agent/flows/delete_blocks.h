@@ -65,7 +65,7 @@ class BlockDeleter {
 
  private:
   struct Dropping;  // State of one call of Delete().
-  // Waits until the domain has no drop of descendants under way. Returns false at `deadline`.
+  // Waits until the domain has no drop of descendants in progress. Returns false at `deadline`.
   Task<bool> AwaitTurn(DomainId domain, absl::Time deadline);
   // Drops all that descends from `root`, then `root`. Returns false at the deadline, or if too many
   // blocks are held.
@@ -77,7 +77,7 @@ class BlockDeleter {
   std::optional<BlockKey> ChildOf(const BlockKey& key, Dropping* dropping) const;
 
   const Parts parts_;
-  // Events of the drops of descendants under way, by domain; an event is set when the drop has
+  // Events of the drops of descendants in progress, by domain; an event is set when the drop has
   // ended.
   absl::flat_hash_map<DomainId, std::shared_ptr<Event>> dropping_;
 };

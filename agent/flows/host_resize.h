@@ -41,7 +41,7 @@ class HostResizer {
   };
   struct Size {
     uint64_t bytes = 0;  // Bytes of slabs that are there now, those between two tenants included.
-    uint64_t target_bytes = 0;  // Bytes to reach; equal to `bytes`: no resize is under way.
+    uint64_t target_bytes = 0;  // Bytes to reach; equal to `bytes`: no resize is in progress.
     // One slab for each tenant, and all slabs of tenants whose memory does not move.
     uint64_t min_bytes = 0;
     uint64_t max_bytes = 0;
@@ -49,13 +49,13 @@ class HostResizer {
   };
   explicit HostResizer(const Parts& parts) : parts_(parts) {}
 
-  // Begins to bring host memory to `bytes`, rounded down to whole slabs, in place of a resize under
-  // way. The resize has kHostResizeTimeout; after that, or when the system has no more memory, the
-  // node keeps what it has. Errors: kFailedPrecondition, no tenant's memory moves;
+  // Begins to bring host memory to `bytes`, rounded down to whole slabs, in place of a resize in
+  // progress. The resize has kHostResizeTimeout; after that, or when the system has no more memory,
+  // the node keeps what it has. Errors: kFailedPrecondition, no tenant's memory moves;
   // kInvalidArgument, naming field and value: less than min_bytes or more than max_bytes;
   // kUnavailable, the agent is stopping.
   absl::Status Begin(uint64_t bytes);
-  // Waits until no resize is under way. Returns false if one still is at `deadline`.
+  // Waits until no resize is in progress. Returns false if one still is at `deadline`.
   Task<bool> AwaitEnd(absl::Time deadline);
   // Returns whether memory of any tenant comes and goes, so that there can be another size.
   bool moves() const;
@@ -64,7 +64,7 @@ class HostResizer {
 
  private:
   Task<void> Run();
-  // Returns why the resize under way cannot reach its target; OK: it goes on.
+  // Returns why the resize in progress cannot reach its target; OK: it goes on.
   absl::Status Obstacle() const;
   // Returns whether every slab that is to come or go has done so.
   bool IsReached() const;
@@ -73,7 +73,7 @@ class HostResizer {
   const Parts parts_;
   absl::Time deadline_;
   absl::Status ended_;
-  std::shared_ptr<Event> end_;  // End of the resize under way; nullptr: there is none.
+  std::shared_ptr<Event> end_;  // End of the resize in progress; nullptr: there is none.
 };
 
 }  // namespace kvtier

@@ -6,7 +6,7 @@
 // memory. If the node has too many slabs, they leave it in the same way (HostResizer).
 //
 // A slab moves in some 0.2 s, and in no more than kSlabLeaveTimeout where leases and reservations
-// hold it; kMaxSlabMoves are under way at a time.
+// hold it; kMaxSlabMoves are in progress at a time.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_FLOWS_MEMORY_MOVER_H_
@@ -119,7 +119,7 @@ class MemoryMover {
 
   const Parts parts_;
   Figures figures_;
-  size_t running_ = 0;  // Number of moves under way.
+  size_t running_ = 0;  // Number of moves in progress.
   // Absent slabs whose memory is being filled or emptied.
   std::set<Slab> between_;
   absl::Time next_look_ = absl::InfinitePast();  // Time of the next ReturnStrays().

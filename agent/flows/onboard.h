@@ -167,7 +167,7 @@ class Onboarder {
   void NoteUse(const OnboardRequest& request, std::span<const LeasedBlock> leased);
 
   const Flows flows_;
-  absl::flat_hash_set<Parts*> parts_;  // Requests under way.
+  absl::flat_hash_set<Parts*> parts_;  // Requests in progress.
 };
 
 }  // namespace kvtier

@@ -1,4 +1,4 @@
-// Onboarder::Parts is one request under way whose blocks are handed over in parts: what became
+// Onboarder::Parts is one request in progress whose blocks are handed over in parts: what became
 // ready since the last part is leased and returned at once, while the rest is waited for.
 //
 // A part extends the prefix of each run, and has blocks of a set in any order. A caller that is

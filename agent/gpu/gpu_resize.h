@@ -42,7 +42,7 @@ class GpuResizer {
   // for.
   struct Progress {
     uint64_t bytes = 0;         // Memory now.
-    uint64_t target_bytes = 0;  // Equal to `bytes`: no resize is under way.
+    uint64_t target_bytes = 0;  // Equal to `bytes`: no resize is in progress.
     size_t slots_in_use = 0;    // Slots in use beyond the target, for which the resize waits.
     size_t workers = 0;         // Workers that hold some of them, or may touch them.
     absl::Status ended;  // Reason why the last resize did not reach its target; OK if it did.
@@ -50,13 +50,13 @@ class GpuResizer {
   explicit GpuResizer(const Parts& parts) : parts_(parts), target_(parts.pool->handles().size()) {}
 
   // Begins to bring the pool to `bytes`, rounded down to whole handles, in place of a resize that
-  // is under way. After kGpuResizeTimeout the resize ends, and the pool keeps the size that it has
-  // then, and hands all of it out again. Errors: kInvalidArgument, less than a handle, or more than
-  // the pool may have; kUnavailable, the agent is stopping.
+  // is in progress. After kGpuResizeTimeout the resize ends, and the pool keeps the size that it
+  // has then, and hands all of it out again. Errors: kInvalidArgument, less than a handle, or more
+  // than the pool may have; kUnavailable, the agent is stopping.
   absl::Status Begin(uint64_t bytes);
-  // Waits until no resize is under way. Returns false if one still is at `deadline`.
+  // Waits until no resize is in progress. Returns false if one still is at `deadline`.
   Task<bool> AwaitEnd(absl::Time deadline);
-  // Ends the resize under way soon, at the size reached so far, and lets no other begin.
+  // Ends the resize in progress soon, at the size reached so far, and lets no other begin.
   void Stop();
   Progress progress() const;
   uint64_t max_bytes() const { return parts_.pool->max_handles() * parts_.pool->handle_bytes(); }
@@ -71,7 +71,7 @@ class GpuResizer {
   size_t target_;  // Handles.
   absl::Time deadline_;
   absl::Status ended_;
-  std::shared_ptr<Event> end_;  // End of the resize under way; nullptr: there is none.
+  std::shared_ptr<Event> end_;  // End of the resize in progress; nullptr: there is none.
   bool stopping_ = false;
 };
 

@@ -25,7 +25,7 @@ void LocatePatience::Answered(absl::Time sent, absl::Time now) {
 }
 
 void LocatePatience::Failed(absl::Time sent, absl::Time now) {
-  // A locate that was under way when another one failed says nothing new.
+  // A locate that was in progress when another one failed says nothing new.
   if (sent < failed_) return;
   // A coordinator that answers heartbeats and not locates has become slower, so the next wait
   // is longer. If that was not enough, it is tried once a heartbeat.

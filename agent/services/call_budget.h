@@ -1,5 +1,5 @@
-// CallBudget bounds the memory of the calls of one service that are under way, and cuts calls that
-// lasted too long when others need the memory. Calls of workers are charged to their tenants
+// CallBudget bounds the memory of the calls of one service that are in progress, and cuts calls
+// that lasted too long when others need the memory. Calls of workers are charged to their tenants
 // (CallShares); all calls without a tenant share one limit.
 #ifndef KVTIER_AGENT_SERVICES_CALL_BUDGET_H_
 #define KVTIER_AGENT_SERVICES_CALL_BUDGET_H_
@@ -24,7 +24,7 @@ namespace kvtier {
 class CallBudget {
  public:
   struct Limits {
-    // Largest sum of MemoryOf() over the calls under way that are no tenant's.
+    // Largest sum of MemoryOf() over the calls in progress that are no tenant's.
     size_t bytes = 0;
     // Age from which a call may be cut to make room for others: its caller does not read the
     // answer, and so holds its memory.
@@ -63,7 +63,7 @@ class CallBudget {
   absl::Status Begin(Share* share, absl::string_view session_token = {}) ABSL_LOCKS_EXCLUDED(mu_);
   // Ends the call. The caller must do so also where Begin() failed.
   void End(Share* share) ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns what the calls under way that are no tenant's take together.
+  // Returns what the calls in progress that are no tenant's take together.
   size_t bytes() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -29,7 +29,7 @@ class Doors {
   // cannot be opened.
   static absl::StatusOr<std::unique_ptr<Doors>> Open(const AgentConfig& config, Agent* agent,
                                                      AdminService::About about);
-  // Lets nobody in any more, and cuts what is still under way at `deadline`.
+  // Lets nobody in any more, and cuts what is still in progress at `deadline`.
   void Shutdown(absl::Time deadline);
 
  private:

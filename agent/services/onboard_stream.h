@@ -50,7 +50,7 @@ class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
   void OnDone() override;
 
  private:
-  // Served is the onboard under way for the caller, used on the executor only. It is shared,
+  // Served is the onboard in progress for the caller, used on the executor only. It is shared,
   // because a cancellation may come after the end of the call.
   struct Served {
     bool is_gone = false;

@@ -6,7 +6,7 @@
 
 namespace kvtier {
 
-// Call is one call under way. gRPC calls its OnDone(), which deletes it, when the answer is sent.
+// Call is one call in progress. gRPC calls its OnDone(), which deletes it, when the answer is sent.
 class UnaryCalls::Call final : public grpc::ServerUnaryReactor, public CallBudget::Share {
  public:
   Call(CallBudget* budget, grpc::CallbackServerContext* context, size_t bytes)

@@ -1,7 +1,7 @@
-// CallShares divides the memory of the calls of workers that are under way between the tenants of
+// CallShares divides the memory of the calls of workers that are in progress between the tenants of
 // the node, by the rule of TenantShares, in bytes. A call is charged on the thread that receives
 // it, before it takes a turn of the executor; the token of its session says to which tenant. So a
-// tenant that keeps thousands of calls under way has calls of its own refused, and no other's.
+// tenant that keeps thousands of calls in progress has calls of its own refused, and no other's.
 //
 // Thread-safe; what it does under its lock is bookkeeping alone.
 #ifndef KVTIER_AGENT_SESSIONS_CALL_SHARES_H_
@@ -40,7 +40,7 @@ class CallShares {
   void DropDomain(DomainId domain) ABSL_LOCKS_EXCLUDED(mu_);
   // Charges calls with this token to the domain until SessionClosed().
   void SessionOpened(const SessionToken& token, DomainId domain) ABSL_LOCKS_EXCLUDED(mu_);
-  // Charges calls with this token to no tenant from now on. Those under way stay charged.
+  // Charges calls with this token to no tenant from now on. Those in progress stay charged.
   void SessionClosed(const SessionToken& token) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Charges a call to the tenant of the session that has the token, and returns the tenant, for

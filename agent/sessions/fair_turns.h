@@ -3,7 +3,7 @@
 // is next: the sum of the sizes of their requests, divided by the tenant's weight. Calls of one
 // tenant begin in the order of their arrival. A long call pauses after each stretch of work if a
 // call of another tenant waits, and goes on before other calls of its tenant begin. So a tenant
-// that keeps thousands of calls under way makes another one's call wait for one stretch of one of
+// that keeps thousands of calls in progress makes another one's call wait for one stretch of one of
 // its own.
 //
 // A tenant that had nothing waiting begins level with the others: it saves up no turns.

@@ -74,7 +74,7 @@ void kvtier_lanes_close(kvtier_lanes* lanes);
 /* The functions that follow may be called from any thread. The offloads and onboards start a job
  * into *job, to be given back by kvtier_lane_job_free(), and never wait. The `count` keys are a run
  * in prefix order; keys[i] names the block that the engine's block blocks[i] holds, or is to hold.
- * KVTIER_AGAIN: 256 jobs of the direction (32 on a GPU) or 256 calls of the client are under way;
+ * KVTIER_AGAIN: 256 jobs of the direction (32 on a GPU) or 256 calls of the client are in progress;
  * retry when one has ended. */
 
 /* Stores copies of the blocks; `parent` is the key before keys[0], NULL: keys[0] is a root. Blocks

@@ -24,7 +24,7 @@ template <typename Result, typename Submit, typename Read>
 int Submitted(const Submission& by, Submit submit, Read read) {
   CompletionQueue* const completions = &by.client->completions;
   if (!completions->Book()) {
-    return Fail(KVTIER_AGAIN, "too many submitted calls are under way; poll those that ended");
+    return Fail(KVTIER_AGAIN, "too many submitted calls are in progress; poll those that ended");
   }
   const absl::Status status = submit([completions, by, read = std::move(read)](Result result) {
     completions->Push([by, read, result = std::move(result)]() mutable {

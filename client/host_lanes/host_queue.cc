@@ -15,7 +15,7 @@ absl::Status HostQueue::Admit(const std::shared_ptr<HostJob>& job) {
   if (jobs.size() == kMaxHostJobs) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "lanes: ", kMaxHostJobs,
-        " jobs in this direction are under way, the most that may be; poll those that ended"));
+        " jobs in this direction are in progress, the most that may be; poll those that ended"));
   }
   jobs.insert(job);
   if (job->direction() == HostDirection::kOffload) {

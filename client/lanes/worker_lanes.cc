@@ -71,7 +71,7 @@ absl::Status WorkerLanes::Start(CopyDirection direction, Flow flow,
     if (jobs == kMaxJobs) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "lanes: ", kMaxJobs,
-          " jobs in this direction are under way, the most that may be; poll those that ended"));
+          " jobs in this direction are in progress, the most that may be; poll those that ended"));
     }
     ++jobs;
   }

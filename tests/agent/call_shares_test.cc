@@ -1,4 +1,4 @@
-// Tests CallShares: whose calls are refused when one tenant has endless ones under way.
+// Tests CallShares: whose calls are refused when one tenant has endless ones in progress.
 #include "agent/sessions/call_shares.h"
 
 #include <gmock/gmock.h>

@@ -159,7 +159,7 @@ TEST(EraseTenantPoolTest, WhatIsLeasedInThePoolIsSaid) {
   EXPECT_EQ(rig.Run(rig.agent->flows().tenant_eraser.Erase("default"))->held_blocks, 0);
 }
 
-// Regression: a disk read that was under way during the erase ended well, and its block was a hit
+// Regression: a disk read that was in progress during the erase ended well, and its block was a hit
 // again. (With sealed payloads this happened only to a block that was just being verified.)
 TEST(EraseTenantClearTest, WhatIsReadFromADiskMeanwhileDoesNotArrive) {
   AgentRig clear;

@@ -59,7 +59,7 @@ TEST(LocatePatienceTest, AfterAFailureNothingIsAwaitedUntilSomethingIsHeardAndTh
   EXPECT_EQ(patience.Allowed(kStart), absl::ZeroDuration());
   EXPECT_EQ(patience.Allowed(failed), absl::ZeroDuration());
   EXPECT_EQ(patience.Allowed(failed + absl::Nanoseconds(1)), 2 * kLocateGrace);
-  // A call that was under way at the same time tells nothing new.
+  // A call that was in progress at the same time tells nothing new.
   patience.Failed(kStart, failed);
   EXPECT_EQ(patience.Allowed(failed + absl::Nanoseconds(1)), 2 * kLocateGrace);
   patience.Failed(failed, failed + 2 * kLocateGrace);

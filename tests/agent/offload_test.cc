@@ -218,7 +218,7 @@ TEST(OffloadAtEvictionTest, ADiskThatIsBehindLosesBlocksAndSlowsNoPut) {
   rig.agent->Audit();
 }
 
-// When the parent is judged, the write of its leaf is paid for and under way. Without the parent
+// When the parent is judged, the write of its leaf is paid for and in progress. Without the parent
 // that write would be of no use.
 TEST(OffloadAtEvictionTest, TheParentOfABlockBeingWrittenIsWrittenOnCredit) {
   DiskWriteOptions writes = kLazy;

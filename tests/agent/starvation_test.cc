@@ -35,21 +35,22 @@ constexpr size_t kKinds = 6;
 // the other tenant, its own turn, and work of disks and of moving memory. Seen: 4, seldom 5.
 constexpr uint64_t kMostTurns = 8;
 
-// Hostile keeps calls under way, equally many of each kind, and makes a call when one is answered.
+// Hostile keeps calls in progress, equally many of each kind, and makes a call when one is
+// answered.
 class Hostile {
  public:
   Hostile(AgentRig* rig, WorkerCalls* calls, std::vector<WorkerCalls::Worker> workers)
       : rig_(rig), calls_(calls), workers_(std::move(workers)) {}
   ~Hostile() { Finish(0); }
 
-  // Makes calls until `count` are under way; returns how many it made.
+  // Makes calls until `count` are in progress; returns how many it made.
   size_t KeepUnderWay(size_t count) {
     TakeAnswers();
     const size_t before = under_way_.size();
     while (under_way_.size() < count) BeginNext();
     return under_way_.size() - before;
   }
-  // Steps until at most `count` calls are under way.
+  // Steps until at most `count` calls are in progress.
   void Finish(size_t count) {
     TakeAnswers();
     while (under_way_.size() > count) {

@@ -235,7 +235,7 @@ TEST_F(CommandTest, GpuResizeSaysWhatAShrinkingPoolWaitsFor) {
   agent_.resized.mutable_size()->set_slots_in_use(17);
   agent_.resized.mutable_size()->set_workers(2);
   const Outcome outcome = Kvtier({"gpu", "resize", "1536MiB", "--agent", agent_at_});
-  EXPECT_EQ(outcome.code, ExitCode::kOk) << "it is under way";
+  EXPECT_EQ(outcome.code, ExitCode::kOk) << "it is in progress";
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("waits for 17 slots of 2 workers"),
                                  HasSubstr("rounded down to handles of 1.00 GiB")));
 }

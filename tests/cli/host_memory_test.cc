@@ -201,7 +201,7 @@ TEST_F(HostMemoryCommandTest, StatusSaysNothingOfTenantsWhereTheAgentDoesNot) {
 TEST_F(HostMemoryCommandTest, ResizeSaysHowLargeTheMemoryIsAndIsToBe) {
   *agent_.host_resized.mutable_size() = SizeOf(8, 6);
   const Outcome outcome = Kvtier({"host", "resize", "6GiB"});
-  EXPECT_EQ(outcome.code, ExitCode::kOk) << "it is under way";
+  EXPECT_EQ(outcome.code, ExitCode::kOk) << "it is in progress";
   EXPECT_EQ(agent_.host_resize_asked.bytes(), 6 * kGiB);
   EXPECT_THAT(outcome.out, HasSubstr("8.00 GiB  6.00 GiB  16.0 GiB  shrinking by 2.00 GiB\n"));
 }

@@ -132,7 +132,7 @@ class Submitted(WithAgent):
 
 
 class Ends(WithAgent):
-    """A client may go while its calls are under way."""
+    """A client may go while its calls are in progress."""
 
     def submit(self, client=None, count=20):
         client = client or self.client

@@ -34,7 +34,7 @@ class GuestVisit {
   // Makes the guest come, put, read and be dropped, then come again, expects that no block of it is
   // left, and drops it. Ends early if the node refuses the guest, because blocks of its last visit
   // are held or a disk is out of service. Runs on the agent's executor. REQUIRES: the node serves,
-  // and no visit is under way.
+  // and no visit is in progress.
   Task<void> Run();
 
  private:

@@ -68,7 +68,7 @@ class SimWorker {
   const Identity& identity() const { return identity_; }
 
  private:
-  struct Reserving;  // A put under way: its slots, and their keys.
+  struct Reserving;  // A put in progress: its slots, and their keys.
 
   Task<void> Converse();
   Task<void> Match(std::vector<EngineKey> keys);

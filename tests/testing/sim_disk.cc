@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kSectorBytes = 512;  // A device writes a sector whole or not at all.
 
-// PendingWrite is a write under way. If it is destroyed before Land() (the process died), it is
+// PendingWrite is a write in progress. If it is destroyed before Land() (the process died), it is
 // torn.
 class PendingWrite {
  public:

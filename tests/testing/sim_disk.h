@@ -1,6 +1,6 @@
 // SimDisk is the Disk seam in virtual time, with faults drawn from a seed. SimDiskMedia holds the
-// bytes on it: it outlives the simulated process, and so knows which writes were under way when the
-// process died.
+// bytes on it: it outlives the simulated process, and so knows which writes were in progress when
+// the process died.
 #ifndef KVTIER_TESTS_TESTING_SIM_DISK_H_
 #define KVTIER_TESTS_TESTING_SIM_DISK_H_
 
@@ -73,7 +73,7 @@ class SimDiskMedia {
 };
 
 // SimDisk is one process's handle. To crash the process, destroy the tasks that wait here: a write
-// under way is then torn, and every acknowledged write stays.
+// in progress is then torn, and every acknowledged write stays.
 class SimDisk final : public Disk {
  public:
   // Makes a disk. Does not own `executor` and `media`; `media` outlives the disk and its tasks.

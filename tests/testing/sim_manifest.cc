@@ -8,8 +8,8 @@
 namespace kvtier::testing {
 namespace {
 
-// PendingCommit is a commit under way. If it is destroyed before Land() (the process died), a coin
-// decides whether it applies.
+// PendingCommit is a commit in progress. If it is destroyed before Land() (the process died), a
+// coin decides whether it applies.
 class PendingCommit {
  public:
   PendingCommit(SimManifestMedia* media, ManifestBatch batch)

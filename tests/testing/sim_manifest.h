@@ -36,7 +36,7 @@ class SimManifestMedia {
 };
 
 // SimManifest is one process's handle. To crash the process, destroy the tasks that wait here: a
-// commit under way then applies whole or not at all, by a coin of the media's seed.
+// commit in progress then applies whole or not at all, by a coin of the media's seed.
 class SimManifest final : public Manifest {
  public:
   // Makes a manifest. Does not own `executor` and `media`; `media` outlives the manifest and its

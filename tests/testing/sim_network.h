@@ -56,7 +56,7 @@ class SimNetwork {
  public:
   SimNetwork(SimTime* time, uint64_t seed) : time_(time), random_(seed) {}
 
-  // Runs `deliver` at the other end, once, twice or never. A message that is under way when its
+  // Runs `deliver` at the other end, once, twice or never. A message that is in progress when its
   // sender dies arrives all the same.
   void Send(const std::string& from, const std::string& to, uint64_t bytes,
             std::function<void()> deliver);

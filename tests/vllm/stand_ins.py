@@ -106,7 +106,7 @@ class TableClient:
 
     def _submit(self, calls, sequences, timeout_s):
         if self.busy:
-            raise BlockingIOError("256 calls are under way")
+            raise BlockingIOError("256 calls are in progress")
         call = SubmittedCall()
         calls.append((list(sequences), timeout_s, call))
         return call

@@ -19,7 +19,7 @@ _log = logging.getLogger("kvtier")
 
 
 class Call(Generic[Result]):
-    """A call under way, as Client.submit_onboard() and its like return it.
+    """A call in progress, as Client.submit_onboard() and its like return it.
 
     It ends by the timeout it was submitted with, as a miss if need be, and when its client is
     closed. Thread-safe. With asyncio:
@@ -106,7 +106,7 @@ class Part:
 
 
 class PartsCall(Call[list[Arrived]]):
-    """A call of Client.submit_onboard_parts() under way.
+    """A call of Client.submit_onboard_parts() in progress.
 
     Wait for its parts one by one:
 

@@ -266,7 +266,7 @@ class Client:
         return self._native.prefetch(_natives(sequences), timeout_s, local_only)
 
     # The submit_* calls do not wait. They raise ValueError as the waiting ones, and BlockingIOError
-    # when 256 calls are under way: try again when one has ended.
+    # when 256 calls are in progress: try again when one has ended.
 
     def submit_match(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                      local_only: bool = False) -> Call[list[Match]]:

@@ -203,7 +203,7 @@ class Lanes:
 
         `parent` is the key before keys[0]; None: keys[0] is a root. `hint` is what the engine knows
         about the next use of the blocks. Blocks that are stored already are not copied. Raises
-        BlockingIOError while 256 offloads (32 on a GPU) or 256 calls of the client are under way, or
+        BlockingIOError while 256 offloads (32 on a GPU) or 256 calls of the client are in progress, or
         MAX_UNPOLLED jobs are not polled; ValueError, naming the argument that is not valid; and
         RuntimeError for a stream that captures a graph.
 

@@ -72,7 +72,7 @@ class AgentProcess:
         return next(tier for tier in self.status()["tiers"] if tier["tier"] == name)
 
     def await_on_disk(self, blocks: int) -> None:
-        """Waits until the disk has `blocks` blocks and no write is under way. Raises TimeoutError if not."""
+        """Waits until the disk has `blocks` blocks and no write is in progress. Raises TimeoutError if not."""
         until(lambda: self.tier("disk")["blocks"] >= blocks and self.status()["offload"]["waiting"] == 0,
               f"{blocks} blocks on the disk of {self.socket_dir}")
 

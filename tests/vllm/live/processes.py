@@ -26,7 +26,7 @@ def held_by(agent: AgentProcess) -> collections.Counter:
 
 def killed_engine_leaks_nothing(site: Site, engine: VllmProcess, agent: AgentProcess,
                                 before: collections.Counter) -> None:
-    """An engine that is killed with loads and calls under way leaves nothing; `before` is held_by() without it.
+    """An engine that is killed with loads and calls in progress leaves nothing; `before` is held_by() without it.
 
     The agent is stopped when the first block was loaded, so that calls wait in its sockets, and goes on when the
     engine is gone.

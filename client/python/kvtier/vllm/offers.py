@@ -74,7 +74,7 @@ class Offers:
             return here  # A load copies blocks on a disk as they come, so to wait for them before it gains nothing.
         look = self._look(tracked, keys, len(keys) - here)
         if look.call is None:
-            return here  # The maximum number of calls is under way.
+            return here  # The maximum number of calls is in progress.
         if look.call.done() and (coming := self._coming(look.call.result(0), len(keys), here)) is not None:
             return coming
         if self._clock() < look.deadline:
@@ -134,7 +134,7 @@ class Offers:
             else:
                 look.call = self._client.submit_prefetch(sequences, timeout_s=wait_s)
         except BlockingIOError:
-            pass  # 256 calls are under way, and this one is optional.
+            pass  # 256 calls are in progress, and this one is optional.
 
     def _leading_here(self, keys: Sequence[bytes]) -> int:
         """Returns how many leading keys all spaces have on this node."""

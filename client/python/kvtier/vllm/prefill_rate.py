@@ -10,7 +10,7 @@ _log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 START_TOKENS_PER_S = 4000.0  # Figure until a step was measured.
 ENOUGH_TOKENS = 64  # Least tokens that a measured step prefills: the time of a shorter one does not depend on them.
 SAMPLES = 15  # Number of steps of which the median is taken.
-_MAX_STEPS = 16  # Most measured steps under way at once; an engine has a few.
+_MAX_STEPS = 16  # Most measured steps in progress at once; an engine has a few.
 
 
 class PrefillRate:
@@ -25,7 +25,7 @@ class PrefillRate:
         self._clock = clock
         self._tokens_per_s = fixed or START_TOKENS_PER_S
         self._last_step = 0
-        self._steps: dict[int, tuple[float, int]] = {}  # (time of the plan, tokens) of steps under way, by number.
+        self._steps: dict[int, tuple[float, int]] = {}  # (time of the plan, tokens) of steps in progress, by number.
         self._answered_at = 0.0
         self._samples: deque[tuple[float, int]] = deque(maxlen=SAMPLES)  # (tokens per second, tokens).
 

@@ -44,7 +44,7 @@ class SchedulerSide:
         self._spaces: list[kvtier.Space] = []
         self._offers: Offers | None = None
         self._requests: dict[str, TrackedRequest] = {}
-        self._loading: dict[str, TrackedRequest] = {}  # Requests whose load is under way.
+        self._loading: dict[str, TrackedRequest] = {}  # Requests whose load is in progress.
         self._unnamed: set[str] = set()  # Requests with computed blocks whose keys are not known yet.
         self._loads: list[Load] = []
         self._ended: deque[tuple[Any, kvtier.ReuseHint]] = deque(maxlen=_MAX_ENDED)  # Requests to advise on, with hints.
@@ -203,7 +203,7 @@ class SchedulerSide:
                     self._client.submit_advise([hinted(space, keys, hint) for space in self._spaces])
                     self.counts.add("advised_requests")
             except BlockingIOError:
-                pass  # 256 calls are under way. The blocks leave memory as if nothing were known.
+                pass  # 256 calls are in progress. The blocks leave memory as if nothing were known.
             except Exception:
                 log_failure("telling of a request's end")
             self._spent_s += self._clock() - began

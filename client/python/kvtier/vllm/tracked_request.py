@@ -14,7 +14,7 @@ class Look:
 
     deadline: float  # Time, by the injected clock, at which the look ends with the blocks that are here.
     first_block: int  # First block of the request that was asked for.
-    call: kvtier.Call[Any] | None = None  # The prefetch or the ticket under way.
+    call: kvtier.Call[Any] | None = None  # The prefetch or the ticket in progress.
     ticket: bytes | None = None  # Ticket that holds the offered blocks.
     ticket_ends: float = 0.0
 
@@ -28,7 +28,7 @@ class TrackedRequest:
     look: Look | None = None
     postponed_until: float | None = None  # Time of the injected clock until which it is postponed; None: it was not.
     local_blocks: int = 0  # Blocks that the engine had when it was last asked.
-    loading: frozenset[int] = frozenset()  # Engine's blocks of a load under way; empty: there is none.
+    loading: frozenset[int] = frozenset()  # Engine's blocks of a load in progress; empty: there is none.
     preemptions_at_load: int | None = None  # Number of preemptions when a load was last begun; None: none was.
     failed: bool = False  # Whether a load of it did not come whole; then no other load begins.
     blocks: list[list[int]] = field(default_factory=list)  # For each KV group, the engine's blocks, in order.

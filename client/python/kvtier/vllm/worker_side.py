@@ -164,7 +164,7 @@ class WorkerSide:
             self._lanes = list(self._open_lanes(self._epoch))
 
     def close(self) -> None:
-        """Ends all copies; those under way fail."""
+        """Ends all copies; those in progress fail."""
         self.leave_memory()
         for thread in self._closing:
             thread.join()
