@@ -67,7 +67,7 @@ class _Owner:
         self.renew()
 
     def renew(self) -> None:
-        """Leases and reserves blocks and takes a ticket, anew: they end before the bench does."""
+        """Renews the leases, the reservations and the ticket, which end before the bench does."""
         client, space = self._worker.client, self._worker.space
         if self._reserved is not None:
             self._reserved.release()

@@ -48,7 +48,7 @@ class SharedProgress {
   std::map<std::string, std::vector<v1::DiskVerify>> disks_ ABSL_GUARDED_BY(mu_);
 };
 
-// Updates each of the passes `disks` from `status`. Errors: kAborted, the agent started anew, or
+// Updates each of the passes `disks` from `status`. Errors: kAborted, the agent started again, or
 // has other disks now.
 absl::Status Follow(const v1::DiskVerifyStatusResponse& status,
                     std::vector<v1::DiskVerify>* disks) {

@@ -46,7 +46,7 @@ bool IsGarbled(const absl::Status& status) {
 }
 
 // Openings of the breaker without an answered call between them after which the connection is made
-// anew: the connection itself may be at fault, and the new one is the probe. With the default
+// again: the connection itself may be at fault, and the new one is the probe. With the default
 // backoff this takes 3 s.
 constexpr int kOpeningsToRebuild = 5;
 

@@ -78,7 +78,7 @@ inline constexpr auto kKillPoints = std::to_array<std::string_view>({
     "open.repaired",
     "open.block_indexed",
     "open.done",
-    // A disk that is made anew, because its manifest is gone or damaged.
+    // A disk that is made again, because its manifest is gone or damaged.
     "renew.damaged",
     "renew.begun",
     "renew.segment_unlinked",

@@ -45,12 +45,12 @@ class ReuseHazards {
   // Learns that a block of the class waited `seconds` for its next use. If `used` is false, no use
   // came in that time, and the block is watched no longer.
   void Learn(ReuseClass of, double seconds, bool used);
-  // Works out all worths anew from what was learnt and from those that wait, which count for this
+  // Works out all worths again from what was learnt and from those that wait, which count for this
   // time only. Costs 0.2 ms, and 0.6 ms if all classes are in use; to be called after each few
   // hundred lessons.
   void Conclude(std::span<const Waiting> waiting);
   // Returns the number of calls of Conclude() so far, those of the lessons taken included. When it
-  // changes, WorthQueues looks for its cheapest items anew.
+  // changes, WorthQueues looks for its cheapest items again.
   uint64_t conclusions() const { return lessons_.conclusions; }
   // Lessons since the last Conclude().
   size_t new_lessons() const { return new_lessons_; }

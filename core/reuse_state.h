@@ -3,7 +3,7 @@
 // state: how many requests it has had, the time between its last two, and why the last one ended.
 //
 // A conversation is recognised by its prefix: a request that goes on from the last blocks of an
-// earlier one continues it; one that leaves an earlier one in its middle begins anew.
+// earlier one continues it; one that leaves an earlier one in its middle begins a new one.
 #ifndef KVTIER_CORE_REUSE_STATE_H_
 #define KVTIER_CORE_REUSE_STATE_H_
 

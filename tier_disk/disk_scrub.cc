@@ -47,7 +47,7 @@ Task<Scrub::Outcome> DiskTier::State::ScrubRecord(DiskEntry entry, std::span<std
     if (absl::IsDataLoss(sum.status())) co_return Scrub::Outcome::kDamaged;
     if (absl::IsResourceExhausted(sum.status())) co_return Scrub::Outcome::kBusy;
     if (!absl::IsNotFound(sum.status())) co_return Scrub::Outcome::kUnreadable;
-    // The block moved during the read. A record of another length was put anew under the same key:
+    // The block moved during the read. A record of another length was put again under the same key:
     // it is not the one to verify.
     const std::optional<DiskEntry> now_at = index.Find(entry.block.key);
     if (!now_at || now_at->block.length != entry.block.length) break;

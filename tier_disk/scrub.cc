@@ -24,7 +24,7 @@ void Scrub::Begin(bool asked, uint64_t bytes_per_second, absl::Time now) {
                            .asked = asked,
                            .began = now,
                            .segments = options_.segments};
-  // Lists the segment anew, from its first record, so that the pass covers the whole segment.
+  // Lists the segment again, from its first record, so that the pass covers the whole segment.
   listed_ = false;
 }
 

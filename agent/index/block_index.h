@@ -183,7 +183,7 @@ class BlockIndex final : public PinHome {
 
   const Parts parts_;
   HostBlocks blocks_;
-  // Orders by domain, never empty; when a domain is dropped, its order is made anew in place.
+  // Orders by domain, never empty; when a domain is dropped, its order is made again in place.
   std::deque<std::optional<HostOrder>> host_;
   absl::flat_hash_set<DomainId> dropped_;
   std::vector<uint64_t> erasures_;  // Number of erasures of each domain.

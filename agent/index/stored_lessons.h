@@ -1,7 +1,7 @@
 // StoredLessons lets the orders of eviction go on, after a restart of the agent, from what they had
 // learnt before. An order takes its lessons by its name; those of an order that is no more are
 // dropped. Whatever cannot be read, believed or written costs a line in the log, and the orders
-// begin anew: it is never an error of the agent's.
+// begin again: it is never an error of the agent's.
 //
 // Executor thread only. The work of one turn is that of one order.
 #ifndef KVTIER_AGENT_INDEX_STORED_LESSONS_H_

@@ -236,7 +236,7 @@ TEST(EvictTest, AReserveDropsTheBlocksOfOneSlabAtMostWhateverHappened) {
       ASSERT_TRUE(of_its_size == 0 || dropped == 1) << "step " << step;
     }
     if (step % 500 == 0) rig.Audit();
-    if (next > 400) {  // Starts the numbers anew, so that `before` stays small.
+    if (next > 400) {  // Starts the numbers again, so that `before` stays small.
       pins.clear();
       rig.evictor.EvictAll();
       next = 1;

@@ -310,7 +310,7 @@ TEST(DiskLoadTest, AFlippedBitIsAMissACounterAndAQuarantine) {
   EXPECT_EQ(rig.Hits(rig.session, 1, 1), 0u);
   EXPECT_EQ(rig.agent->disks().set()->stats().verify_failures, 1u);
   EXPECT_FALSE(rig.agent->index().In(Tier::kDisk, rig.NameRun(rig.session, 1, 1).keys[0]));
-  EXPECT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u) << "and can be put anew";
+  EXPECT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u) << "and can be put again";
 }
 
 TEST(OnboardTest, GivesTheLeadingRunAlone) {

@@ -23,7 +23,7 @@ inline BlockKey ResidencyKey(uint64_t number) {
   return {.hi = number, .lo = x ^ (x >> 31)};
 }
 
-// Returns a worker's view of the table, mapped anew.
+// Returns a worker's view of the table, mapped again.
 inline std::shared_ptr<const ResidencyView> ViewOf(const ResidencyTable& table) {
   auto mapping = Mapping::Map(table.memory().read_only_fd(), table.memory().bytes().size(),
                               Mapping::Access::kRead);

@@ -178,9 +178,9 @@ TEST_F(SessionTableTest, ASpaceThatIsRemovedMakesRoomAndItsIdIsNeverAnothers) {
   EXPECT_TRUE(absl::IsResourceExhausted(sessions_.AddSpace(id, TestSpace(1), 18).status()));
   // The worker registers the space again before it removes its first registration.
   sessions_.RemoveSpace(id, 1);
-  const uint32_t anew = *sessions_.AddSpace(id, TestSpace(uint64_t{3} * 4096), 19);
+  const uint32_t another = *sessions_.AddSpace(id, TestSpace(uint64_t{3} * 4096), 19);
   sessions_.RemoveSpace(id, again);
-  EXPECT_TRUE(sessions_.NameRun(id, anew, std::nullopt, keys).ok());
+  EXPECT_TRUE(sessions_.NameRun(id, another, std::nullopt, keys).ok());
   EXPECT_EQ(sessions_.spaces().All().size(), kMaxSpacesPerSession);
   sessions_.Close(id);
   for (const auto* space : sessions_.spaces().All()) EXPECT_EQ(space->sessions, 0u);

@@ -145,7 +145,7 @@ TEST(ReuseLessonsTest, AnOrderThatTookLessonsChoosesAndRefusesAsItsTeacherDoes) 
   NumberedOrder unlearnt(EvictionPolicy::kLearnt);
   follower->hazards()->Take(*DecodeReuseLessons(EncodeReuseLessons(teacher->hazards()->lessons())));
   EXPECT_EQ(follower->followed(), EvictionPolicy::kLearnt) << "without a lesson of its own";
-  EXPECT_EQ(follower->Summary().score.asked, 0) << "the referee begins anew";
+  EXPECT_EQ(follower->Summary().score.asked, 0) << "the referee begins again";
   for (NumberedOrder* const order : {&teacher, &follower, &unlearnt}) {
     for (uint64_t number = 1; number <= 12; ++number) {
       order->Insert(number, number % 4 == 0 ? std::optional(number - 1) : std::nullopt);

@@ -183,7 +183,7 @@ TEST_F(KillPointsTest, WhatWasAcknowledgedSurvivesAKillAtEachPlace) {
       const bool uring = i % 2 == 0;
       if (phase != Phase::kWork && i > 0) {
         // An opening must meet the state that a kill left, not one that Verify() repaired. A disk
-        // made anew is empty: blocks put on it next must not be mixed up with earlier ones.
+        // made again is empty: blocks put on it next must not be mixed up with earlier ones.
         disk.Kill(kBeforeOpening, work[KillPointNumber(kBeforeOpening)], IoKind(!uring));
         if (phase == Phase::kRenew) disk.Verify();
       }

@@ -129,7 +129,7 @@ void World::KillWorker(size_t which) {
   SimWorker& worker = *workers_[which % workers_.size()];
   trace_.Add("worker dies", {which % workers_.size()});
   worker.Die(random_.Between(absl::Microseconds(1), absl::Seconds(1)));
-  worker.Live();  // Started anew by its supervisor.
+  worker.Live();  // Started again by its supervisor.
 }
 
 Task<void> World::AskForRoom(absl::Time until) {

@@ -26,7 +26,7 @@ struct DiskReport {
   enum class What : uint64_t {
     kDurable,    // The tier said that the block is on disk.
     kDropped,    // The block is about to become unreadable: reclaimed, erased or damaged.
-    kForgotten,  // Every block is forgotten: the disk is about to be made anew.
+    kForgotten,  // Every block is forgotten: the disk is about to be made again.
     kHits,       // The kill point `number` was reached `count` times in this life.
   };
   What what = What::kDurable;

@@ -55,7 +55,7 @@ TEST(DiskEvictionTest, ReclaimKeepsWhatThePolicySays) {
 }
 
 // The disk itself stores no states of blocks and no lessons: without StoredLessons a tier begins
-// anew.
+// again.
 TEST(DiskEvictionTest, AfterARestartReclaimGoesByWhatComesThen) {
   DiskRig rig(DiskForm::kSim, {}, "", [](const BlockKey&) {});
   ASSERT_EQ(rig.Open(), absl::OkStatus());

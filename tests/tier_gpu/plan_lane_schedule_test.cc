@@ -103,7 +103,7 @@ TEST_F(LaneScheduleTest, AnOffloadIsPassedOverByOnboardsSoOftenAndThenGoes) {
     EXPECT_EQ(Pass(kIn)->urgency, kForeground);
   }
   EXPECT_EQ(Pass(kOut), first);
-  EXPECT_EQ(Pass(kOut), std::nullopt) << "the count begins anew for the second";
+  EXPECT_EQ(Pass(kOut), std::nullopt) << "the count begins again for the second";
 }
 
 TEST_F(LaneScheduleTest, AFullQueueRefusesAndNamesTheBatch) {

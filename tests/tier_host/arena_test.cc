@@ -117,7 +117,7 @@ TEST(ArenaTest, SealsRefuseEveryTruncationAndFurtherSeals) {
 }
 
 // This holds for a process of the maker's own user, too, which may change the file's mode and open
-// it anew.
+// it again.
 TEST(ArenaTest, NobodyElseMapsWhatItsMakerAloneWrites) {
   const auto arena = Arena::Create("test", kBytes, SealedMemory::Writers::kMakerOnly);
   ASSERT_TRUE(arena.ok()) << arena.status();

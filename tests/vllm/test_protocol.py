@@ -28,7 +28,7 @@ class Replay(WithConnector):
                 job.end([block not in failed_blocks for block in job.blocks])
 
     def assert_saved(self):
-        # A prompt of 150 tokens and an answer of 12 fill five blocks: saved, put again when they failed, and anew
+        # A prompt of 150 tokens and an answer of 12 fill five blocks: saved, put again when they failed, and again
         # after the reset. The fifth of the others was there.
         counts = [self.saved.count(key) for key in dict.fromkeys(self.saved)]
         self.assertEqual(counts[:4], [3, 3, 3, 3])

@@ -66,7 +66,7 @@ class RecordCipher {
   // the law of the nonce. `payload` may be the beginning of `out`; otherwise they must not overlap.
   // REQUIRES: payload.size() == identity.length, which is not 0; out.size() ==
   // SlotBytes(identity.length). Errors: kFailedPrecondition, there is no nonce for the place (make
-  // the disk anew).
+  // the disk again).
   absl::StatusOr<CipherProof> Seal(const RecordIdentity& identity,
                                    std::span<const std::byte> payload,
                                    std::span<std::byte> out) const;

@@ -63,7 +63,7 @@ absl::Status NoSuchKey(KeyId key_id) {
 uint64_t KeyCheckOf(const KeyMaterial& material, const DiskIdentity& disk) {
   KVT_CHECK(disk.disk != DiskId{} && disk.incarnation != IncarnationId{});
   // The salt is the disk's identity, so no tenant's key id equals the check. Equal secrets on two
-  // disks do not show, and an attacker who guesses a secret from the check has to start anew for
+  // disks do not show, and an attacker who guesses a secret from the check has to start again for
   // each disk.
   const std::string salt = TextOf(disk);
   const SecretKey key = HkdfExtract(Octets(salt), material.bytes());

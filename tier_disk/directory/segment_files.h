@@ -54,10 +54,10 @@ class SegmentFiles {
   SegmentFiles(const SegmentFiles&) = delete;
   SegmentFiles& operator=(const SegmentFiles&) = delete;
 
-  // Drops the content of every segment: removes and preallocates the files anew. After it returns,
+  // Drops the content of every segment: removes and preallocates the files again. After it returns,
   // no power cut brings the old files back.
   absl::Status Renew();
-  // Records in the superblock that the content starts anew: another incarnation, of the same disk
+  // Records in the superblock that the content starts empty: another incarnation, of the same disk
   // if it was one. `now` is wall-clock time. REQUIRES: the segments are new and nothing refers to
   // older ones.
   absl::Status BeginIncarnation(absl::Time now);
@@ -88,7 +88,7 @@ class SegmentFiles {
   const DiskLayout layout_;
   int lock_ = -1;
   std::optional<Superblock> superblock_;
-  // Superblock of a disk whose content starts anew: BeginIncarnation() keeps the disk's id.
+  // Superblock of a disk whose content starts empty: BeginIncarnation() keeps the disk's id.
   std::optional<Superblock> outdated_;
   std::vector<int> descriptors_;
 };

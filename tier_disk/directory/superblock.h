@@ -79,12 +79,11 @@ void EncodeSuperblock(const Superblock& superblock, std::span<std::byte, kSuperb
 std::array<std::byte, kSuperblockFileBytes> EncodeSuperblockFile(const Superblock& superblock);
 
 // Decodes a whole file. An empty span is a disk without a superblock, and a copy that ends early is
-// damaged.
-// Errors: kDataLoss, neither copy is valid, or they have another program's magic, or the newest
-// contradicts itself, or two of one sequence differ: the content of the disk is unknown, make it
-// anew; kFailedPrecondition, naming both sides: a newer layout, features that this program does not
-// know, another alignment. Nothing on such a disk may be touched, because another program can read
-// it.
+// damaged. Errors: kDataLoss, neither copy is valid, or they have another program's magic, or the
+// newest contradicts itself, or two of one sequence differ: the content of the disk is unknown,
+// make it again; kFailedPrecondition, naming both sides: a newer layout, features that this program
+// does not know, another alignment. Nothing on such a disk may be touched, because another program
+// can read it.
 absl::StatusOr<DecodedSuperblock> DecodeSuperblock(std::span<const std::byte> file);
 
 // Checks that the configured geometry is the disk's. Errors: kFailedPrecondition, naming the first

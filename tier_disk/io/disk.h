@@ -38,7 +38,7 @@ class Disk {
   virtual ~Disk() = default;
   virtual uint32_t segment_count() const = 0;
   virtual uint64_t segment_bytes() const = 0;
-  // Pins memory that most I/O will use (slabs of the arenas), so that it need not be pinned anew
+  // Pins memory that most I/O will use (slabs of the arenas), so that it need not be pinned again
   // for each I/O. The memory stays mapped until RemoveMemory(), or until the last I/O has ended.
   // Takes some 2 ms for 64 MiB. Errors: kUnavailable, the kernel refuses (RLIMIT_MEMLOCK): the disk
   // works as before.

@@ -10,7 +10,7 @@ from .tracked_request import Look, TrackedRequest
 
 _ON_NODE = ("gpu", "host", "disk")
 _TICKET_S = 60.0  # Longest lifetime of a ticket, in seconds.
-_TICKET_SPARE_S = 15.0  # Time that a load needs, in seconds: a ticket with less left is taken anew.
+_TICKET_SPARE_S = 15.0  # Time that a load needs, in seconds: a ticket with less left is taken again.
 _SHORTEST_WAIT_S = 0.02
 
 

@@ -121,7 +121,7 @@ class SchedulerSide:
             self._plan_preempted(preempted, request_id)
         plan.written.update(block for load in plan.loads for group in load.blocks for block in group)
         for new in scheduled.scheduled_new_reqs:
-            self._plan_request(plan, scheduled, new.req_id, new.num_computed_tokens, new.block_ids, anew=True)
+            self._plan_request(plan, scheduled, new.req_id, new.num_computed_tokens, new.block_ids, from_start=True)
         cached = scheduled.scheduled_cached_reqs
         resumed, tokens, size = getattr(cached, "resumed_req_ids", ()), scheduled.num_scheduled_tokens, self._block_tokens
         for request_id, computed, blocks in zip(cached.req_ids, cached.num_computed_tokens, cached.new_block_ids):
@@ -129,7 +129,7 @@ class SchedulerSide:
             if (blocks is None and computed % size + tokens.get(request_id, 0) < size and request_id not in resumed
                     and request_id not in self._unnamed):
                 continue
-            self._plan_request(plan, scheduled, request_id, computed, blocks, anew=request_id in resumed)
+            self._plan_request(plan, scheduled, request_id, computed, blocks, from_start=request_id in resumed)
         plan.written.discard(NO_BLOCK)
         plan.saves.extend(save for save in preempted.saves
                           if plan.written.isdisjoint(block for group in save.blocks for block in group))
@@ -267,16 +267,16 @@ class SchedulerSide:
             log_failure("letting go of a ticket")
 
     def _plan_request(self, plan: StepPlan, scheduled: Any, request_id: str, computed_tokens: int,
-                      new_blocks: Sequence[Sequence[int]] | None, anew: bool) -> None:
+                      new_blocks: Sequence[Sequence[int]] | None, from_start: bool) -> None:
         """Notes the request's blocks, and plans the saves of those that this step completes."""
         computed_blocks = computed_tokens // self._block_tokens
         groups = [list(group) for group in new_blocks or ()]
-        plan.written.update(block for group in groups for block in group[computed_blocks if anew else 0:])
+        plan.written.update(block for group in groups for block in group[computed_blocks if from_start else 0:])
         tracked = self._requests.get(request_id)
         if tracked is None:
             return
         try:
-            if anew:
+            if from_start:
                 tracked.blocks = groups
                 tracked.saves_stopped = False
                 tracked.saved = self._known(tracked, computed_blocks)
