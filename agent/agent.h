@@ -82,7 +82,7 @@ class Agent {
     uint64_t scrub_bytes_per_second = 0;       // Rate of each disk; 0: only when asked.
     uint64_t host_scrub_bytes_per_second = 0;  // Rate of host memory; 0: it is not scrubbed.
     uint64_t gpu_bytes = 0;                    // Memory of each GPU's pools; 0: no pool.
-    // Memory that a pool may grow to where one tenant has all pools; less than gpu_bytes:
+    // Largest size of a pool, if one tenant has all pools. A value below gpu_bytes counts as
     // gpu_bytes.
     uint64_t gpu_max_bytes = 0;
     uint64_t gpu_block_bytes = 0;  // Size of the blocks that the pools are for.
@@ -110,8 +110,9 @@ class Agent {
     uint64_t (*free_memory)() = nullptr;  // Free bytes of the system: MemoryMover::Parts.
   };
 
-  // Errors: kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also when one of
-  // gpu_tenants is none of the tenants, or named twice.
+  // Makes an agent that has not started. Errors: kInvalidArgument and kResourceExhausted, the
+  // tiers' own; kInvalidArgument also when one of gpu_tenants is none of the tenants, or named
+  // twice.
   static absl::StatusOr<std::unique_ptr<Agent>> Create(Options options, const Seams& seams);
   ~Agent();
 

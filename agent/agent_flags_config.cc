@@ -105,14 +105,14 @@ ABSL_FLAG(std::string, listen, "127.0.0.1:7301", "host:port for peers, admin and
 ABSL_FLAG(std::string, advertise, "", "host:port by which other nodes reach --listen; empty: the same.");
 ABSL_FLAG(std::string, coordinator, "", "host:port of the coordinator; empty: this node runs alone.");
 ABSL_FLAG(absl::Duration, locate_grace, kvtier::kLocateGrace, "Shortest wait for the coordinator to say where blocks are, however fast it was so far; give more on loaded machines.");
-ABSL_FLAG(kvtier::EvictionPolicy, host_eviction, kvtier::EvictionPolicies().host, "Order in which blocks leave host memory: learnt (worth least, as their uses tell; lru where that finds more), lru, fifo or priority.");
+ABSL_FLAG(kvtier::EvictionPolicy, host_eviction, kvtier::EvictionPolicies().host, "Order in which blocks leave host memory: learnt (those worth least leave first, as their uses tell; follows lru while lru finds more), lru, fifo or priority.");
 ABSL_FLAG(kvtier::EvictionPolicy, gpu_eviction, kvtier::EvictionPolicies().gpu, "Order in which blocks leave the GPU pool; takes the same values as --host_eviction.");
-ABSL_FLAG(kvtier::EvictionPolicy, disk_eviction, kvtier::EvictionPolicies().disk, "What a disk keeps when it frees its oldest segment: learnt (what is likelier to be used than most; lru where that finds more), lru (what was used since it was written), fifo (nothing) or priority (as lru, the highest priority first).");
+ABSL_FLAG(kvtier::EvictionPolicy, disk_eviction, kvtier::EvictionPolicies().disk, "Blocks that a disk keeps when it frees its oldest segment: learnt (those likelier to be used than most; follows lru while lru finds more), lru (those used since they were written), fifo (none) or priority (as lru, the highest priority first).");
 ABSL_FLAG(std::string, lessons_dir, "", "Directory of the file eviction_lessons: what the learnt orders know, so that a restarted agent goes on from it; empty: the first --disk_dir, or --socket_dir where there is no disk.");
 ABSL_FLAG(std::string, settings_dir, "", "Directory of the file tenant_settings: what `kvtier tenants set` said and what the coordinator did; empty: the first --disk_dir, or --socket_dir where there is no disk.");
 ABSL_FLAG(kvtier::ByteSize, attention_bytes, {0}, "KV of one worker in front of a block at which attention costs as much as all else that computes the block: --host_eviction=learnt keeps what costs more. 0: blocks cost the same wherever they are in a prompt.");
 ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
-ABSL_FLAG(kvtier::ByteSize, host_max_bytes, {0}, "Host memory that `kvtier host resize` may grow it to where it moves (--host_memory), up to 16 times --host_bytes; 0: twice --host_bytes. Takes addresses, no memory.");
+ABSL_FLAG(kvtier::ByteSize, host_max_bytes, {0}, "Host memory that `kvtier host resize` may grow it to if host memory moves (--host_memory), up to 16 times --host_bytes; 0: twice --host_bytes. Reserves addresses only.");
 ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
 ABSL_FLAG(kvtier::HostMemoryChoice, host_memory, kvtier::AgentConfig().host_memory, "Whether host memory moves between tenants: moving (what one does not use of its guarantee is lent to others, and taken back), fixed (each keeps the part that it begins with; GPU workers that copy to and from host memory need it) or auto (moving with --tenants_dir, --worker_memory=direct and without --gpu_bytes).");
 ABSL_FLAG(kvtier::WorkerMemory, worker_memory, kvtier::AgentConfig().worker_memory, "Where workers write host blocks: direct (in their tenant's arena) or staged (in a region of each session, which the agent copies at commit), for workers that are not trusted.");
@@ -132,7 +132,7 @@ ABSL_FLAG(kvtier::ByteSize, gpu_max_bytes, {0}, "Device memory that `kvtier gpu 
 ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks in the GPU pools (--gpu_bytes).");
 ABSL_FLAG(std::vector<std::string>, gpu_tenants, {}, "Tenants that have a pool on each GPU, such as acme,beta; --gpu_bytes is divided between them by their shares. A process that maps a pool can read all of it, so each tenant has its own. Empty: the first tenant by name.");
 ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; several, each with a pool of its own: cuda:0,cuda:1. Used with --gpu_bytes.");
-ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant, one at least, which is looked at each 10 s; empty: one open tenant.");
+ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant, one at least, read every 10 s; empty: one open tenant.");
 ABSL_FLAG(std::string, tenant_settings, "", "File of tenants' shares, a line a tenant (acme host_guaranteed=10GiB disk_weight=3), read at the start; what was set at run time holds before it.");
 ABSL_FLAG(std::vector<std::string>, allow_uids, {}, "User ids of workers; empty: the agent's own.");
 ABSL_FLAG(int, byte_threads, 2, "Threads for checksums and copies.");

@@ -51,8 +51,9 @@ constexpr char kBuild[] = "kvtier-agent 0.1.0";
 constexpr absl::Duration kDrainTimeout = absl::Seconds(1);
 // Flows that calls started get this long, because I/O in the kernel cannot be cancelled.
 constexpr absl::Duration kStopTimeout = absl::Seconds(10);
-// A session takes five descriptors (its socket, its gRPC connection and the door's watch of that,
-// its process and its lifeline): the usual soft limit of 1024 is too low for kMaxSessions.
+// Raises the limit of descriptors. A session takes five (its socket, its gRPC connection and the
+// door's watch of that, its process and its lifeline): the usual soft limit of 1024 is too low for
+// kMaxSessions.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

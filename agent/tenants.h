@@ -1,5 +1,5 @@
 // TenantTable knows the tenants of the node: each tenant's key and the isolation domain its bytes
-// live in. Tenants come and go at run time. A tenant that is let in may open sessions. A tenant
+// live in. Tenants come and go at run time. A tenant that is admitted may open sessions. A tenant
 // that is shut may not, and keeps its blocks. A tenant that is dropped leaves, and its name is no
 // longer found. Its name and secret may be used again once nothing of its domain is held. The
 // tenant that uses them gets another domain, because ids are never used again.
@@ -63,10 +63,10 @@ class TenantTable {
   // under 16 bytes or another's, too many; kFailedPrecondition, a tenant of this name or secret was
   // dropped and some of it is still held (wait), or kMaxDomains were used (restart the agent).
   absl::Status Check(const Entry& entry) const;
-  // Adds the tenant and lets it in; its domain is the next one. REQUIRES: Check() is OK.
+  // Adds the tenant and admits it; its domain is the next one. REQUIRES: Check() is OK.
   const Tenant& Add(const Entry& entry);
-  // Shut() lets the tenant in no more, Reopen() lets it in again. REQUIRES of both: it is one of
-  // All().
+  // Shut() ends the admission of the tenant, Reopen() admits it again. REQUIRES of both: it is one
+  // of All().
   void Shut(DomainId domain);
   void Reopen(DomainId domain);
   // Names the tenants that may use the blocks of this one. REQUIRES: it is one of All().
@@ -74,17 +74,17 @@ class TenantTable {
   // Removes a tenant that was dropped; its blocks belong to no tenant now. REQUIRES: it is one of
   // All().
   void Leave(DomainId domain);
-  // Lets the name and the secret be used again. REQUIRES: Leave() was called, and nothing of the
-  // domain is held.
+  // Allows the name and the secret to be used again. REQUIRES: Leave() was called, and nothing of
+  // the domain is held.
   void Forget(DomainId domain);
 
-  // Returns the tenant, let in or not; nullptr: there is none of this name.
+  // Returns the tenant, admitted or not; nullptr: there is none of this name.
   const Tenant* Find(absl::string_view name) const;
-  // Returns the tenant if it is let in; nullptr: it is not, or there is none. Any thread.
+  // Returns the tenant if it is admitted; nullptr: it is not, or there is none. Any thread.
   const Tenant* FindAdmitted(absl::string_view name) const;
   // Returns the tenants of a session that `name` opens in the domain of `group`, or in its own
-  // where that is empty; nullopt: one of the two is not let in or not there, or `name` is no member
-  // of the group. Any thread.
+  // where that is empty; nullopt: one of the two is not admitted or not there, or `name` is no
+  // member of the group. Any thread.
   std::optional<SessionTenants> Admitted(absl::string_view name, absl::string_view group) const;
   bool IsShut(DomainId domain) const { return RowOf(domain).state == State::kShut; }
   // Returns all tenants but those that left, in the order of their domains.
@@ -103,7 +103,7 @@ class TenantTable {
     GroupMembers members{};
   };
   TenantTable() = default;
-  // Returns the row of a tenant that is let in; nullptr: it is not, or there is none.
+  // Returns the row of a tenant that is admitted; nullptr: it is not, or there is none.
   const Row* FindAdmittedRow(absl::string_view name) const;
   const Row& RowOf(DomainId domain) const { return rows_.at(static_cast<size_t>(domain)); }
   // Sets the state of a row to `to`. REQUIRES: its state is `from` or `to`.

@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=1024, help="that these try to open")
     parser.add_argument("--starve_outstanding", type=int, default=64, help="calls that these keep in progress")
     parser.add_argument("--starve_seconds", type=float, default=60, help="of starvation, and of its control")
-    parser.add_argument("--samples", type=int, default=10_000, help="look-ups of each kind by each call: isolation")
+    parser.add_argument("--samples", type=int, default=10_000, help="lookups of each kind by each call: isolation")
     parser.add_argument("--overload_seconds", type=float, default=15, help=f"of overload, {MOST_SECONDS} at most")
     parser.add_argument("--turn_seconds", type=float, default=0.2, help="length of each of the 310 turns of a night")
     parser.add_argument("--night_json", default="", help="file that the nights are written to; empty: none")

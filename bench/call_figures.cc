@@ -29,7 +29,8 @@ struct Times {
   double reference = 0;
 };
 
-// Measures both. `prepare` runs before each pair of batches, and is not measured.
+// Times `reference` and `call` in turn. `prepare` runs before each pair of batches, and is not
+// measured.
 absl::StatusOr<Times> TakeTurns(
     int batches, const Call& reference, const Call& call,
     const Call& prepare = [] { return absl::OkStatus(); }) {

@@ -53,7 +53,7 @@ def p_value(farthest: float, count: int, other_count: int) -> float:
 def two_sample_p(one: Sequence[float], other: Sequence[float]) -> float:
     """Returns the p-value of both samples' being of one distribution.
 
-    Of 400 pairs of one distribution about one in twenty is below 0.05; a shift of a twentieth of the spread is seen.
+    About one in twenty of 400 pairs of one distribution is below 0.05; a shift of a twentieth of the spread is seen.
 
     >>> import random
     >>> draws = random.Random(1)

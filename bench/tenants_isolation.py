@@ -204,7 +204,7 @@ def measure_isolation(samples: int) -> bool:
         asker = _Asker(str(node.socket_dir), owner)
         calls = asker.calls()
         limit = _ALPHA / len(calls)
-        print(f"{samples} look-ups of each kind by each of {len(calls)} calls, in an order that is drawn; a p-value "
+        print(f"{samples} lookups of each kind by each of {len(calls)} calls, in an order that is drawn; a p-value "
               f"below {limit:.2g} tells")
         print("call             p50 us   another's    nobody's   5 us more")
         gc.disable()
@@ -232,6 +232,6 @@ def measure_isolation(samples: int) -> bool:
     if samples >= ENOUGH:
         holds = holds and found == len(calls)
     print(f"isolation: {'holds' if holds else 'FAILS'}: calls that tell by answers or counters: {told or 'none'}, by "
-          f"times: {timed or 'none'}; 5 us more found in {found} of {len(calls)} calls (in all, from {ENOUGH} look-ups "
+          f"times: {timed or 'none'}; 5 us more found in {found} of {len(calls)} calls (in all, from {ENOUGH} lookups "
           f"on); the owner's blocks are {'as before' if before == after else f'{after} of {before}'}")
     return holds

@@ -74,7 +74,7 @@ Findings DoctorFindings(const NodeFacts& facts) {
 // Returns the table. Each remedy, which is a sentence, and each digest, which is copied, stands on
 // a line of its own.
 std::string DoctorTable(const Findings& findings) {
-  Table table({{"RESULT"}, {"CHECK"}, {"WHAT IS SO"}});
+  Table table({{"RESULT"}, {"CHECK"}, {"FINDING"}});
   for (const Finding& finding : findings) {
     table.AddRow({HealthWord(finding.health), finding.check, finding.detail});
     AddSpaceRows(finding.spaces, &table);

@@ -32,7 +32,7 @@ constexpr absl::string_view kExitCodes[] = {
     "2: nobody answered",
     "3: everybody answered, and none has it",
     "4: damage was found",
-    "5: it is not answered at that address; the text names the one that does",
+    "5: the request is not answered at that address; the text names the one that does",
     "64: the command line is wrong"};
 
 // Returns the text in lines of kColumns, each of which begins at `column`, the first one without

@@ -113,11 +113,11 @@ Finding HugePageFinding(const NodeFacts& facts) {
   const std::string setting =
       facts.shmem_enabled.empty() ? "no shmem_enabled" : "shmem_enabled " + facts.shmem_enabled;
   if (facts.huge_pages) {
-    finding.detail = absl::StrCat("2 MiB for shared memory can be had, ", setting);
+    finding.detail = absl::StrCat("the kernel gives 2 MiB pages for shared memory, ", setting);
     return finding;
   }
   finding.health = Health::kWarn;
-  finding.detail = absl::StrCat("none of 2 MiB for shared memory now, ", setting);
+  finding.detail = absl::StrCat("the kernel gives no 2 MiB pages for shared memory now, ", setting);
   if (IsOlder(facts, kLeastCollapse)) {
     finding.remedy = "Linux 6.1 or later; disk and GPU work with pages of 4 KiB, at more CPU";
   } else if (facts.shmem_enabled == "deny") {

@@ -34,7 +34,7 @@ std::string ResizeTable(const std::vector<Answer<ResizedMemory>>& answers, uint6
                         const char* units);
 
 // Returns the outcome of asking for `asked` bytes: kFailed when an agent refused, or says that it
-// cannot. Under way is not a failure. `read` takes a response's size, and `write` writes it.
+// cannot. In progress is not a failure. `read` takes a response's size, and `write` writes it.
 template <typename Response, typename Read, typename Write>
 Outcome ResizeOutcome(const Arguments& arguments, const std::vector<Answer<Response>>& answers,
                       const char* units, Read read, Write write) {

@@ -81,7 +81,7 @@ std::string GpuLines(const v1::AgentStatusResponse& status) {
 }
 
 std::string RecoveryText(const v1::DiskRecovery& recovery) {
-  return absl::StrCat(CountText(recovery.recovered_blocks()), " blocks warm; dropped ",
+  return absl::StrCat(CountText(recovery.recovered_blocks()), " blocks recovered; dropped ",
                       CountText(recovery.dropped_stale()), " of older generations, ",
                       CountText(recovery.dropped_corrupt()), " damaged, ",
                       CountText(recovery.dropped_misfit()), " outside the disk as configured, ",

@@ -39,7 +39,7 @@ absl::Status ReadMembers(const MemberOption& option, const std::string& names,
     const auto is_same = [&](const TenantChange::Member& member) { return member.tenant == name; };
     if (std::ranges::any_of(change->members, is_same)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(option.name, ": '", name, "' is named twice; say one thing of a member"));
+          absl::StrCat(option.name, ": '", name, "' is named twice; name each member once"));
     }
     change->members.push_back({.tenant = std::string(name), .access = option.access});
   }

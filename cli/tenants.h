@@ -20,7 +20,7 @@ Outcome RunTenants(const Arguments& arguments);
 // Return text for people, with a section for each agent and a row for each tenant, and JSON.
 std::string TenantsTable(const TenantAnswers& answers);
 std::string TenantsJson(const TenantAnswers& answers);
-// Return the same of a coordinator's answer, which has settings alone.
+// Return the same for a coordinator's answer, which has only settings.
 std::string ClusterTenantsTable(const v1::ListTenantsResponse& response);
 std::string ClusterTenantsJson(const v1::ListTenantsResponse& response);
 

@@ -87,7 +87,7 @@ constexpr VerbEntry kVerbs[] = {
      .example = "lookup --block-key 00112233445566778899aabbccddeeff"},
     {.words = "evict",
      .verb = Verb::kEvict,
-     .summary = "drops the blocks of a tier that nobody holds",
+     .summary = "drops the blocks of a tier that are not held (pinned, leased or being copied)",
      .options = "--agent --timeout --tier --yes",
      .example = "evict --tier host --yes"},
     {.words = "tenant erase",
@@ -134,13 +134,14 @@ constexpr VerbEntry kVerbs[] = {
      .arguments = "[get [NAME] | set NAME=VALUE]",
      .summary = "shows or sets the coordinator's durable settings",
      .options = "--agent --coordinator --timeout",
-     .example = "settings set node_timeout_ms=5000 --coordinator /run/kvtier-coordinator.sock"},
+     .example = "settings set node_timeout_ms=5000"},
     {.words = "size",
      .verb = Verb::kSize,
      .summary = "computes the bytes of KV of a model's tokens and requests, and what tiers hold",
      .details = "The model is a preset (--model), a config.json (--config), or facts: --layers, "
                 "--heads, --kv-heads, --head-dim or --latent, --window, --dtype, --parameters. "
-                "With --prefill-rate or --flops it says from when on fetching beats recomputing.",
+                "With --prefill-rate or --flops it shows the bandwidth above which fetching beats "
+                "recomputing.",
      .options = "--model --config --layers --heads --kv-heads --head-dim --latent --window "
                 "--window-layers --dtype --parameters --tokens --requests --gpu --host --disk "
                 "--prefill-rate --flops",

@@ -132,7 +132,7 @@ class Client {
                                             std::optional<absl::Duration> timeout = {});
   // Forgets a space, which makes room for another. `space` is no valid handle any more, also for
   // other parts of the program that registered the same spec. Leases and reservations of the space
-  // stay with the caller, and its blocks stay cached. Never waits.
+  // stay with the caller, and its blocks stay where they are. Never waits.
   absl::Status UnregisterSpace(SpaceHandle space);
 
   // Returns the spec that the space was registered with. Never waits. Errors also: kUnavailable,

@@ -1,6 +1,6 @@
 // GrantedSlots holds slots of the node's GPU pool that this worker uses as its own KV memory for as
-// long as it likes. They are not leased and not cached; the host writes them in place. A pool that
-// the host does not reach grants none.
+// long as it likes. They are not leased and hold no blocks; the host writes them in place. A pool
+// that the host does not reach grants none.
 //
 // The grant ends with the session, and another worker may get the slots then. So a worker that
 // computes in them checks valid() after a step, before it uses the result.

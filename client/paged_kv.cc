@@ -12,9 +12,8 @@
 namespace kvtier {
 namespace {
 
-// Number of blocks for each change after which the unused bytes are counted again. Counting takes
-// longer the more blocks there are, so (blocks / this) changes are awaited: what the agent is told
-// is at most so many changes old.
+// The unused bytes are counted again after (blocks / this) changes, because counting takes longer
+// the more blocks there are. So the agent's figure is at most that many changes old.
 constexpr size_t kBlocksForAChange = 16;
 
 }  // namespace

@@ -27,7 +27,7 @@ struct PutAllOptions {
 struct PutCounts {
   size_t stored = 0;   // Published by this call.
   size_t present = 0;  // Cached already, or being put by another worker.
-  size_t missed = 0;   // No slot for them, or no agent: they are not cached.
+  size_t missed = 0;   // No slot for them, or no agent: they were not put.
 };
 
 // Stores the blocks of `keys`, a run of any length in prefix order, the leading ones first.

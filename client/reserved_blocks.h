@@ -42,7 +42,7 @@ class ReservedBlocks {
  public:
   enum class State : uint8_t {
     kReserved = 0,  // Write the slot, then commit.
-    kPresent = 1,   // Cached already: nothing to do.
+    kPresent = 1,   // The node has it already: nothing to do.
     kNoRoom = 2,    // No block could be evicted for it, or the agent did not answer.
     // A worker is putting it. If that worker gives up, nobody stores the block: a caller that wants
     // to be sure reserves it again a little later.

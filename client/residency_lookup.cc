@@ -17,7 +17,7 @@ void LookUp(const ResidencyView& view, const BlockNamer& namer, std::span<const 
             std::span<Residence> residences) {
   std::array<BlockKey, kKeysAtOnce> names;
   namer.NameAll(keys, std::span(names).first(keys.size()));
-  for (size_t i = 0; i < keys.size(); ++i) view.Prefetch(names[i]);
+  for (size_t i = 0; i < keys.size(); ++i) view.PrefetchCacheLines(names[i]);
   for (size_t i = 0; i < keys.size(); ++i) residences[i] = view.Look(names[i]);
 }
 

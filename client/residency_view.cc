@@ -47,7 +47,7 @@ absl::StatusOr<std::shared_ptr<const ResidencyView>> ResidencyView::Open(
       new ResidencyView(std::move(mapping), words, static_cast<uint32_t>(log2_buckets)));
 }
 
-void ResidencyView::Prefetch(const BlockKey& key) const {
+void ResidencyView::PrefetchCacheLines(const BlockKey& key) const {
   const size_t bucket = wire::BucketOf(wire::EntryTag(key.lo), log2_buckets_);
   const uint64_t* const first = &words_[wire::FirstWordOf(bucket)];
   __builtin_prefetch(first);

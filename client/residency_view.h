@@ -26,8 +26,8 @@ class ResidencyView {
   static absl::StatusOr<std::shared_ptr<const ResidencyView>> Open(
       std::shared_ptr<const Mapping> mapping);
 
-  // Begins to fetch the cache lines that Look() will read.
-  void Prefetch(const BlockKey& key) const;
+  // Prefetches the cache lines that Look() will read.
+  void PrefetchCacheLines(const BlockKey& key) const;
   Residence Look(const BlockKey& key) const;
   // Returns whether another table has replaced this one. Call it after the looks: if it is false,
   // the table was up to date during all of them.

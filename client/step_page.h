@@ -18,7 +18,7 @@ namespace kvtier {
 // Thread-safe: the words are atomic.
 class StepPage {
  public:
-  // `fd` may be closed afterwards. Errors: Mapping::Map()'s.
+  // Maps the page; `fd` may be closed afterwards. Errors: Mapping::Map()'s.
   static absl::StatusOr<std::shared_ptr<const StepPage>> Map(int fd);
 
   // Tells the agent that the step begins; called before the step touches a slot.
@@ -36,7 +36,8 @@ class StepPage {
   using Word = std::atomic<uint64_t>;
   static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
   explicit StepPage(std::shared_ptr<const Mapping> memory);
-  // The release pairs with the agent's acquire: when it sees the step, it sees all earlier writes.
+  // Stores with release, which pairs with the agent's acquire: an agent that sees the step sees all
+  // earlier writes.
   static void Store(Word* word, uint64_t step) { word->store(step, std::memory_order_release); }
   Word* WordAt(size_t index) const;
 

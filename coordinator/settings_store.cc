@@ -110,7 +110,7 @@ absl::StatusOr<CoordinatorSettings> Load(rocksdb::DB& db, CoordinatorSettings se
   return settings;
 }
 
-// Returns the tenants' settings that are stored; version 0: there are none.
+// Returns the stored settings of tenants; their version is 0 if there are none.
 absl::StatusOr<ClusterTenants> LoadTenants(rocksdb::DB& db) {
   std::string bytes;
   const rocksdb::Status read = db.Get(

@@ -43,7 +43,7 @@ class DepartedBlocks {
   // Forgets the block, which came back.
   void Remove(const BlockKey& key);
   // Loads what Find() and Add() look at into the processor's caches.
-  void Prefetch(const BlockKey& key) const { __builtin_prefetch(&SetOf(key)); }
+  void PrefetchCacheLines(const BlockKey& key) const { __builtin_prefetch(&SetOf(key)); }
   size_t capacity() const { return sets_.size() * kWays; }
 
  private:

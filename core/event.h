@@ -30,7 +30,7 @@ class Event {
   bool is_set() const { return set_; }
 
   class Waiter;
-  // co_await: true when set, false when `deadline` came first.
+  // Waits when it is awaited: returns true when set, false when `deadline` came first.
   Waiter WaitUntil(absl::Time deadline);
 
  private:

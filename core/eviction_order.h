@@ -91,7 +91,7 @@ class EvictionOrder {
   // Remembers that the block was asked for and got no room, as if it had come and left.
   void Refuse(const Newcomer& newcomer);
   // Makes the member the most recent. Touch a prefix from its last block to its first, so that
-  // heads stay warmer than tails.
+  // heads leave later than tails.
   void Touch(Place place, const ReuseHint& hint = {});
   // Takes over what the engine says of the member. This does not count as a use.
   void Advise(Place place, const ReuseHint& hint);
@@ -106,11 +106,11 @@ class EvictionOrder {
 
   // Returns the member's place, as the owner's FindPlace says.
   std::optional<Place> Find(const BlockKey& key) const { return find_(key); }
-  // Loads what Insert() of the block looks at into the processor's caches.
-  void WarmFor(const BlockKey& key) const {
+  // Prefetches the cache lines that Insert() of the block reads.
+  void PrefetchCacheLines(const BlockKey& key) const {
     if (learning_ == nullptr) return;
-    learning_->departed.Prefetch(key);
-    learning_->sample.WarmFor(key);
+    learning_->departed.PrefetchCacheLines(key);
+    learning_->sample.PrefetchCacheLines(key);
   }
   // Calls `visit` with each member whose parent is `key`, itself a member or not, until it returns
   // false. No block may come or leave meanwhile.

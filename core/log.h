@@ -9,7 +9,7 @@ namespace kvtier {
 
 enum class LogLevel { kInfo, kWarning, kError };
 
-// Thread-safe: a line is one write(2). Newlines in `text` become spaces.
+// Writes a line to stderr by one write(2). Newlines in `text` become spaces. Thread-safe.
 void Log(LogLevel level, const std::string& text);
 // Sets the level below which lines are dropped; it is kInfo at start. The simulator raises it.
 void SetLogLevel(LogLevel level);

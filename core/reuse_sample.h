@@ -38,8 +38,8 @@ class ReuseSample {
   void Asked(const BlockKey& key, const ReuseState& state, Moment now, size_t members) {
     if (IsSampled(key)) SampledAsked(key, state, now, members);
   }
-  // Loads what Asked() of the block looks at first into the processor's caches.
-  void WarmFor(const BlockKey& key) const {
+  // Prefetches the cache lines that Asked() of the block reads first.
+  void PrefetchCacheLines(const BlockKey& key) const {
     if (IsSampled(key)) watched_.prefetch(key);
   }
   // Notes that the state of a block changed, and that it was not asked for.

@@ -14,7 +14,7 @@ namespace kvtier {
 // Bumped when the bytes of a block or the digest below change their meaning.
 inline constexpr uint32_t kSpaceFormatVersion = 1;
 
-inline constexpr uint64_t kBlockAlignment = 4096;               // O_DIRECT and page size.
+inline constexpr uint64_t kBlockAlignment = 4096;               // Bytes; O_DIRECT needs a page.
 inline constexpr uint64_t kMaxBlockBytes = uint64_t{64} << 20;  // 64 MiB.
 inline constexpr size_t kMaxSpaceTextBytes = 256;               // Per text field.
 inline constexpr char kRawCodec[] = "raw";

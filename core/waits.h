@@ -23,8 +23,8 @@ class Waits {
   bool ended() const { return ended_.is_set(); }
 
   class Waiter;
-  // co_await: true when `event` is set, false when `deadline` or End() came first. REQUIRES:
-  // as Event::WaitUntil().
+  // Waits when it is awaited: returns true when `event` is set, false when `deadline` or End() came
+  // first. REQUIRES: as Event::WaitUntil().
   Waiter Until(Event* event, absl::Time deadline);
 
  private:

@@ -114,10 +114,10 @@ class WorthQueues {
     // often, as the parent of the next block that is put.
     std::optional<std::pair<PackedMoment, Item>> added;
     size_t place = 0;  // Place in `busy_` while the queue has items.
-    // The buckets before `rank` of the ranking are empty while `passed` and until `enters`.
+    // If `passed`: the buckets before `rank` of the ranking are empty until `enters`.
     bool passed = false;
     Moment enters = 0;
-    // The cheapest item, known while `known` and until `until`.
+    // If `known`: `cheapest` is the cheapest item until `until`.
     bool known = false;
     bool open = false;  // Whether an item that is added now may become cheaper before `until`.
     // Latest time of a look since the buckets were passed: an item that was used before it may

@@ -42,7 +42,7 @@ std::vector<kvtier::EngineKey> MinimalKeys(uint32_t tokens_per_block) {
                              std::span<const uint32_t>(tokens));
 }
 
-// Copies what is cached into memory of this worker's own, and keeps what is proven by it.
+// Copies the blocks that the node has into this worker's memory, and keeps those that verify.
 std::vector<std::vector<std::byte>> Fetch(kvtier::Client* client, kvtier::SpaceHandle space,
                                           std::span<const kvtier::EngineKey> keys) {
   std::vector<std::vector<std::byte>> blocks;

@@ -71,10 +71,10 @@ enum class DescriptorKind : uint32_t {
   kArenaRead = 1,
   kArenaWrite = 2,
   kGpuPool = 3,     // One handle of the pool's region.
-  kSignalPage = 4,  // The session's own.
-  kLifeline = 5,    // The session's own.
+  kSignalPage = 4,  // Signal page of the session.
+  kLifeline = 5,    // Lifeline of the session.
   kResidency = 6,   // The table of the session's domain, to read (residency_words.h).
-  kStaging = 7,     // The session's own, to write, of a node that hands out no kArenaWrite.
+  kStaging = 7,     // Region that the session writes, on a node without kArenaWrite.
 };
 
 struct DescriptorRequest {

@@ -28,11 +28,11 @@ std::vector<DiskShare> SharesOf(const std::vector<DiskSet::Member>& members) {
 uint64_t DiskSet::BytesOnDisk(uint64_t length) { return RecordBytes(length); }
 
 DiskSet::DiskSet(Executor* executor, TaskScope* scope, const std::vector<Member>& members,
-                 Observer observer)
+                 Follower follower)
     : executor_(executor),
       scope_(scope),
       placement_(SharesOf(members)),
-      observer_(std::move(observer)),
+      follower_(std::move(follower)),
       all_ended_opening_(std::make_shared<Event>(executor)) {
   for (const Member& member : members) {
     disks_.push_back(std::make_unique<Disk>(member));
@@ -98,7 +98,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> DiskSet::Open(absl::Time deadline) {
     result.total.dropped_misfit += found.dropped_misfit;
     result.total.dropped_keyless += found.dropped_keyless;
     disk->serving = disk->watched->health().healthy();
-    disk->announced = disk->serving;  // The caller of Open() reads Keys() instead of the observer.
+    disk->announced = disk->serving;  // The caller of Open() reads Keys() instead of the follower.
     StartErasing(disk.get());
   }
   if (!any) co_return disks_.front()->recovery.status();
@@ -273,7 +273,7 @@ void DiskSet::TierChanged(size_t member, Change change, const BlockKey& key, Ten
   if (change == Change::kDropped) disk->hidden.erase(key);
   // Does not announce a copy that KeepOneCopy() will hide, nor the removal of such a copy.
   const bool counts = change == Change::kAdded ? disk->serving : disk->announced;
-  if (counts && !IsElsewhere(disk, key)) observer_(change, key, owner);
+  if (counts && !IsElsewhere(disk, key)) follower_(change, key, owner);
 }
 
 void DiskSet::HealthChanged(Disk* disk) {
@@ -315,7 +315,7 @@ Task<void> DiskSet::Withdraw(Disk* disk) {
     if (IsElsewhere(disk, key)) continue;  // Another serving disk has the block.
     const std::optional<TenantTag> owner = disk->tier->OwnerOf(key);
     if (!owner.has_value()) continue;  // The drop was announced when the block left.
-    observer_(Change::kDropped, key, *owner);
+    follower_(Change::kDropped, key, *owner);
     if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
   }
   disk->announced = false;
@@ -332,7 +332,7 @@ Task<void> DiskSet::Admit(Disk* disk) {
   for (const BlockKey& key : keys) {
     if (!disk->serving) break;  // UpdateAnnouncements() withdraws them next.
     if (!disk->Has(key)) continue;
-    observer_(Change::kAdded, key, *disk->tier->OwnerOf(key));
+    follower_(Change::kAdded, key, *disk->tier->OwnerOf(key));
     if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
   }
 }

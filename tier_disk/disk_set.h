@@ -44,19 +44,19 @@ inline constexpr size_t kAnnouncedPerTurn = 256;
 
 class DiskSet final : public DiskResidents {
  public:
-  // Disk of the set. `tier` is over `disk`, and its observer calls TierChanged() with the member's
+  // Disk of the set. `tier` is over `disk`, and its follower calls TierChanged() with the member's
   // index.
   struct Member {
     DiskId id;
     DiskTier* tier = nullptr;
     WatchedDisk* disk = nullptr;
   };
-  // Called like the observer of a tier, for the whole set. The observer may get kAdded for a block
+  // Called like the follower of a tier, for the whole set. The follower may get kAdded for a block
   // that it knows, when a disk came back with the block. It may get kDropped for a block that it
   // does not know, when the disk is quarantined and the block was already unreadable. It is not
   // called for blocks that Open() finds by its deadline. It must not call the set.
   using Change = DiskTier::Change;
-  using Observer = DiskTier::Observer;
+  using Follower = DiskTier::Follower;
   struct Recovery {
     DiskTier::Recovery total;  // recovered_blocks: the blocks that are served.
     // Number of blocks found on two disks, of which one copy is dropped.
@@ -92,7 +92,7 @@ class DiskSet final : public DiskResidents {
 
   // Makes a set. REQUIRES: at least one member; ids are distinct.
   DiskSet(Executor* executor, TaskScope* scope, const std::vector<Member>& members,
-          Observer observer);
+          Follower follower);
   ~DiskSet() override;
 
   // Opens all disks at the same time; call it once, before anything else. Ends by `deadline`: a
@@ -168,7 +168,7 @@ class DiskSet final : public DiskResidents {
   size_t disk_count() const { return disks_.size(); }
   const DiskTier& tier(size_t member) const;
   bool serves(size_t member) const;
-  // Returns whether the observer knows exactly the blocks that the disks serve. False: a disk has
+  // Returns whether the follower knows exactly the blocks that the disks serve. False: a disk has
   // just joined or left, and its blocks are being announced or withdrawn.
   bool settled() const;
   // Returns the member on which Put() tries the block first; nullopt: none serves.
@@ -183,7 +183,7 @@ class DiskSet final : public DiskResidents {
   Calls stuck() const;
   void Audit() const;
 
-  // Receives the changes that the members' observers report.
+  // Receives the changes that the members' followers report.
   void TierChanged(size_t member, Change change, const BlockKey& key, TenantTag owner);
 
  private:
@@ -210,7 +210,7 @@ class DiskSet final : public DiskResidents {
   void HealthChanged(Disk* disk);
   void StartUpdate(Disk* disk);
   void StartErasing(Disk* disk);
-  // Announces or withdraws the disk's blocks until the observer knows what the disk serves.
+  // Announces or withdraws the disk's blocks until the follower knows what the disk serves.
   Task<void> UpdateAnnouncements(Disk* disk);
   Task<void> Withdraw(Disk* disk);
   Task<void> Admit(Disk* disk);
@@ -218,7 +218,7 @@ class DiskSet final : public DiskResidents {
   Executor* const executor_;  // Borrowed.
   TaskScope* const scope_;    // Borrowed.
   const Placement placement_;
-  Observer observer_;
+  Follower follower_;
   std::vector<std::unique_ptr<Disk>> disks_;
   std::shared_ptr<Event> all_ended_opening_;
   size_t opening_ = 0;

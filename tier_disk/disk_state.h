@@ -35,13 +35,13 @@ struct SharedOutcome {
 
 struct DiskTier::State {
   State(Executor* executor, ByteThreads* byte_threads, Disk* disk, Manifest* manifest,
-        Observer observer, const DiskTierOptions& options)
+        Follower follower, const DiskTierOptions& options)
       : executor(executor),
         byte_threads(byte_threads),
         disk(disk),
         manifest(manifest),
         keys(options.keys),
-        observer(std::move(observer)),
+        follower(std::move(follower)),
         commits(executor, manifest),
         index(disk->segment_count()),
         order(options.eviction, disk->segment_count(), &index),
@@ -53,7 +53,7 @@ struct DiskTier::State {
   Disk* const disk;
   Manifest* const manifest;
   TenantKeys* const keys;  // Keys that seal payloads; null: payloads are in the clear.
-  Observer observer;
+  Follower follower;
 
   GroupCommit commits;
   RecordIndex index;
@@ -83,7 +83,7 @@ struct DiskTier::State {
   TaskScope background;  // Last member, so that its tasks are destroyed first.
 
   // Publish() makes a block readable here, as the last step of a put, and Unpublish() ends that, as
-  // the first step of a removal (law 2). Both tell the observer.
+  // the first step of a removal (law 2). Both tell the follower.
   void Publish(const DiskEntry& entry);
   void Unpublish(const BlockKey& key);
 

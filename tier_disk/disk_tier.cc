@@ -16,17 +16,17 @@ void DiskTier::State::Publish(const DiskEntry& entry) {
   index.Insert(entry.block, entry.place);
   order.AdvanceTo(executor->Now());
   order.NotePut(entry.block.key);
-  observer(Change::kAdded, entry.block.key, entry.block.owner);
+  follower(Change::kAdded, entry.block.key, entry.block.owner);
 }
 
 void DiskTier::State::Unpublish(const BlockKey& key) {
-  observer(Change::kDropped, key, *index.OwnerOf(key));
+  follower(Change::kDropped, key, *index.OwnerOf(key));
   index.Erase(key);
 }
 
 DiskTier::DiskTier(Executor* executor, ByteThreads* byte_threads, Disk* disk, Manifest* manifest,
-                   Observer observer, const DiskTierOptions& options)
-    : state_(std::make_unique<State>(executor, byte_threads, disk, manifest, std::move(observer),
+                   Follower follower, const DiskTierOptions& options)
+    : state_(std::make_unique<State>(executor, byte_threads, disk, manifest, std::move(follower),
                                      options)) {}
 
 DiskTier::~DiskTier() = default;

@@ -63,11 +63,11 @@ struct DiskTierOptions {
 class DiskTier final : public DiskResidents {
  public:
   // Called when a block has become readable here, and before a block stops being readable
-  // (reclaimed, damaged or erased). In the latter case the observer unpublishes it (law 2) before
+  // (reclaimed, damaged or erased). In the latter case the follower unpublishes it (law 2) before
   // it returns; bytes and manifest entry are removed after that. Not called for blocks that Open()
   // finds. Must not call the tier. `owner` is the tenant that put the block.
   enum class Change : uint8_t { kAdded, kDropped };
-  using Observer = absl::AnyInvocable<void(Change, const BlockKey&, TenantTag owner)>;
+  using Follower = absl::AnyInvocable<void(Change, const BlockKey&, TenantTag owner)>;
 
   struct Reclaimed {  // Cost of making room so far.
     uint64_t segments = 0;
@@ -86,7 +86,7 @@ class DiskTier final : public DiskResidents {
   // Makes a tier that is not open. Reclaim runs in the background. A tier with real I/O may be
   // destroyed only after Idle() has returned true, or with the process.
   DiskTier(Executor* executor, ByteThreads* byte_threads, Disk* disk, Manifest* manifest,
-           Observer observer, const DiskTierOptions& options = {});
+           Follower follower, const DiskTierOptions& options = {});
   ~DiskTier() override;
 
   // Loads the manifest, drops what cannot be trusted, and gives every segment without blocks a new

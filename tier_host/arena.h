@@ -31,9 +31,9 @@ class Arena {
       const std::string& name, uint64_t bytes,
       SealedMemory::Writers writers = SealedMemory::Writers::kHolders);
 
-  // Takes the memory of [offset, offset + length), so that it is charged to the agent and a lack of
-  // it shows now; in huge pages as far as the kernel has them. What is there already stays. Takes
-  // some 50 ms for 64 MiB. REQUIRES and errors: SealedMemory::Populate()'s.
+  // Backs [offset, offset + length) with memory, in huge pages as far as the kernel has them, so
+  // that it is charged to the agent and a lack of memory shows now. Memory that is there already
+  // stays. Takes some 50 ms for 64 MiB. REQUIRES and errors: SealedMemory::Populate()'s.
   absl::Status Fill(uint64_t offset, uint64_t length);
   // Gives the memory of [offset, offset + length) back to the system, in every process that maps
   // it: it reads as zeros from now on. Takes some 20 ms for 64 MiB. REQUIRES: as

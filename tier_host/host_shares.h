@@ -32,7 +32,7 @@ enum class HostMemory : uint8_t { kFixed, kMoving };
 // SlabMove is one slab that is to move.
 struct SlabMove {
   std::optional<DomainId> from;  // nullopt: from memory that no domain has.
-  std::optional<DomainId> to;    // nullopt: to the system. One of the two is named.
+  std::optional<DomainId> to;    // nullopt: to the system. At least one of the two is a domain.
   friend bool operator==(const SlabMove&, const SlabMove&) = default;
 };
 

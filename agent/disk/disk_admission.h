@@ -20,13 +20,9 @@
 
 namespace kvtier {
 
-// DiskWriteOptions choose the blocks that are written to the disks. The defaults are those that
-// docs/BENCHMARKS.md, "Write policies", favours. Without a budget predicted reuse writes every
-// block; at commit that has 0.1 to 2.5 points fewer hits than the best policy, the fewest writes on
-// agents (29 % fewer than at eviction), and all blocks are warm after kill -9. Under a budget it
-// serves 0.3 to 5 points more than first come, first served; second touch loses 10 of 32 points on
-// chat. At eviction a budget reaches 1 to 3 points more on chat and mixed traffic and 4 to 5 fewer
-// on agents: no reason to give up the blocks that kill -9 would cost.
+// DiskWriteOptions choose the blocks that are written to the disks. By default every block is
+// written at its commit, so that all are recovered after kill -9; under a budget, those that are
+// likeliest to be used again. docs/results/2026-11-21-write-policy.md says what other choices cost.
 struct DiskWriteOptions {
   WritePolicy policy = WritePolicy::kPredictedReuse;
   WriteMoment moment = WriteMoment::kAtCommit;

@@ -69,7 +69,7 @@ class NodeDisks {
   void StopScrub();
   // Takes in memory that was added to host memory, and pins it for the I/O of the disks.
   Task<void> AddMemory(std::span<std::byte> memory);
-  // Lets go of memory that is to leave host memory. REQUIRES: no block is in it.
+  // Unregisters memory from the disks before it leaves host memory. REQUIRES: no block is in it.
   Task<void> RemoveMemory(std::span<std::byte> memory);
   // Ends when no reclaim runs; false: one still did at `deadline`.
   Task<bool> Idle(absl::Time deadline);

@@ -136,8 +136,9 @@ std::optional<BlockRoom> MemoryMover::RoomToMove(const BlockKey& key, Slab slab)
 Task<void> MemoryMover::MoveWorthier(Slab slab, DomainId cause) {
   const auto [domain, number] = slab;
   size_t evicted = 0;
-  // The warmest blocks go first, so that few are copied that later leave for others of the slab.
-  for (const BlockKey& key : parts_.index->host_order(domain).WarmestOf(number)) {
+  // The most recently used blocks are copied first, so that few copies are evicted for later blocks
+  // of this slab.
+  for (const BlockKey& key : parts_.index->host_order(domain).LatestUsedOf(number)) {
     if (parts_.index->IsKept(key)) continue;
     while (const std::optional<BlockRoom> room = RoomToMove(key, slab)) {
       absl::StatusOr<HostSlot> slot = parts_.host->Reserve(domain, *room);

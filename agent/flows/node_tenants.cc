@@ -252,8 +252,7 @@ absl::Status NodeTenants::CheckMayDrop(const Tenant* tenant) const {
   }
   if (std::ranges::find(parts_.rooms.gpus->tenants(), tenant->domain) !=
       parts_.rooms.gpus->tenants().end()) {
-    return refused(
-        "has GPU pools (--gpu_tenants); start the agent with those of other tenants alone");
+    return refused("has GPU pools; remove the tenant from --gpu_tenants and restart the agent");
   }
   return absl::OkStatus();
 }

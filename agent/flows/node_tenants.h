@@ -2,8 +2,8 @@
 // settings (TenantStore).
 //
 // A tenant exists once it has a secret, which is set here or appears in the directory of secrets.
-// The agent reads that directory every kTenantsInterval. A tenant whose secret is removed is not
-// let in any more, but its blocks stay. A tenant whose secret has changed is not let in either,
+// The agent reads that directory every kTenantsInterval. A tenant whose secret is removed may
+// open no more sessions, but its blocks stay. The same holds for one whose secret has changed,
 // because its blocks are named with the old secret. Lost or unknown settings delete nothing. Only
 // Drop() deletes: it ends the tenant's sessions and erases its blocks in all tiers. Blocks that are
 // still held go when they are released, and until then the tenant's name and secret cannot be used

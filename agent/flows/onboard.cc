@@ -318,7 +318,7 @@ Task<absl::StatusOr<Onboarded>> Onboarder::GrantInTurns(const OnboardRequest& re
     co_await flows_.turns->GiveWay(request.run.payer());
     KVT_CO_RETURN_IF_ERROR(CheckSession(request));
   }
-  // The last stretch is touched first, so that the head of a run ends up the warmest.
+  // The last stretch is touched first, so that the head of a run is the most recently used.
   const std::span<const LeasedBlock> leased = onboarded.blocks;
   std::vector<std::vector<const HostBlock*>> used;
   for (size_t end = leased.size(); end > 0;) {

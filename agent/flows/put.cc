@@ -238,7 +238,7 @@ std::optional<DomainId> Putter::CommitSome(SessionId session, std::span<const Re
     const PendingBlock* const block = parts_.reservations->Find(session, id);
     if (block == nullptr) continue;
     payer = block->payer();
-    parts_.index->WarmFor(block->domain, block->meta.key);
+    parts_.index->PrefetchCacheLines(block->domain, block->meta.key);
   }
   const absl::Time now = parts_.index->Now();
   for (const ReservationId id : ids) {

@@ -14,7 +14,7 @@ namespace kvtier {
 
 // Tells the table which tenant is a member of which group, as the applied settings say. Returns the
 // sessions in share groups that must end, because the membership or its access has changed, or one
-// of the two tenants is not let in any more. Executor thread only.
+// of the two tenants is no longer admitted. Executor thread only.
 std::vector<SessionId> ApplyMembers(const TenantBook& book, const SessionTable& sessions,
                                     TenantTable* tenants);
 

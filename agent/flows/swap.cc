@@ -144,8 +144,8 @@ Task<void> SequenceSwapper::MoveAll(std::shared_ptr<Moving> moving) {
     const size_t count = std::min(kSwapBlocksPerCopy, blocks - first);
     parts_.scope->Spawn(MoveSome(moving, first, count));
   }
-  // A worker may use its slots again after an error, so on the way in the copy is waited for: its
-  // own deadline ends its session.
+  // A worker may use its slots again after an error, so a swap in waits here without a deadline;
+  // a copy that takes too long ends its session.
   absl::Time deadline = absl::InfiniteFuture();
   if (moving->way == Way::kOut) deadline = parts_.executor->Now() + kCommitTimeout;
   co_await parts_.waits->Until(&moving->done, deadline);

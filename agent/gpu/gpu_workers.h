@@ -27,7 +27,7 @@ namespace kvtier {
 
 class GpuWorkers {
  public:
-  // Takes parts that it does not own.
+  // Does not own its arguments.
   GpuWorkers(Device* device, GpuPool* pool, Executor* executor, TaskScope* scope)
       : table_(&pool->table()), words_(device, &pool->table(), executor, scope) {}
   // Ends every worker's place: no worker is on the pool any more. REQUIRES: no hold is left.

@@ -39,9 +39,9 @@ class BlockFollower {
  public:
   // Takes note of the change. It may read the index, and starts nothing.
   virtual void OnChange(const BlockChange& change) = 0;
-  // Loads into the processor's caches the memory that OnChange() is about to read when the block
-  // comes to host memory.
-  virtual void WarmFor(DomainId, const BlockKey&) const {}
+  // Prefetches the cache lines that OnChange() is about to read when the block comes to host
+  // memory.
+  virtual void PrefetchCacheLines(DomainId, const BlockKey&) const {}
 
  protected:
   ~BlockFollower() = default;
@@ -54,8 +54,9 @@ class BlockChanges {
   void Tell(const BlockChange& change) const {
     for (BlockFollower* const follower : followers_) follower->OnChange(change);
   }
-  void WarmFor(DomainId domain, const BlockKey& key) const {
-    for (const BlockFollower* const follower : followers_) follower->WarmFor(domain, key);
+  void PrefetchCacheLines(DomainId domain, const BlockKey& key) const {
+    for (const BlockFollower* const follower : followers_)
+      follower->PrefetchCacheLines(domain, key);
   }
 
  private:

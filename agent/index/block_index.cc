@@ -67,10 +67,10 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arriv
                         .domain = domain});
 }
 
-void BlockIndex::WarmFor(DomainId domain, const BlockKey& key) const {
-  blocks_.Prefetch(key);
-  host_order(domain).WarmFor(key);
-  parts_.changes->WarmFor(domain, key);
+void BlockIndex::PrefetchCacheLines(DomainId domain, const BlockKey& key) const {
+  blocks_.PrefetchCacheLines(key);
+  host_order(domain).PrefetchCacheLines(key);
+  parts_.changes->PrefetchCacheLines(domain, key);
 }
 
 HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {

@@ -67,9 +67,9 @@ class BlockIndex final : public PinHome {
   // verified bytes.
   void PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arrival, const ReuseHint& hint,
                    absl::Time now);
-  // Loads what PublishHost() of the block is about to look at into the processor's caches. It is
+  // Prefetches the cache lines that PublishHost() of the block is about to read. It is
   // for many blocks in a row: the memory is waited for once.
-  void WarmFor(DomainId domain, const BlockKey& key) const;
+  void PrefetchCacheLines(DomainId domain, const BlockKey& key) const;
   // Takes the block out of host memory, and returns its slot, which the caller frees by destroying
   // it. If the block was kept, that ends, and the followers are told (BlockChange). REQUIRES: the
   // block is there and not pinned.
@@ -118,8 +118,8 @@ class BlockIndex final : public PinHome {
   void CountErasure(DomainId domain) { ++erasures_.at(static_cast<size_t>(domain)); }
   uint64_t erasures(DomainId domain) const { return erasures_.at(static_cast<size_t>(domain)); }
   // Marks the blocks of a run, which `run` pins in host memory or a GPU pool, as just used in every
-  // tier that has them; the head of the run ends up the warmest. Returns those that are in host
-  // memory, in the order of the run.
+  // tier that has them; the head of the run is then the most recently used. Returns those that are
+  // in host memory, in the order of the run.
   std::vector<const HostBlock*> Touch(std::span<const Pin* const> run, const ReuseHint& hint);
   // Tells the orders of host memory and of the GPU pools what an engine says of the next use of a
   // run. This does not count as a use. Returns how many of the blocks are there.

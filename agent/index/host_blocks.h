@@ -46,8 +46,8 @@ class HostBlocks {
     return found == blocks_.end() ? nullptr : found->second;
   }
   bool Contains(const BlockKey& key) const { return blocks_.contains(key); }
-  // Loads what Add() and Find() look at into the processor's caches.
-  void Prefetch(const BlockKey& key) const { blocks_.prefetch(key); }
+  // Prefetches the cache lines that Add() and Find() read.
+  void PrefetchCacheLines(const BlockKey& key) const { blocks_.prefetch(key); }
   // Erases the block and frees its slot. REQUIRES: the block is there.
   void Erase(HostBlock* block) {
     KVT_CHECK(blocks_.erase(block->meta.key) == 1);

@@ -172,7 +172,7 @@ std::vector<BlockKey> HostOrder::BlocksOf(uint32_t slab) const {
   return blocks;
 }
 
-std::vector<BlockKey> HostOrder::WarmestOf(uint32_t slab) const {
+std::vector<BlockKey> HostOrder::LatestUsedOf(uint32_t slab) const {
   std::vector<BlockKey> blocks = BlocksOf(slab);
   std::ranges::sort(blocks, std::greater<>(),
                     [this](const BlockKey& key) { return order_.LastUseOf(*order_.Find(key)); });

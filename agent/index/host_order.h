@@ -65,8 +65,8 @@ class HostOrder {
   }
   // Remembers a block that got no room as if it had come and left.
   void Refuse(const Newcomer& newcomer) { order_.Refuse(InOrder(newcomer)); }
-  // Loads what Insert() of the block looks at into the processor's caches.
-  void WarmFor(const BlockKey& key) const { order_.WarmFor(key); }
+  // Prefetches the cache lines that Insert() of the block reads.
+  void PrefetchCacheLines(const BlockKey& key) const { order_.PrefetchCacheLines(key); }
   // REQUIRES for Touch() and the functions after it: the block of `place` is in `slot`; a block
   // that is erased is not held.
   void Touch(Place place, const HostSlot& slot, const ReuseHint& hint);
@@ -104,7 +104,7 @@ class HostOrder {
   // Returns the blocks in the slab.
   std::vector<BlockKey> BlocksOf(uint32_t slab) const;
   // Returns the same blocks, most recently used first.
-  std::vector<BlockKey> WarmestOf(uint32_t slab) const;
+  std::vector<BlockKey> LatestUsedOf(uint32_t slab) const;
   // Marks a slab whose blocks get no new leases, because it is being emptied, or ends that.
   void BeginLeaving(uint32_t slab);
   void EndLeaving(uint32_t slab) { slabs_.at(slab).leaving = false; }

@@ -48,7 +48,7 @@ class LoadTable {
     KVT_CHECK(in_flight_.emplace(key, load).second);
     return load;
   }
-  // Ends the load and wakes its askers. REQUIRES: when `status` is kOk, the block
+  // Ends the load and wakes the tasks that wait for it. REQUIRES: when `status` is kOk, the block
   // is published in that memory.
   void Finish(const BlockKey& key, absl::Status status) {
     const auto found = in_flight_.find(key);

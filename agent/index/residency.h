@@ -58,8 +58,8 @@ class Residency final : public BlockFollower {
 
   // Adds or removes what the change says.
   void OnChange(const BlockChange& change) override;
-  void WarmFor(DomainId domain, const BlockKey& key) const override {
-    if (table(domain) != nullptr) table(domain)->WarmFor(key);
+  void PrefetchCacheLines(DomainId domain, const BlockKey& key) const override {
+    if (table(domain) != nullptr) table(domain)->PrefetchCacheLines(key);
   }
   // Enters that the tier has the block, or has it no longer. Entering it twice changes nothing.
   void Add(DomainId domain, Tier tier, const BlockKey& key);

@@ -145,7 +145,7 @@ void ResidencyTable::Add(const BlockKey& key, Tier tier) {
   Insert(tag | BitOf(tier));
 }
 
-void ResidencyTable::WarmFor(const BlockKey& key) const {
+void ResidencyTable::PrefetchCacheLines(const BlockKey& key) const {
   const std::byte* const bytes = memory_->bytes().data();
   __builtin_prefetch(bytes + wire::FirstWordOf(bucket_of(key)) * sizeof(uint64_t), 1);
 }

@@ -39,8 +39,8 @@ class ResidencyTable {
   // made already has no effect. REQUIRES: the memory of the block's bucket was taken.
   void Add(const BlockKey& key, Tier tier);
   void Remove(const BlockKey& key, Tier tier);
-  // Loads what Add() of the block looks at into the processor's caches.
-  void WarmFor(const BlockKey& key) const;
+  // Prefetches the cache lines that Add() of the block reads.
+  void PrefetchCacheLines(const BlockKey& key) const;
   // Puts all blocks of bucket `bucket` of `smaller`, a table of half as many buckets, into their
   // two buckets here. REQUIRES: these are empty, and their memory was taken.
   void TakeOver(const ResidencyTable& smaller, size_t bucket);

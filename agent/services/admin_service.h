@@ -1,8 +1,8 @@
 // AdminService tells operators what the agent holds and did, on a Unix socket that is theirs alone:
 // they may name any tenant's blocks. All its calls only read, except for these: EvictTier,
-// EraseTenant and DropPrefix drop cached copies and nothing else; EndTenantKept ends kept prefixes;
-// SetTenant and DropTenant change which tenants are let in; StartDiskVerify drops damaged blocks;
-// ResizeGpuPool and ResizeHostMemory drop blocks for which no room is left.
+// EraseTenant and DropPrefix drop blocks, which are copies, and nothing else; EndTenantKept ends
+// kept prefixes; SetTenant and DropTenant change which tenants are admitted; StartDiskVerify drops
+// damaged blocks; ResizeGpuPool and ResizeHostMemory drop blocks for which no room is left.
 #ifndef KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
 #define KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
 

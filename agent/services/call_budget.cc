@@ -30,7 +30,7 @@ absl::Status CallBudget::Count(Share* share) {
   if (!share->tenant_.has_value()) {
     if (bytes_ + share->bytes_ > limits_.bytes) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("calls: those in progress without a session take ", bytes_,
+          absl::StrCat("calls: the calls in progress without a session take ", bytes_,
                        " bytes of memory, and this one of ", share->bytes_, " would exceed the ",
                        limits_.bytes, " that they may take; call again when some have ended"));
     }

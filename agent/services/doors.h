@@ -29,7 +29,7 @@ class Doors {
   // cannot be opened.
   static absl::StatusOr<std::unique_ptr<Doors>> Open(const AgentConfig& config, Agent* agent,
                                                      AdminService::About about);
-  // Lets nobody in any more, and cuts what is still in progress at `deadline`.
+  // Accepts no more connections, and cuts the calls that are still in progress at `deadline`.
   void Shutdown(absl::Time deadline);
 
  private:
@@ -44,7 +44,7 @@ class Doors {
   RemoteAdminService remote_admin_service_;
   MemoryWatch memory_;
   const size_t blocks_at_start_;
-  std::atomic<size_t> most_blocks_{0};  // A figure only, so relaxed.
+  std::atomic<size_t> most_blocks_{0};  // Most blocks so far; only reported.
   Agent* const agent_;
   std::unique_ptr<RpcDoor> workers_;
   std::unique_ptr<RpcDoor> admin_;

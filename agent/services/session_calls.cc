@@ -82,7 +82,8 @@ absl::StatusOr<DescriptorSocket::Shared> ShareResidency(Agent* agent, SessionId 
       .fd = fd, .bytes = table->memory().bytes().size(), .duplicated = true};
 }
 
-// Runs on the executor; a duplicate as above: the session may end before the answer is sent.
+// Duplicates the descriptor of the session's staging region, because the session may end before the
+// answer is sent. Runs on the executor.
 absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent, SessionId session) {
   KVT_ASSIGN_OR_RETURN(const SessionTenants of, TenantsOf(agent, session));
   if (!of.may_write) return absl::NotFoundError("the session may only read");

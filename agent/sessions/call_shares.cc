@@ -38,8 +38,8 @@ absl::StatusOr<std::optional<DomainId>> CallShares::Take(absl::string_view token
   if (!shares_.MayTake(domain, bytes)) {
     shares_.CountRefused(domain);
     return absl::ResourceExhaustedError(absl::StrCat(
-        "calls: the tenant's in progress take ", shares_.Taken(domain),
-        " bytes of memory, and this one of ", bytes, " is beyond its share of the ",
+        "calls: the tenant's calls in progress take ", shares_.Taken(domain),
+        " bytes of memory, and this call of ", bytes, " is beyond its share of the ",
         shares_.limit(), " that all tenants have; call again when some of them have ended"));
   }
   shares_.Take(domain, bytes);

@@ -54,7 +54,7 @@ class DescriptorSocket {
   };
   // Calls to the agent, made on the socket's thread; each may block for microseconds.
   struct Calls {
-    // Opens a session. Errors: kNotFound, one of the tenants is let in no more; kResourceExhausted.
+    // Opens a session. Errors: kNotFound, one of the tenants is not admitted; kResourceExhausted.
     absl::AnyInvocable<absl::StatusOr<SessionId>(const SessionTenants&, const SessionToken&)> open;
     // Closes the session. Returns whether the worker may still write what the session had reserved.
     absl::AnyInvocable<bool(SessionId)> close;

@@ -30,13 +30,13 @@ enum class LeaseId : uint64_t {};
 
 class LeaseTable {
  public:
-  // `domains` is the number of tenants.
+  // Makes a table for so many tenants.
   explicit LeaseTable(size_t domains) : shares_(kMaxLeases, domains) {}
-  // TenantShares::AddDomain() and DropDomain().
+  // Add and remove a tenant, as TenantShares does.
   void AddDomain() { shares_.AddDomain(); }
   void DropDomain(DomainId domain) { shares_.DropDomain(domain); }
-  // `payer` is the domain of the tenant that pays for the session. Errors: kResourceExhausted at
-  // kMaxLeasesPerSession, and at the tenant's share of kMaxLeases.
+  // Grants a lease, for which the tenant with the domain `payer` pays. Errors: kResourceExhausted
+  // at kMaxLeasesPerSession, and at the tenant's share of kMaxLeases.
   absl::StatusOr<LeaseId> Grant(SessionId session, DomainId payer, Pin pin, absl::Time deadline,
                                 GpuHold hold = {});
   // Returns the block of the session's lease, if it is in host memory; nullopt: the lease is

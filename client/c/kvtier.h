@@ -1,6 +1,6 @@
 /* kvtier.h: the worker's client as a C library, libkvtier_client.so.
  *
- * A worker asks its node's agent for the longest cached prefix of a sequence, reads
+ * A worker asks its node's agent for the longest prefix of a sequence that the node has, reads
  * the blocks where they lie in shared memory, and puts blocks that it computed. The
  * agent may be absent, slow or killed at any moment: then every call is a miss within
  * its timeout, and the client reconnects by itself.
@@ -160,7 +160,7 @@ int kvtier_residences(kvtier_client* client, kvtier_space space, const kvtier_by
 int64_t kvtier_resident_run(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
                             size_t count);
 
-/* Returns how many leading blocks are probably cached, on this node or another; only an onboard
+/* Returns how many leading blocks are probably there, on this node or another; only an onboard
  * makes sure. *local_blocks (may be NULL) gets how many of them are on this node. */
 int64_t kvtier_match(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
                      size_t count, uint32_t flags, int32_t timeout_ms, uint64_t* local_blocks);
@@ -171,7 +171,7 @@ int64_t kvtier_onboard(kvtier_client* client, kvtier_space space, const kvtier_b
                        size_t count, int target, uint32_t flags, int32_t timeout_ms,
                        kvtier_hit** hit);
 
-/* Reserves a slot for each key that is neither cached nor being put. `parent` is the key
+/* Reserves a slot for each key that the node neither has nor is being given. `parent` is the key
  * before keys[0]; NULL or size 0: a root. Returns how many slots were reserved; *put gets all
  * `count` entries, or NULL when no slot was reserved, for whatever reason. */
 int64_t kvtier_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
@@ -399,7 +399,7 @@ typedef struct {
   uint64_t swapped_bytes;
   uint64_t copied_blocks; /* Shared blocks that were copied before a write, so far. */
   uint64_t room_tokens;   /* Tokens that the sequences' blocks have room for. */
-  uint64_t unused_tokens; /* Those of them that hold no token. */
+  uint64_t unused_tokens; /* Tokens of that room that are empty. */
 } kvtier_kv_stats;
 int kvtier_get_kv_stats(const kvtier_kv* kv, kvtier_kv_stats* stats);
 

@@ -39,8 +39,8 @@ typedef const kvtier_bytes* (*kvtier_pieces_of)(void* user, size_t index, size_t
 /* Numbers of keys, by the outcome for their blocks. */
 typedef struct {
   uint64_t stored;  /* Blocks that this call published. */
-  uint64_t present; /* Blocks that are cached already, or that another worker is putting. */
-  uint64_t missed;  /* Blocks that are not cached: there was no slot for them, or no agent. */
+  uint64_t present; /* Blocks that the node has already, or that another worker is putting. */
+  uint64_t missed;  /* Blocks that were not put: there was no slot for them, or no agent. */
 } kvtier_put_counts;
 
 /* Stores the blocks of `keys`, a run of any length in prefix order behind `parent` (NULL: a root),

@@ -69,7 +69,7 @@ typedef struct {
 /* Places of the blocks of one sequence. They are a guess; only an onboard makes sure. */
 typedef struct {
   uint64_t blocks;       /* Blocks known on this node or others; of a run the leading ones. */
-  uint64_t local_blocks; /* Those of them that are on this node. */
+  uint64_t local_blocks; /* Blocks of these that are on this node. */
   /* Array of the caller's with an entry for each key of the sequence, or NULL. An entry gets the
    * best tier that has the block, KVTIER_GPU, KVTIER_HOST or KVTIER_DISK, or KVTIER_NOT_HERE where
    * no node has it. Keys of a run after the leading blocks get KVTIER_NOT_HERE. */
@@ -98,9 +98,9 @@ int64_t kvtier_onboard_sequences(kvtier_client* client, const kvtier_sequence* s
                                  size_t count, int target, uint32_t flags, int32_t timeout_ms,
                                  kvtier_hit** hits);
 
-/* Reserves a slot for each key that is neither cached nor being put. *put gets an entry for each
- * key, sequence by sequence, whenever the agent answered; otherwise it is NULL. Returns how many
- * slots were reserved. */
+/* Reserves a slot for each key that the node neither has nor is being given. *put gets an entry
+ * for each key, sequence by sequence, whenever the agent answered; otherwise it is NULL. Returns
+ * how many slots were reserved. */
 int64_t kvtier_reserve_sequences(kvtier_client* client, const kvtier_sequence* sequences,
                                  size_t count, int target, int32_t timeout_ms, kvtier_put** put);
 

@@ -55,7 +55,7 @@ class WorkerLanes {
 
   // Opens lanes. Owns neither argument. From here on the device is used on the lanes' thread only:
   // by the lanes, and by On(). Errors: kInvalidArgument, the device was opened without kernels;
-  // kUnavailable, it is lost; kResourceExhausted, no memory for the pages of words or the outcomes.
+  // kUnavailable, it is lost; kResourceExhausted, no memory for the signal pages or the outcomes.
   static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device);
   // REQUIRES: every WorkerPool on these lanes is destroyed.
   ~WorkerLanes();

@@ -83,7 +83,7 @@ class WorkerPool {
   // kResourceExhausted, WorkerLanes::kMaxJobs are running (retry when one is done).
 
   // Publishes copies of the blocks in host memory, in the background; the job's blocks() says how
-  // many. Blocks that are cached already are not copied.
+  // many. Blocks that the node has already are not copied.
   absl::StatusOr<std::shared_ptr<LaneJob>> Offload(const KeyedSlots& blocks,
                                                    const OffloadOptions& options = {});
   // Copies the leading run of blocks that is there into the slots, ahead of all offloads.

@@ -54,7 +54,7 @@ class OverloadTest : public ::testing::Test {
       }
     }
   }
-  // Keeps a call that was let in, or checks the error of one that was refused.
+  // Keeps a call that was accepted, or checks the error of one that was refused.
   template <typename Call>
   void Sort(std::unique_ptr<Call> call, size_t bytes, std::vector<std::unique_ptr<Call>>* let_in) {
     if (!call->is_answered()) {
@@ -67,7 +67,7 @@ class OverloadTest : public ::testing::Test {
     ASSERT_EQ(call->status().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
     ASSERT_THAT(call->status().error_message(), HasSubstr(std::to_string(bytes)));
   }
-  // Closes all sessions, which answers the calls that were let in; returns how many turns that
+  // Closes all sessions, which answers the calls that were accepted; returns how many turns that
   // took.
   uint64_t Drain() {
     for (const WorkerCalls::Worker& client : clients_) rig_.agent->CloseSession(client.id);
@@ -84,11 +84,11 @@ class OverloadTest : public ::testing::Test {
   std::vector<WorkerCalls::Worker> clients_;
   std::vector<v1::MatchRequest> asked_;          // One for each client.
   std::vector<v1::OnboardRequest> wanted_;       // One for each client.
-  std::vector<std::unique_ptr<Match>> matches_;  // Calls that were let in.
+  std::vector<std::unique_ptr<Match>> matches_;  // Calls that were accepted.
   std::vector<std::unique_ptr<PartsCall>> parts_;
   size_t calls_sent_ = 0;
   size_t refused_ = 0;
-  size_t bytes_ = 0;  // Budget that the calls which were let in take.
+  size_t bytes_ = 0;  // Budget that the accepted calls take.
 };
 
 TEST_F(OverloadTest, WhatIsBeyondTheBudgetIsRefusedInTheTurnInWhichItArrives) {

@@ -29,7 +29,7 @@ constexpr size_t kReaders = 3;
 constexpr uint64_t kKept = 2000;           // Keys 0..: there throughout.
 constexpr uint64_t kChanging = 40000;      // Keys after those: they come and go.
 constexpr uint64_t kNever = 10'000'000;    // Keys from here on are never there.
-constexpr uint64_t kLooksOfAnAnswer = 64;  // Look-ups between two looks at `retired`.
+constexpr uint64_t kLooksOfAnAnswer = 64;  // Lookups between two looks at `retired`.
 
 class ResidencyModelTest : public ::testing::Test {
  protected:

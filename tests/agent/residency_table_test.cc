@@ -167,7 +167,7 @@ TEST_F(ResidencyTableTest, ARetiredTableSaysSo) {
   EXPECT_TRUE(view_->retired());
 }
 
-// docs/design/residency.md states these rates: the part of absent keys that a look-up calls
+// docs/design/residency.md states these rates: the part of absent keys that a lookup calls
 // "perhaps", by the average number of blocks in a bucket.
 TEST(ResidencyRates, AreAsStatedAlsoAfterEveryBlockWasReplaced) {
   constexpr uint32_t kLog2Buckets = testing::kSanitized ? 13 : 16;

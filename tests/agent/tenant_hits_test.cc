@@ -1,4 +1,4 @@
-// Tests what operators are told of look-ups and refusals of each tenant: hits by where the block
+// Tests what operators are told of lookups and refusals of each tenant: hits by where the block
 // was, misses, and how often a share was used up.
 #include "agent/tenant_hits.h"
 

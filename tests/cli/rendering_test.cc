@@ -77,7 +77,7 @@ TEST(StatusTable, OneAgentAndWhatIsDownFitOneScreen) {
   worker memory  direct: workers write the arena
   host scrub     64.0 MiB/s; proved 1,536 blocks, 0 were altered; pass 3 took 16.0 s
   disk I/O       io_uring
-  disk start     7,000 blocks warm; dropped 0 of older generations, 0 damaged, 0 outside the disk as configured, 0 without a key
+  disk start     7,000 blocks recovered; dropped 0 of older generations, 0 damaged, 0 outside the disk as configured, 0 without a key
   disk writes    predicted_reuse at commit; wrote 6,000 blocks; declined 1,234 not worth it, 5 behind; 3 puts waited
   device         emulated
   TIER  CAPACITY      USED    FULL   PINNED  BLOCKS  HITS  MISSES  EVICTIONS

@@ -225,7 +225,7 @@ class ZeroCopy(WithAgent):
         self.agent("kill")
         del hit
         gc.collect()
-        self.assertEqual(len(bytes(inner)), 10)  # The bytes may be any, but the read makes no fault.
+        self.assertEqual(len(bytes(inner)), 10)  # The bytes are undefined, but reading them does not fault.
 
     def address(self, view):
         # ctypes refuses read-only memory, so numpy is used if it is installed.

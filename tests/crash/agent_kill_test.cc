@@ -211,7 +211,7 @@ TEST_F(AgentKillTest, NoWrongBytesAndNoDurableBlockLostOverManyKills) {
     absl::MutexLock lock(&calls_);
     {
       absl::MutexLock unseen(&mu_);
-      unseen_.clear();  // Lost with the host memory, or on disk unseen.
+      unseen_.clear();  // Lost with host memory, or on disk without our knowing.
     }
     if (!HasFatalFailure()) CheckDurable();
   }

@@ -1,7 +1,7 @@
 """examples/worker.py as a process on a real agent: in its GPU pool, and with KV stored encoded.
 
-What a worker answers in its own memory is the reference. Blocks that went through a lossy codec may
-change an answer, so of those only the first, which reuses nothing, must be the same.
+The reference is the answers that a worker gives from its own memory. Blocks that went through a lossy
+codec may change an answer, so there only the first answer, which reuses nothing, must be the same.
 """
 
 import json

@@ -172,7 +172,7 @@ TEST_F(TenantsTest, AWrongSecretAndAnUnknownTenantAreRefusedAlike) {
 }
 
 TEST_F(TenantsTest, OneTenantsBlocksNeverPushOutAnothers) {
-  // 16 MiB of host memory, half of it each: 128 blocks of 64 KiB.
+  // Each of two tenants has half of 16 MiB of host memory: 128 blocks of 64 KiB.
   AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
   TestWorker alpha(Alpha(agent));
   TestWorker beta(Beta(agent));

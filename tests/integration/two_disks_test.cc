@@ -1,5 +1,5 @@
-// Tests a real agent with two disk directories: blocks on both, both warm after kill -9, and the
-// loss of one is the loss of its blocks alone.
+// Tests a real agent with two disk directories: blocks on both, both recovered after kill -9, and
+// the loss of one is the loss of its blocks alone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -47,7 +47,7 @@ class SilentCaller {
   ~SilentCaller() { close(fd_); }
   SilentCaller(const SilentCaller&) = delete;
   SilentCaller& operator=(const SilentCaller&) = delete;
-  // Returns whether the door lets this caller in: gRPC then sends the first bytes, and otherwise
+  // Returns whether the door accepts this caller: gRPC then sends the first bytes, and otherwise
   // the stream ends.
   bool IsLetIn() {
     char byte = 0;
@@ -91,7 +91,7 @@ TEST(RpcDoorTest, OneConnectionTooManyIsHungUpOnAndTheOthersStay) {
     EXPECT_TRUE(callers.back()->IsLetIn()) << i;
   }
   EXPECT_FALSE(SilentCaller(door->port()).IsLetIn());
-  // The next byte of gRPC's settings arrives at each caller that was let in.
+  // The next byte of gRPC's settings arrives at each caller that was accepted.
   for (const auto& caller : callers) EXPECT_TRUE(caller->IsLetIn());
 }
 

@@ -171,7 +171,8 @@ bool SimNode::writes_everything() const {
          writes.policy != WritePolicy::kSecondTouch && writes.drive_writes_per_day == 0;
 }
 
-// Copies that the device had begun go on, unseen, while the agent serves from the other tiers.
+// Loses the device. Copies that it had begun go on, unseen, while the agent serves from the other
+// tiers.
 void SimNode::DeviceLost() {
   world_.trace->Add("device is lost", {number()});
   const absl::Duration later = random_.Between(absl::ZeroDuration(), kAbandonedRun);

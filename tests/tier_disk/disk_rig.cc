@@ -45,7 +45,7 @@ DiskRig::~DiskRig() {
   std::filesystem::remove_all(layout_.directory, error);
 }
 
-DiskTier::Observer DiskRig::Listener() const {
+DiskTier::Follower DiskRig::Listener() const {
   return [this](DiskTier::Change change, const BlockKey& key, TenantTag) {
     if (change == DiskTier::Change::kDropped) on_drop_(key);
   };

@@ -74,7 +74,7 @@ class DiskRig {
   DiskTier::Recovery recovery;  // Result of the last Open().
 
  private:
-  DiskTier::Observer Listener() const;
+  DiskTier::Follower Listener() const;
   absl::Status MakeSimSeams();
   absl::Status MakeRealSeams();
 

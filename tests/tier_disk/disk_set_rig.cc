@@ -52,7 +52,7 @@ absl::Status DiskSetRig::Open(std::vector<size_t> members) {
         });
     parts.push_back({.id = disk.id, .tier = disk.tier.get(), .disk = disk.watched.get()});
   }
-  DiskSet::Observer observer = [this](DiskSet::Change change, const BlockKey& key,
+  DiskSet::Follower follower = [this](DiskSet::Change change, const BlockKey& key,
                                       TenantTag owner) {
     owners[key] = owner;
     if (change == DiskSet::Change::kAdded) {
@@ -63,7 +63,7 @@ absl::Status DiskSetRig::Open(std::vector<size_t> members) {
       known.erase(key);
     }
   };
-  set = std::make_unique<DiskSet>(executor.get(), scope.get(), parts, std::move(observer));
+  set = std::make_unique<DiskSet>(executor.get(), scope.get(), parts, std::move(follower));
   KVT_ASSIGN_OR_RETURN(recovery, Run(set->Open(time.Now() + open_timeout)));
   for (const BlockKey& key : set->Keys()) known.insert(key);
   return absl::OkStatus();

@@ -74,7 +74,7 @@ class DiskSetRig {
   DiskSet::Recovery recovery;  // Result of the last Open().
   absl::Duration open_timeout = absl::Seconds(10);
   std::set<BlockKey> known;              // Blocks that the owner believes to be on disk.
-  std::map<BlockKey, TenantTag> owners;  // Owners by the observer's latest report.
+  std::map<BlockKey, TenantTag> owners;  // Owners by the follower's latest report.
   int added = 0;
   int dropped = 0;
 

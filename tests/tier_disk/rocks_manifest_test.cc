@@ -90,7 +90,7 @@ TEST_F(RocksManifestTest, AStoreInUseIsUnavailable) {
   EXPECT_TRUE(absl::IsUnavailable(RocksManifest::Open(&executor_, path_).status()));
 }
 
-// A quiet machine is warm within 3 s; this bound also holds with sanitizers.
+// A quiet machine recovers within 3 s; this bound also holds with sanitizers.
 TEST(DiskRecoveryTimeTest, ADiskOf100000BlocksIsWarmInSeconds) {
   constexpr uint64_t kBlocks = 100000;
   constexpr uint64_t kBatch = 1000;
@@ -139,7 +139,7 @@ TEST(DiskRecoveryTimeTest, ADiskOf100000BlocksIsWarmInSeconds) {
   ASSERT_TRUE(recovery.ok()) << recovery.status();
   EXPECT_EQ(recovery->recovered_blocks, kBlocks);
   EXPECT_EQ(tier.Find(testing::DiskKey(12345))->parent, testing::DiskKey(12346));
-  std::printf("warm with %d blocks of 4 KiB in %.3f s, %.3f s of CPU\n", static_cast<int>(kBlocks),
+  std::printf("recovered %d blocks of 4 KiB in %.3f s, %.3f s of CPU\n", static_cast<int>(kBlocks),
               absl::ToDoubleSeconds(took), cpu_s);
   // CPU time is measured, because wall time depends on tests that run side by side.
   EXPECT_LT(cpu_s, 10);

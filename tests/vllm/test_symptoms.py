@@ -52,7 +52,7 @@ class Symptom1ConvoyOfRequestsThatShareBlocksBeingLoaded(unittest.TestCase):
 
 
 class Symptom2AFailedLoadLivelocksItsRequest(WithConnector):
-    """vLLM 49176: the look-up says hit again and again for a block that cannot be loaded."""
+    """vLLM 49176: the lookup says hit again and again for a block that cannot be loaded."""
 
     def test_a_request_is_asked_once_and_computed_then(self):
         self.put(6)  # The table never learns that they are damaged.
@@ -80,7 +80,7 @@ class Symptom2AFailedLoadLivelocksItsRequest(WithConnector):
 
 
 class Symptom5LookUpsAreRetriedStepAfterStepWhileTheEngineIdles(unittest.TestCase):
-    """vLLM 45765: deferred look-ups spin, and nothing bounds them."""
+    """vLLM 45765: deferred lookups spin, and nothing bounds them."""
 
     def setUp(self):
         self.client, self.clock = stand_ins.TableClient(), stand_ins.Clock()

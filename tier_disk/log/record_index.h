@@ -1,6 +1,6 @@
 // RecordIndex knows which blocks are on the disk, where their records lie, which block is the
-// parent of each and how warm each is. It is the in-memory side of the manifest, at most 64 bytes a
-// block with a million of them (bench_disk measures it).
+// parent of each and how recently each was used. It is the in-memory side of the manifest, at most
+// 64 bytes a block with a million of them (bench_disk measures it).
 //
 // Pure bookkeeping, no I/O. Executor thread only.
 //

@@ -34,7 +34,7 @@ constexpr size_t kMemtableBytes = size_t{8} << 20;
 constexpr int kMemtables = 2;  // One fills while the other is flushed.
 // Rows are read once, at Load(), in order; the cache serves the index blocks of compactions.
 constexpr size_t kBlockCacheBytes = size_t{4} << 20;
-// Bounds the log that reopening replays, and so the time until the node is warm.
+// Bounds the log that reopening replays, and so the time until the node has recovered.
 constexpr uint64_t kMaxLogBytes = uint64_t{32} << 20;
 constexpr int kMaxOpenFiles = 64;
 

@@ -54,7 +54,7 @@ class RocksManifest final : public Manifest {
   // Erases the row: rewrites the tables that hold it, and removes the log that holds it. No commit
   // is answered while that runs.
   Task<absl::Status> EraseSalt(std::string tenant) override;
-  // Returns the memory of memtables, cached blocks and open tables; the store's options bound it.
+  // Returns the memory of memtables, the block cache and open tables; the store's options bound it.
   uint64_t memory_bytes() const override;
   // Returns the result of the last commit with puts; once there was no room, asks the file system
   // each time.

@@ -213,7 +213,7 @@ class Put:
 
     @property
     def states(self) -> list[str]:
-        """State of each key: "reserved", "present" (cached), "pending", "no_room" or "no_store".
+        """State of each key: "reserved", "present" (the node has it), "pending", "no_room" or "no_store".
 
         "pending": a worker is putting it; if that worker gives up, nobody stores it, so reserve it
         again a little later to be sure. "no_room": nothing could be evicted for it, or no agent

@@ -79,7 +79,7 @@ class Client:
         """Forgets a space, which makes room for another. Never waits.
 
         Other parts of the program that registered the same spec lose it, too. Hits and puts of the
-        space stay with the caller, and its blocks stay cached.
+        space stay with the caller, and its blocks stay where they are.
         """
         self._native.unregister_space(space._handle)
 

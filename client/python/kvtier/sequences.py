@@ -90,7 +90,7 @@ class Match:
     """Place of the blocks of one sequence: a guess, since blocks may leave; only onboarding makes sure."""
 
     blocks: int = 0  # Blocks known on this node or others; of a run the leading ones.
-    local_blocks: int = 0  # Those of them that are on this node.
+    local_blocks: int = 0  # Blocks of these that are on this node.
     # Best tier of each key: "gpu", "host" or "disk". Of a run the list ends with the last leading
     # block; of a set it is as long as the keys, with None for each that no node has. Empty if no
     # agent answered.
@@ -124,5 +124,5 @@ class PutCounts:
     """Numbers of blocks of a put_all(), by their outcome."""
 
     stored: int  # Blocks that this call published.
-    present: int  # Blocks that are cached already, or that another worker is putting.
-    missed: int  # Blocks that are not cached, because there was no slot for them or no agent.
+    present: int  # Blocks that the node has already, or that another worker is putting.
+    missed: int  # Blocks that were not put, because there was no slot for them or no agent.
