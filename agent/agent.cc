@@ -167,7 +167,7 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
            .gpu_divider = &gpu_divider_,
            .mover = &mover_,
            .store = seams.tenants,
-           .close_session = [this](SessionId id) { CloseSession(id); }}),
+           .end_session = [this](SessionId id) { EndSession(id); }}),
       host_resizer_({.executor = executor_,
                      .scope = &scope_,
                      .waits = &waits_,
@@ -279,6 +279,13 @@ bool Agent::CloseSession(SessionId id) {
   flows_.onboarder.SessionEnded(id);
   if (disks_.promises() != nullptr) disks_.promises()->EndSession(id);
   return may_write;
+}
+
+void Agent::EndSession(SessionId id) {
+  // The hangup comes first: a worker that copied a leased block before it had the right bytes, and
+  // one that copies after it does not trust them.
+  if (hang_up_) hang_up_(id);
+  CloseSession(id);
 }
 
 bool Agent::HostMemoryMoves(DomainId domain) const {

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "agent/agent_stats.h"
@@ -126,8 +127,12 @@ class Agent {
   // Calls EndWaits(), ends the loops and waits for what is in flight. Returns false when something
   // still ran at `deadline`.
   Task<bool> Stop(absl::Time deadline);
-  // Ends the session's onboards in parts, and calls WorkerSessions::Close().
+  // Ends the session's onboards in parts, and calls WorkerSessions::Close(). REQUIRES: its worker
+  // has hung up, or was hung up on.
   bool CloseSession(SessionId id);
+  // Sets the function that hangs up on a session's worker; it is called before the agent ends the
+  // session by itself, because its tenant was dropped or is no longer a member of its group.
+  void SetHangUp(absl::AnyInvocable<void(SessionId)> hang_up) { hang_up_ = std::move(hang_up); }
 
   const Options& options() const { return options_; }
   Executor* executor() const { return executor_; }
@@ -176,9 +181,12 @@ class Agent {
   // Names each order of eviction to `lessons_`.
   void NameOrders();
   Task<void> SweepDeadlines();
+  // Hangs up on the session's worker and closes the session.
+  void EndSession(SessionId id);
 
   Options options_;  // Options of Create(), except that tenants come and go (NodeTenants).
   Executor* const executor_;
+  absl::AnyInvocable<void(SessionId)> hang_up_;  // Null: sessions have no connection.
   AgentStats stats_;
   // Each part is destroyed before the parts that it uses; the running flows (scope_) first of all.
   HostShares host_shares_;

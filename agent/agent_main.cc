@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -138,6 +139,13 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
                                                  .allowed_uids = config.allow_uids,
                                                  .tenants = &parts.agent->options().tenants},
                                                 SessionCalls(parts.agent)));
+  const auto set_hang_up = [&](absl::AnyInvocable<void(SessionId)> hang_up) {
+    CallOn(parts.agent->executor(), [&] {
+      parts.agent->SetHangUp(std::move(hang_up));
+      return true;
+    });
+  };
+  set_hang_up([socket = sessions.get()](SessionId id) { socket->HangUp(id); });
   Log(LogLevel::kInfo, absl::StrCat("node ", config.node_id, ": workers and operators at ",
                                     config.socket_dir, ", peers at ", config.listen));
 
@@ -150,6 +158,7 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
     parts.transport->CancelAll();
     return true;
   });
+  set_hang_up(nullptr);
   sessions.reset();
   doors->Shutdown(stop_by);
   return absl::OkStatus();

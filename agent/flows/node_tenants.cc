@@ -281,7 +281,7 @@ Task<absl::StatusOr<NodeTenants::Dropped>> NodeTenants::DropInTurn(std::string n
   if (tenant == nullptr) co_return dropped;
   const NodeRooms& rooms = parts_.rooms;
   for (const SessionId id : rooms.sessions->table().OfDomain(tenant->domain)) {
-    parts_.close_session(id);
+    parts_.end_session(id);
     ++dropped.sessions;
   }
   KVT_CO_ASSIGN_OR_RETURN(const TenantEraser::Erased erased,
@@ -361,7 +361,7 @@ Task<void> NodeTenants::KeepCluster() {
 void NodeTenants::ApplyShares() {
   division_.Apply(book_);
   for (const SessionId id : ApplyMembers(book_, parts_.rooms.sessions->table(), parts_.tenants)) {
-    parts_.close_session(id);
+    parts_.end_session(id);
   }
 }
 

@@ -64,8 +64,8 @@ class NodeTenants {
     GpuDivider* gpu_divider = nullptr;
     MemoryMover* mover = nullptr;
     TenantStore* store = nullptr;  // Store of the settings; null: they end with the agent.
-    // Ends a session as its worker's hangup does.
-    absl::AnyInvocable<void(SessionId)> close_session;
+    // Hangs up on the session's worker and closes the session.
+    absl::AnyInvocable<void(SessionId)> end_session;
   };
   NodeTenants(Options options, Parts parts);
 

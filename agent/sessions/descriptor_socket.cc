@@ -123,6 +123,12 @@ DescriptorSocket::~DescriptorSocket() {
   unlink(options_.path.c_str());
 }
 
+void DescriptorSocket::HangUp(SessionId session) {
+  absl::MutexLock lock(&mu_);
+  const auto found = open_.find(session);
+  if (found != open_.end()) shutdown(found->second, SHUT_RDWR);
+}
+
 void DescriptorSocket::Run() {
   std::array<epoll_event, 64> events;
   const int sweep_ms = static_cast<int>(absl::ToInt64Milliseconds(kHelloTimeout / 2));
@@ -208,6 +214,10 @@ bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const s
   }
   connection->open = true;
   connection->session = *session;
+  {
+    absl::MutexLock lock(&mu_);
+    open_.emplace(*session, fd);
+  }
   welcome.may_write = of->may_write ? 1 : 0;
   if (of->in_group()) welcome.group_key = of->home->key.bytes;
   // While the peer waits for our answer, its pid certainly names this process.
@@ -262,6 +272,10 @@ void DescriptorSocket::Close(int fd) {
   const Connection& connection = found->second;
   // This comes first: after it the worker no longer trusts slots that are freed below.
   shutdown(fd, SHUT_RDWR);
+  if (connection.open) {
+    absl::MutexLock lock(&mu_);
+    open_.erase(connection.session);  // `fd` may soon be another connection's.
+  }
   const bool may_write = connection.open && calls_.close(connection.session);
   // The steps that a worker began end with its process, not with its session, so `leaving_` watches
   // the process.

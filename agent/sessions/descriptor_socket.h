@@ -18,8 +18,11 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "agent/sessions/leaving_workers.h"
 #include "agent/sessions/sessions.h"
@@ -79,6 +82,10 @@ class DescriptorSocket {
   static absl::StatusOr<std::unique_ptr<DescriptorSocket>> Listen(Options options, Calls calls);
   // Closes every session, joins the thread, removes the socket.
   ~DescriptorSocket();
+  // Hangs up on the session's worker, which trusts nothing of the session from this moment on. The
+  // thread sees the hangup, and closes the session as if the worker had hung up. Ignores unknown
+  // ids. Any thread.
+  void HangUp(SessionId session);
 
  private:
   struct Connection {
@@ -109,6 +116,9 @@ class DescriptorSocket {
   const int epoll_fd_;
   const int stop_fd_;                      // An eventfd: readable when the thread is to end.
   std::map<int, Connection> connections_;  // Connections by descriptor, used by the thread alone.
+  absl::Mutex mu_;
+  // Descriptors of the open sessions' connections.
+  absl::flat_hash_map<SessionId, int> open_ ABSL_GUARDED_BY(mu_);
   LeavingWorkers leaving_;
   std::thread thread_;
 };

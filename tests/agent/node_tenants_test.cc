@@ -19,6 +19,7 @@ namespace kvtier {
 namespace {
 
 using testing::AgentRig;
+using ::testing::ElementsAre;
 using testing::FakeTenantStore;
 using ::testing::HasSubstr;
 using testing::kRigBlockBytes;
@@ -232,6 +233,22 @@ TEST_F(NodeTenantsTest, WhatAWorkerOfADroppedTenantMayStillWriteStaysItsOwn) {
   rig_->agent->sessions().ProcessGone(session);
   rig_->Pass(absl::Seconds(1));
   EXPECT_EQ(Make("newcomer"), absl::OkStatus());
+}
+
+TEST_F(NodeTenantsTest, ADropHangsUpOnWorkersBeforeItFreesWhatTheyRead) {
+  ASSERT_EQ(Make("newcomer"), absl::OkStatus());
+  const SessionId session = OpenFor("newcomer");
+  ASSERT_EQ(rig_->Put(session, 0, 2), 2);
+  ASSERT_EQ(rig_->Run(rig_->Onboard(session, 0, 2, absl::Seconds(1)))->blocks.size(), 2);
+  const DomainId domain = Find("newcomer")->domain;
+  std::vector<SessionId> hung_up;
+  rig_->agent->SetHangUp([&](SessionId id) {
+    hung_up.push_back(id);
+    EXPECT_EQ(rig_->agent->sessions().leases().shares().Taken(domain), 2) << "it may still read";
+  });
+  ASSERT_TRUE(Drop("newcomer").ok());
+  EXPECT_THAT(hung_up, ElementsAre(session));
+  EXPECT_EQ(rig_->agent->sessions().leases().shares().Taken(domain), 0);
 }
 
 TEST_F(NodeTenantsTest, TheLastTenantIsNotDropped) {

@@ -116,9 +116,12 @@ TEST_F(SetTenantsTest, ATenantIsMadeWorksOutlastsARestartAndIsDropped) {
   ASSERT_TRUE(beta.AwaitConnected() && alpha.AwaitConnected());
   EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));
 
+  const OnboardedBlocks held = beta.Hold(kPrefix);
+  ASSERT_TRUE(held.valid());
   v1::DropTenantResponse dropped;
   const grpc::Status status = node.Drop("beta", &dropped);
   ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_FALSE(held.valid()) << "its slots are free";
   EXPECT_EQ(dropped.sessions(), 1u);
   EXPECT_EQ(dropped.disk_blocks(), static_cast<uint64_t>(kPrefix.count));
   EXPECT_TRUE(dropped.had_settings());

@@ -128,6 +128,19 @@ TEST_F(ShareGroupsTest, AReadersClientPutsNothingAndGoesOnReading) {
   EXPECT_EQ(alpha.Put({500, 4}), 4) << "nothing of it is pending";
 }
 
+TEST_F(ShareGroupsTest, WhatAMemberReadsIsVoidOnceItIsNoMember) {
+  Start();
+  TestWorker alpha(Alpha());
+  TestWorker beta(Beta());
+  ASSERT_EQ(alpha.Put(kPrompt), kPrompt.count);
+  const OnboardedBlocks held = beta.Hold(kPrompt);
+  ASSERT_TRUE(held.valid());
+  ASSERT_TRUE(Set("beta", v1::GROUP_ACCESS_NONE).ok());
+  EXPECT_FALSE(held.valid());
+  EXPECT_THAT(beta.Get(kPrompt), IsEmpty());
+  EXPECT_THAT(alpha.Get(kPrompt), SizeIs(kPrompt.count));
+}
+
 // Fixture with a reader of the group that sends raw packets and RPCs.
 class RawReaderTest : public ShareGroupsTest {
  protected:
