@@ -43,6 +43,12 @@ void HostShares::Fix(DomainId domain) { At(domain).fixed = true; }
 
 TierShare HostShares::Of(DomainId domain) const { return DomainOf(domain).share; }
 
+TierShare HostShares::InForce(DomainId domain, const HostTier& host) const {
+  TierShare share = Of(domain);
+  if (is_fixed(domain)) share.guaranteed = share.maximum = HeldBy(domain, host);
+  return share;
+}
+
 std::vector<uint64_t> HostShares::AtFirst() const {
   std::vector<ShareClaim> claims;
   claims.reserve(domains_.size());
@@ -149,9 +155,29 @@ std::optional<SlabMove> HostShares::Next(const HostTier& host) const {
   if (!lacks_guarantee && HasTooMany(host)) {
     return from.has_value() ? std::optional(SlabMove{.from = from}) : std::nullopt;
   }
-  if (!to.has_value()) return std::nullopt;
+  if (!to.has_value()) return NextBeyondMaximum(host);
   if (Present(host) < slabs_) return SlabMove{.to = to};
   return from.has_value() ? std::optional(SlabMove{.from = from, .to = to}) : std::nullopt;
+}
+
+std::optional<SlabMove> HostShares::NextBeyondMaximum(const HostTier& host) const {
+  uint64_t furthest = 0;
+  std::optional<DomainId> from;
+  for (size_t i = 0; i < host.domain_count(); ++i) {
+    const auto domain = static_cast<DomainId>(i);
+    if (DomainOf(domain).fixed || DomainOf(domain).incoming > 0) continue;
+    const uint64_t held = HeldBy(domain, host);
+    const uint64_t maximum = Of(domain).maximum;
+    if (held <= maximum || held - maximum <= furthest) continue;
+    furthest = held - maximum;
+    from = domain;
+  }
+  if (!from.has_value()) return std::nullopt;
+  return SlabMove{.from = from, .to = Neediest(host)};
+}
+
+bool HostShares::MayStay(DomainId domain, const HostTier& host) const {
+  return Present(host) <= slabs_ && host.slots(domain).present_slabs() <= Of(domain).maximum;
 }
 
 std::optional<SlabMove> HostShares::NextToLeave(const HostTier& host) const {
@@ -162,6 +188,11 @@ std::optional<SlabMove> HostShares::NextToLeave(const HostTier& host) const {
 
 std::optional<SlabMove> HostShares::NextToFill(const HostTier& host) const {
   if (Present(host) >= slabs_) return std::nullopt;
+  const std::optional<DomainId> to = Neediest(host);
+  return to.has_value() ? std::optional(SlabMove{.to = to}) : std::nullopt;
+}
+
+std::optional<DomainId> HostShares::Neediest(const HostTier& host) const {
   const std::vector<uint64_t> parts = Divided(host, [](DomainId) { return UINT64_MAX; });
   uint64_t most_short = 0;
   std::optional<DomainId> to;
@@ -172,7 +203,7 @@ std::optional<SlabMove> HostShares::NextToFill(const HostTier& host) const {
     most_short = parts[i] - held;
     to = domain;
   }
-  return to.has_value() ? std::optional(SlabMove{.to = to}) : std::nullopt;
+  return to;
 }
 
 void HostShares::Begin(const SlabMove& move) {

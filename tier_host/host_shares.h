@@ -2,8 +2,9 @@
 // to get there. A domain wants the slabs that it uses and an eighth more, for blocks to come
 // (kHeadroomDivisor); a domain without a free slab wants all that it can get. Of what it wants it
 // has its fair share (core/tier_share.h). So the part of its guarantee that a domain does not use
-// is lent, and is taken back when the domain has filled the rest. The number of slabs of all
-// domains together may be changed: slabs beyond it leave the node.
+// is lent, and is taken back when the domain has filled the rest. A domain that has more than its
+// maximum gives slabs back, wanted or not. The number of slabs of all domains together may be
+// changed: slabs beyond it leave the node.
 //
 // HostShares moves nothing: callers tell it by Begin() and End() which slabs are on their way.
 // Executor thread only.
@@ -55,12 +56,14 @@ class HostShares {
   bool is_fixed(DomainId domain) const { return DomainOf(domain).fixed; }
   // Returns how many slabs all domains have, with those on their way.
   uint64_t Present(const HostTier& host) const;
-  // Returns whether all slabs may stay, those that are leaving included.
-  bool HasRoomForAll(const HostTier& host) const { return Present(host) <= slabs_; }
+  // Returns whether all slabs of the domain may stay, those that are leaving included.
+  bool MayStay(DomainId domain, const HostTier& host) const;
   // Returns whether no memory is on its way from the system or to it, nor is to leave.
   bool IsSettled(const HostTier& host) const;
-  // Returns what the domain may have, in slabs.
+  // Returns what the domain may have, in slabs, as Divide() set it.
   TierShare Of(DomainId domain) const;
+  // Returns the same, except that a fixed domain has what it has, no less and no more.
+  TierShare InForce(DomainId domain, const HostTier& host) const;
   // Returns how many slabs each domain begins with: its fair share while all of them want all that
   // they can get.
   std::vector<uint64_t> AtFirst() const;
@@ -70,14 +73,15 @@ class HostShares {
   std::vector<uint64_t> Fair(const HostTier& host) const;
   // Returns the slab to move next; nullopt: none should. First comes a domain that wants more of
   // its guarantee than it has, then a slab that the node has too much, then a domain that has less
-  // than its fair share. The slab comes from memory that no domain has, or else from a domain with
-  // free slabs beyond its fair share, or else from the domain that is furthest beyond it.
+  // than its fair share, then a domain that has more than its maximum. The slab comes from memory
+  // that no domain has, or else from a domain with free slabs beyond its fair share, or else from
+  // the domain that is furthest beyond it.
   std::optional<SlabMove> Next(const HostTier& host) const;
   // Returns the slab that leaves the node next; nullopt: none is to.
   std::optional<SlabMove> NextToLeave(const HostTier& host) const;
-  // Returns the move of a slab that no domain has to the domain that is furthest below the share
-  // that it had if all domains wanted everything; nullopt: there is no such slab, or no domain may
-  // have more.
+  // Returns the move of a slab that no domain has to the domain that lacks most of the share that
+  // it had if all domains wanted everything; nullopt: there is no such slab, or no domain may have
+  // more.
   std::optional<SlabMove> NextToFill(const HostTier& host) const;
   // Notes that the move has begun. It ends once, by End().
   void Begin(const SlabMove& move);
@@ -100,6 +104,12 @@ class HostShares {
   // Returns what each domain is to have where it wants `wanted(domain)` slabs.
   template <typename Wanted>
   std::vector<uint64_t> Divided(const HostTier& host, Wanted wanted) const;
+  // Returns the move of a slab from the domain that is furthest beyond its maximum to the neediest
+  // one, or else to the system; nullopt: no domain has more than its maximum.
+  std::optional<SlabMove> NextBeyondMaximum(const HostTier& host) const;
+  // Returns the domain that is furthest below the share that it had if all domains wanted
+  // everything; nullopt: none may have more.
+  std::optional<DomainId> Neediest(const HostTier& host) const;
   // Returns the domain that the next slab is taken from; nullopt: none has more than `fair`.
   std::optional<DomainId> Giver(const HostTier& host, const std::vector<uint64_t>& fair) const;
   bool HasTooMany(const HostTier& host) const { return Present(host) > slabs_ + leaving_; }

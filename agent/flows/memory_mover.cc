@@ -107,7 +107,7 @@ Task<bool> MemoryMover::Drain(Slab slab, SlabMove move) {
   const auto [domain, number] = slab;
   const absl::Time deadline = parts_.executor->Now() + kSlabLeaveTimeout;
   while (true) {
-    if (!move.to.has_value() && parts_.shares->HasRoomForAll(*parts_.host)) co_return false;
+    if (!move.to.has_value() && parts_.shares->MayStay(domain, *parts_.host)) co_return false;
     // Blocks that leave with the node's memory leave for no tenant.
     const DomainId cause = move.to.value_or(domain);
     co_await MoveWorthier(slab, cause);

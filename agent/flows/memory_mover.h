@@ -91,7 +91,7 @@ class MemoryMover {
   // Gives the memory of a closed slab without used slots back to the system.
   Task<void> Remove(Slab slab);
   // Waits until no slot of a closed slab is used. Returns false if some still are after
-  // kSlabLeaveTimeout, or if the slab was to leave the node and the node has room for it again.
+  // kSlabLeaveTimeout, or if the slab was to leave the node and may stay after all.
   Task<bool> Drain(Slab slab, SlabMove move);
   // Drops the blocks of the domain that leave first, for `cause`, and copies blocks of the slab to
   // the slots outside of it that become free so. Ends when all blocks left in the slab are held, or

@@ -65,7 +65,7 @@ std::vector<v1::TenantTaken> TakenBy(Agent* agent, DomainId domain) {
 void FillHost(Agent* agent, DomainId domain, const OfAll& all, v1::TenantHost* wire) {
   const HostShares& shares = agent->host_shares();
   const uint64_t slab_bytes = agent->options().slab_bytes;
-  const TierShare share = shares.Of(domain);
+  const TierShare share = shares.InForce(domain, agent->host());
   wire->set_guaranteed_bytes(share.guaranteed * slab_bytes);
   const bool is_bounded = share.maximum < shares.slabs();
   wire->set_maximum_bytes(is_bounded ? share.maximum * slab_bytes : UINT64_MAX);

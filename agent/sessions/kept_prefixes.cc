@@ -175,13 +175,39 @@ void KeptPrefixes::EndAll(DomainId domain) {
   }
 }
 
+bool KeptPrefixes::End(Handle handle, size_t* left) {
+  const size_t blocks = prefixes_.Find(handle)->blocks.size();
+  if (Shrink(handle, *left)) {
+    *left = 0;
+    return false;
+  }
+  *left -= blocks;
+  Erase(handle);
+  return true;
+}
+
+std::optional<KeptPrefixes::Handle> KeptPrefixes::NextToEnd(const Domain& of) const {
+  std::optional<Handle> next;
+  for (const auto& [id, handle] : of.prefixes) {
+    if (prefixes_.Find(handle)->is_being_filled) continue;
+    if (!next.has_value() || prefixes_.DeadlineOf(handle) < prefixes_.DeadlineOf(*next)) {
+      next = handle;
+    }
+  }
+  return next;
+}
+
 void KeptPrefixes::Sweep(absl::Time now) {
   size_t left = kMaxKeptEndedPerSweep;
   while (const std::optional<Handle> handle = prefixes_.Overdue(now)) {
-    const size_t blocks = prefixes_.Find(*handle)->blocks.size();
-    if (Shrink(*handle, left)) return;
-    left -= blocks;
-    Erase(*handle);
+    if (!End(*handle, &left)) return;
+  }
+  for (const auto& [domain, of] : domains_) {
+    while (of.use.bytes > QuotaOf(domain).bytes) {
+      const std::optional<Handle> handle = NextToEnd(of);
+      if (!handle.has_value()) break;
+      if (!End(*handle, &left)) return;
+    }
   }
 }
 

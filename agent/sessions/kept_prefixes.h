@@ -12,7 +12,7 @@
 // Executor thread only. Memory: 32 bytes a block, and 4 to 8 for each prefix that has it.
 // Invariants, checked by Audit(): a block is kept in the index exactly as long as a prefix has it
 // and it is there; the use of a domain is that of its prefixes. (A quota of bytes may shrink below
-// what is kept already.)
+// what is kept already: Sweep() then ends prefixes.)
 #ifndef KVTIER_AGENT_SESSIONS_KEPT_PREFIXES_H_
 #define KVTIER_AGENT_SESSIONS_KEPT_PREFIXES_H_
 
@@ -100,8 +100,9 @@ class KeptPrefixes final : public BlockFollower {
   void EndEmpty(DomainId domain);
   // Ends all prefixes of the domain at once.
   void EndAll(DomainId domain);
-  // Ends prefixes whose deadline lies before `now`. Lets go of kMaxKeptEndedPerSweep blocks at
-  // most.
+  // Ends prefixes whose deadline lies before `now`, and of each domain that keeps more bytes than
+  // its quota those with the earliest deadlines, until the rest fits. Lets go of
+  // kMaxKeptEndedPerSweep blocks at most.
   void Sweep(absl::Time now);
 
   Use UseOf(DomainId domain) const;
@@ -132,6 +133,11 @@ class KeptPrefixes final : public BlockFollower {
   };
   Block& At(KeptNumber number) { return blocks_[static_cast<uint32_t>(number)]; }
   const Block& At(KeptNumber number) const { return blocks_[static_cast<uint32_t>(number)]; }
+  // Returns the prefix of the domain that ends first; nullopt: all are being filled.
+  std::optional<Handle> NextToEnd(const Domain& of) const;
+  // Lets go of the blocks of the prefix, `*left` of them at most, and subtracts their number from
+  // `*left`. Ends the prefix if no block is left, and returns true then.
+  bool End(Handle handle, size_t* left);
   KeptNumber TakeNumber(const HostBlock& block);
   void LetGo(DomainId domain, KeptNumber number);
   void NoteGone(DomainId domain, KeptNumber number);

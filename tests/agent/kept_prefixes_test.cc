@@ -109,6 +109,35 @@ TEST_F(KeptPrefixesTest, ALongOneEndsInSeveralLooksAtTheDeadlines) {
   EXPECT_EQ(kept_.UseOf(kDomain), KeptPrefixes::Use());
 }
 
+TEST_F(KeptPrefixesTest, WhatIsBeyondAQuotaThatShrankEndsTheSoonestFirst) {
+  constexpr DomainId kDomain{0};
+  constexpr uint64_t kPages = 2;  // Blocks of each prefix.
+  shares_.Divide({{kDomain, {.guaranteed = 2}}});
+  const absl::Time now = kDeadline - absl::Hours(1);
+  for (const int minutes : {50, 10, 30}) {
+    const KeptPrefixes::Begun begun =
+        kept_.Begin(kDomain, {.hi = 2, .lo = ++begun_}, now + absl::Minutes(minutes));
+    for (uint64_t i = 0; i < kPages; ++i) {
+      const BlockMeta meta{.key = {.hi = begun_, .lo = i}, .length = kPage};
+      index_.PublishHost(meta, *host_->Reserve(kDomain, ExactRoom(kPage)), Arrival::kComputed,
+                         ReuseHint(), index_.Now());
+      ASSERT_EQ(kept_.Add(begun.handle, meta.key), KeepLimit::kNone);
+    }
+    kept_.Filled(begun.handle);
+  }
+  kept_.Sweep(now);
+  EXPECT_EQ(kept_.UseOf(kDomain).bytes, 3 * kPages * kPage) << "all of it fits";
+  shares_.Divide({{kDomain, {.guaranteed = 1}}});
+  kept_.Sweep(now);
+  const std::vector<KeptPrefixes::Listed> left = kept_.List(kDomain, now);
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_EQ(left[0].deadline, now + absl::Minutes(50));
+  EXPECT_EQ(left[1].deadline, now + absl::Minutes(30));
+  shares_.Divide({});
+  kept_.Sweep(now);
+  EXPECT_EQ(kept_.UseOf(kDomain), KeptPrefixes::Use());
+}
+
 TEST_F(KeptPrefixesTest, AnIdIsNotUsedAgain) {
   constexpr DomainId kDomain{0};
   ASSERT_EQ(Keep(kDomain), KeepLimit::kNone);

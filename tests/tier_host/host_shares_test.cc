@@ -297,6 +297,29 @@ TEST(HostSharesTest, SlabsOnTheirWayOutAreNotTakenTwice) {
   EXPECT_TRUE(node.shares.IsSettled(*node.host));
 }
 
+TEST(HostSharesTest, WhatIsBeyondAMaximumGoesToOthersThoughTheyWantNothing) {
+  Node node(10, {5, 5});
+  node.Use(kA, 5);
+  node.shares.Divide({{kA, {.maximum = 2}}, {kB, {}}});
+  node.Settle();
+  EXPECT_EQ(node.held(kA), 2u);
+  EXPECT_EQ(node.held(kB), 8u);
+}
+
+TEST(HostSharesTest, WhatIsBeyondAllMaximumsLeavesTheNodeUntilADomainMayHaveIt) {
+  Node node(10, {5, 5});
+  node.Use(kA, 5);
+  node.shares.Divide({{kA, {.maximum = 2}}, {kB, {.maximum = 6}}});
+  node.Settle();
+  EXPECT_EQ(node.held(kA), 2u);
+  EXPECT_EQ(node.held(kB), 6u);
+  EXPECT_EQ(node.shares.Present(*node.host), 8u);
+  node.shares.Divide({{kA, {.maximum = 4}}, {kB, {.maximum = 6}}});
+  node.Use(kA, 5);
+  node.Settle();
+  EXPECT_EQ(node.held(kA), 4u);
+}
+
 TEST(HostSharesTest, WhatIsFixedStaysWhenTheNodeShrinks) {
   Node node(10, {5, 5});
   node.shares.Fix(kA);
@@ -304,6 +327,8 @@ TEST(HostSharesTest, WhatIsFixedStaysWhenTheNodeShrinks) {
   node.Settle();
   EXPECT_EQ(node.held(kA), 5u);
   EXPECT_EQ(node.held(kB), 1u);
+  EXPECT_EQ(node.shares.InForce(kA, *node.host), (TierShare{.guaranteed = 5, .maximum = 5}));
+  EXPECT_EQ(node.shares.InForce(kB, *node.host), node.shares.Of(kB));
 }
 
 TEST(HostSharesDeathTest, GuaranteesBeyondAllSlabsAbort) {
@@ -357,7 +382,8 @@ TEST(HostSharesModelTest, AMillionOperationsBreakNoGuarantee) {
       if (move->to.has_value()) {
         ASSERT_LT(node.held(*move->to), node.shares.Of(*move->to).maximum);
       } else {
-        ASSERT_GT(node.shares.Present(*node.host), slabs);
+        const bool beyond = node.held(*move->from) > node.shares.Of(*move->from).maximum;
+        ASSERT_TRUE(beyond || node.shares.Present(*node.host) > slabs);
       }
       node.Carry(*move);
       ASSERT_LE(++moves, 2 * kMaxSlabs) << "step " << step;
@@ -368,6 +394,7 @@ TEST(HostSharesModelTest, AMillionOperationsBreakNoGuarantee) {
       held += node.held(of);
       ASSERT_GE(node.held(of), std::min(node.shares.Of(of).guaranteed, wanted(of)))
           << "step " << step;
+      ASSERT_LE(node.held(of), node.shares.Of(of).maximum) << "step " << step;
     }
     ASSERT_LE(held, slabs) << "step " << step;
     if (step % 1000 == 0) node.host->Audit();
