@@ -119,6 +119,23 @@ TEST_F(MemoryMoverTest, WhatWasBorrowedIsGivenBackAndTheOwnerKeepsAllItsBlocks) 
   rig_.agent->Audit();
 }
 
+TEST_F(MemoryMoverTest, MemoryBeyondAMaximumLeavesTheTenantThoughNobodyWantsIt) {
+  Fill(hog_, 1000, 28);
+  ASSERT_EQ(SlabsOf(kHog), 7u);
+  ASSERT_TRUE(Set("default", ShareField::kMaximum, 3).ok());
+  Settle();
+  EXPECT_EQ(SlabsOf(kHog), 3u);
+  EXPECT_EQ(SlabsOf(kQuiet), 5u);
+  EXPECT_EQ(Found(hog_, 1000, 28), 12u);
+  ASSERT_TRUE(Set("acme", ShareField::kMaximum, 4).ok());
+  Settle();
+  EXPECT_EQ(SlabsOf(kQuiet), 4u) << "one slab is the system's, as no tenant may have it";
+  Fill(hog_, 2000, 20);
+  EXPECT_EQ(SlabsOf(kHog), 3u);
+  EXPECT_EQ(Found(hog_, 2000, 20), 12u) << "a put evicts the tenant's own";
+  rig_.agent->Audit();
+}
+
 TEST_F(MemoryMoverTest, NothingOfAGuaranteeLeavesForAnother) {
   Fill(quiet_, 1, 16);
   Put(hog_, 1000, 200);
