@@ -223,6 +223,11 @@ absl::StatusOr<ConfigLayers> LayersOf(const ConfigMembers& members, const ModelF
   if (given.window == 0 && uses_windows) {
     KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> window,
                          members.Number({"sliding_window", "attention_window_size"}));
+    // A part is published without its window where that is the default of its class.
+    if (!window.has_value() && !names_each && members.IsPart() &&
+        DefaultPattern(members.SharedText({"model_type"})) != 0) {
+      return absl::InvalidArgumentError("there is no sliding_window; give --window");
+    }
     layers.window = window.value_or(0);
   }
   absl::StatusOr<LayerKinds> kinds = KindsOfLayers(members, given.layers);

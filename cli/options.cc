@@ -83,7 +83,7 @@ constexpr Option kOptions[] = {
     {.name = "--kv-heads",
      .value = "N",
      .help = "Heads of keys and values. Default: the named model's, or --heads."},
-    {.name = "--head-dim", .value = "N", .help = "Numbers of a key of each head."},
+    {.name = "--head-dim", .value = "N", .help = "Numbers of each head."},
     {.name = "--latent", .value = "N", .help = "Numbers of a layer's latent, instead of heads."},
     {.name = "--window", .value = "TOKENS", .help = "Tokens that a layer with a window looks at."},
     {.name = "--window-layers",
