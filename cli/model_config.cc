@@ -1,185 +1,140 @@
 #include "cli/model_config.h"
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <optional>
 #include <system_error>
-#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cli/config_layers.h"
+#include "cli/config_members.h"
 #include "core/status_macros.h"
-#include "google/protobuf/struct.pb.h"
-#include "google/protobuf/util/json_util.h"
 
 namespace kvtier::cli {
 namespace {
 
-using google::protobuf::Struct;
-using google::protobuf::Value;
-
-// Reads members of one object. Several names of one fact are those of different model families.
-class Members {
- public:
-  explicit Members(const Struct* object) : object_(*object) {}
-
-  // Returns the first of the members that is there and not null; nullptr: none is.
-  const Value* Find(std::initializer_list<const char*> names) const {
-    for (const char* name : names) {
-      const auto found = object_.fields().find(name);
-      if (found != object_.fields().end() && !found->second.has_null_value()) {
-        found_ = name;
-        return &found->second;
-      }
-    }
-    return nullptr;
-  }
-  // Returns the number; nullopt: none of the members is there.
-  absl::StatusOr<std::optional<uint64_t>> Number(std::initializer_list<const char*> names) const {
-    const Value* const value = Find(names);
-    if (value == nullptr) return std::nullopt;
-    const double number = value->number_value();
-    if (!value->has_number_value() || number < 0 || number != std::floor(number) || number > 1e15) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(found_, " must be a whole number, not ", value->ShortDebugString()));
-    }
-    return static_cast<uint64_t>(number);
-  }
-  absl::StatusOr<uint64_t> RequiredNumber(std::initializer_list<const char*> names) const {
-    KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> number, Number(names));
-    if (number.has_value()) return *number;
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is no ", *names.begin(), "; must be given"));
-  }
-  std::string Text(std::initializer_list<const char*> names) const {
-    const Value* const value = Find(names);
-    return value == nullptr ? "" : value->string_value();
-  }
-  bool IsTrue(const char* name) const {
-    const Value* const value = Find({name});
-    return value != nullptr && value->bool_value();
-  }
-  bool IsFalse(const char* name) const {
-    const Value* const value = Find({name});
-    return value != nullptr && value->has_bool_value() && !value->bool_value();
-  }
-
- private:
-  const Struct& object_;
-  mutable const char* found_ = "";  // The member that Find() returned last.
-};
-
-// Counts the layers by what `layer_types` says of each.
-absl::Status TakeLayerTypes(const google::protobuf::ListValue& types, ModelFacts* facts) {
-  facts->layers = 0;
-  for (const Value& type : types.values()) {
-    const std::string& name = type.string_value();
-    if (name == "linear_attention" || name == "mamba" || name == "conv") continue;
-    if (name == "sliding_attention") {
-      ++facts->window_layers;
-    } else if (name != "full_attention" && name != "attention") {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "layer_types has ", type.ShortDebugString(),
-          ", a kind that is not known; must be full_attention, attention or sliding_attention"));
-    }
-    ++facts->layers;
-  }
-  return absl::OkStatus();
+// Returns whether the class of the model has a default for the width of a head, or a number of KV
+// heads, that does not follow from its other members: what a config lacks is that default then.
+bool HasHeadsByDefault(const ConfigMembers& members) {
+  const std::string type = members.SharedText({"model_type"});
+  return absl::StartsWith(type, "gemma") || absl::StartsWith(type, "glm4") ||
+         absl::StartsWith(type, "gpt_oss") || absl::StartsWith(type, "qwen3");
 }
 
-// Families say in three ways which layers have a window: for each layer, as a pattern (every n-th
-// layer has none), or not at all: all layers that may have one do.
-absl::Status TakeWindow(const Members& members, ModelFacts* facts) {
-  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> window,
-                       members.Number({"sliding_window", "attention_window_size"}));
-  if (const Value* const types = members.Find({"layer_types"})) {
-    KVT_RETURN_IF_ERROR(TakeLayerTypes(types->list_value(), facts));
-    if (facts->window_layers > 0 && !window.has_value()) {
-      return absl::InvalidArgumentError(
-          "layer_types has a sliding_attention, and there is no "
-          "sliding_window; must be given");
-    }
-  } else if (window.value_or(0) > 0 && !members.IsFalse("use_sliding_window")) {
-    KVT_ASSIGN_OR_RETURN(std::optional<uint64_t> pattern,
-                         members.Number({"sliding_window_pattern"}));
-    if (!pattern.has_value() && members.Text({"model_type"}) == "gemma2") pattern = 2;
-    if (pattern.value_or(0) > 0) {
-      facts->window_layers = facts->layers - facts->layers / *pattern;
-    } else {
-      // In Qwen's models the first layers have no sliding window.
-      KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> without,
-                           members.Number({"max_window_layers"}));
-      const bool some = members.IsTrue("use_sliding_window") && without.has_value();
-      facts->window_layers = facts->layers - (some ? std::min(*without, facts->layers) : 0);
-    }
-  }
-  facts->window = facts->window_layers > 0 ? *window : 0;
-  return absl::OkStatus();
-}
-
-absl::Status TakeHeads(const Members& members, ModelFacts* facts) {
-  KVT_ASSIGN_OR_RETURN(facts->heads,
-                       members.RequiredNumber({"num_attention_heads", "n_head", "n_heads"}));
-  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> latent, members.Number({"kv_lora_rank"}));
-  if (latent.value_or(0) > 0) {
-    KVT_ASSIGN_OR_RETURN(const uint64_t rotated, members.RequiredNumber({"qk_rope_head_dim"}));
-    KVT_ASSIGN_OR_RETURN(const uint64_t plain, members.RequiredNumber({"qk_nope_head_dim"}));
-    KVT_ASSIGN_OR_RETURN(const uint64_t value, members.RequiredNumber({"v_head_dim"}));
-    facts->latent_dim = *latent + rotated;
-    facts->attention_width = facts->heads * (plain + rotated + value) / 2;
-    return absl::OkStatus();
-  }
-  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> kv_heads,
-                       members.Number({"num_key_value_heads", "num_kv_heads", "n_head_kv"}));
+// Returns whether all query heads share one KV head.
+bool IsMultiQuery(const ConfigMembers& members) {
+  if (members.Inner("attn_config").Text({"attn_type"}) == "multiquery_attention") return true;
   // Falcon's newer decoders keep `multi_query` for what num_kv_heads says.
-  const bool is_multi_query =
-      members.IsTrue("multi_query") && !members.IsTrue("new_decoder_architecture");
-  facts->kv_heads = is_multi_query ? 1 : kv_heads.value_or(facts->heads);
-  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> head_dim, members.Number({"head_dim"}));
-  if (head_dim.has_value()) {
-    facts->head_dim = *head_dim;
+  if (members.IsTrue("new_decoder_architecture")) return false;
+  const std::string type = members.SharedText({"model_type"});
+  const bool is_by_default = type == "falcon" || type == "gpt_bigcode";
+  return members.IsTrue("multi_query") || (is_by_default && !members.IsFalse("multi_query"));
+}
+
+absl::StatusOr<uint64_t> KvHeadsOf(const ConfigMembers& members, uint64_t heads) {
+  if (IsMultiQuery(members)) return 1;
+  if (members.IsTrue("multi_query_attention")) {  // ChatGLM.
+    return members.NumberUnless(0, {"multi_query_group_num"}, "--kv-heads");
+  }
+  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> said,
+                       members.Number({"num_key_value_heads", "num_kv_heads", "n_head_kv"}));
+  if (said.has_value()) return *said;
+  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> inner,
+                       members.Inner("attn_config").Number({"kv_n_heads"}));  // MPT.
+  if (inner.has_value()) return *inner;
+  if (members.IsPart() || HasHeadsByDefault(members)) {
+    return absl::InvalidArgumentError("there is no num_key_value_heads; give --kv-heads");
+  }
+  if (heads == 0)
+    return absl::InvalidArgumentError("there is no num_attention_heads; give --heads");
+  return heads;
+}
+
+absl::StatusOr<uint64_t> HeadDimOf(const ConfigMembers& members, uint64_t heads) {
+  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> said,
+                       members.Number({"head_dim", "attention_head_dim", "kv_channels"}));
+  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> global, members.Number({"global_head_dim"}));
+  if (global.has_value() && global != said) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("global_head_dim ", *global, " shows that some layers have wider heads, and ",
+                     "one width stands for all layers; give --head-dim"));
+  }
+  if (said.has_value()) return *said;
+  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> hidden,
+                       members.Number({"hidden_size", "n_embd", "d_model"}));
+  if (!hidden.has_value() || heads == 0 || HasHeadsByDefault(members)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there is no head_dim",
+        !hidden.has_value() ? " and no hidden_size" : (heads == 0 ? " and no number of heads" : ""),
+        "; give --head-dim"));
+  }
+  if (*hidden % heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no head_dim, and hidden_size ", *hidden,
+                     " is no multiple of num_attention_heads ", heads, "; give --head-dim"));
+  }
+  return *hidden / heads;
+}
+
+// Fills in the latent vector, if the model has one that no option replaces, and the width of its
+// attention as far as the members say it.
+absl::Status TakeLatent(const ConfigMembers& members, const ModelFacts& given, ModelFacts* facts) {
+  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> latent, members.Number({"kv_lora_rank"}));
+  if (latent.value_or(0) == 0) {
+    facts->latent_dim = given.latent_dim;
     return absl::OkStatus();
   }
-  KVT_ASSIGN_OR_RETURN(const uint64_t hidden,
-                       members.RequiredNumber({"hidden_size", "n_embd", "d_model"}));
-  if (facts->heads == 0 || hidden % facts->heads != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no head_dim, and hidden_size ", hidden,
-                                                   " is no multiple of num_attention_heads ",
-                                                   facts->heads, "; give head_dim"));
+  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> rotated, members.Number({"qk_rope_head_dim"}));
+  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> plain, members.Number({"qk_nope_head_dim"}));
+  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> value, members.Number({"v_head_dim"}));
+  if (given.latent_dim == 0 && !rotated.has_value()) {
+    return absl::InvalidArgumentError("there is no qk_rope_head_dim; give --latent");
   }
-  facts->head_dim = hidden / facts->heads;
+  facts->latent_dim = given.latent_dim != 0 ? given.latent_dim : *latent + *rotated;
+  if (rotated.has_value() && plain.has_value() && value.has_value()) {
+    facts->attention_width = facts->heads * (*plain + *rotated + *value) / 2;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeHeads(const ConfigMembers& members, const ModelFacts& given, ModelFacts* facts) {
+  facts->heads = given.heads;
+  if (given.heads == 0) {
+    KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> heads,
+                         members.Number({"num_attention_heads", "n_head", "n_heads"}));
+    facts->heads = heads.value_or(0);
+  }
+  if (given.kv_heads == 0 || given.latent_dim != 0) {
+    KVT_RETURN_IF_ERROR(TakeLatent(members, given, facts));
+    if (facts->latent_dim != 0) return absl::OkStatus();
+  }
+  facts->kv_heads = given.kv_heads;
+  if (given.kv_heads == 0) {
+    KVT_ASSIGN_OR_RETURN(facts->kv_heads, KvHeadsOf(members, facts->heads));
+  }
+  facts->head_dim = given.head_dim;
+  if (given.head_dim == 0) {
+    KVT_ASSIGN_OR_RETURN(facts->head_dim, HeadDimOf(members, facts->heads));
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<ModelFacts> FactsFromConfig(absl::string_view json) {
-  Struct config;
-  const auto parsed = google::protobuf::util::JsonStringToMessage(std::string(json), &config);
-  if (!parsed.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("this is not a JSON object: ", std::string(parsed.message())));
-  }
-  const Struct* object = &config;
-  const Members outer(object);
-  if (const Value* const text = outer.Find({"text_config", "llm_config"})) {
-    object = &text->struct_value();
-  }
-  const Members members(object);
-  ModelFacts facts;
-  facts.dtype = members.Text({"dtype", "torch_dtype"});
-  if (facts.dtype.empty()) facts.dtype = outer.Text({"dtype", "torch_dtype"});
-  KVT_ASSIGN_OR_RETURN(facts.layers,
-                       members.RequiredNumber({"num_hidden_layers", "n_layer", "n_layers"}));
-  KVT_RETURN_IF_ERROR(TakeHeads(members, &facts));
-  KVT_RETURN_IF_ERROR(TakeWindow(members, &facts));
+absl::StatusOr<ModelFacts> FactsFromConfig(absl::string_view json, const ModelFacts& given) {
+  KVT_ASSIGN_OR_RETURN(const ConfigMembers members, ConfigMembers::FromJson(json));
+  KVT_ASSIGN_OR_RETURN(const ConfigLayers layers, LayersOf(members, given));
+  ModelFacts facts{.layers = layers.layers,
+                   .window = layers.window,
+                   .window_layers = layers.window_layers,
+                   .dtype = members.SharedText({"dtype", "torch_dtype"})};
+  KVT_RETURN_IF_ERROR(TakeHeads(members, given, &facts));
   return facts;
 }
 
-absl::StatusOr<ModelFacts> FactsFromConfigFile(const std::string& path) {
+absl::StatusOr<ModelFacts> FactsFromConfigFile(const std::string& path, const ModelFacts& given) {
   std::error_code ignored;
   const std::string file =
       std::filesystem::is_directory(path, ignored) ? absl::StrCat(path, "/config.json") : path;
@@ -196,7 +151,7 @@ absl::StatusOr<ModelFacts> FactsFromConfigFile(const std::string& path) {
         absl::StrCat(file, " has more than ", kMaxConfigBytes,
                      " bytes, so it is no model's config.json; name another file"));
   }
-  absl::StatusOr<ModelFacts> facts = FactsFromConfig(text);
+  absl::StatusOr<ModelFacts> facts = FactsFromConfig(text, given);
   if (!facts.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": ", facts.status().message()));
   }

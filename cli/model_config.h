@@ -16,13 +16,15 @@ namespace kvtier::cli {
 inline constexpr size_t kMaxConfigBytes = size_t{4} << 20;
 
 // Returns the facts in the text of a config.json; those of the text model where it has several.
-// Leaves empty what the text does not say: the parameters, and the type where that is absent.
-// Errors: kInvalidArgument, which names the member and its value.
-absl::StatusOr<ModelFacts> FactsFromConfig(absl::string_view json);
+// What is not 0 in `given` stands for members that are absent or wrong, and for the heads and the
+// latent also for members that are there. Leaves empty what neither says and is not needed: the
+// parameters, the query heads, and the type where that is absent.
+// Errors: kInvalidArgument, which names the member and its value, or the option that gives it.
+absl::StatusOr<ModelFacts> FactsFromConfig(absl::string_view json, const ModelFacts& given);
 
 // Returns the facts of a file, or of the config.json in a folder; the facts have its path as their
 // name.
-absl::StatusOr<ModelFacts> FactsFromConfigFile(const std::string& path);
+absl::StatusOr<ModelFacts> FactsFromConfigFile(const std::string& path, const ModelFacts& given);
 
 }  // namespace kvtier::cli
 

@@ -11,9 +11,11 @@
 namespace kvtier::cli {
 namespace {
 
-absl::Status CheckFact(const char* name, uint64_t value, uint64_t most) {
+// Checks the fact that `option` gives.
+absl::Status CheckFact(const char* name, const char* option, uint64_t value, uint64_t most) {
   if (value >= 1 && value <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, " must be 1 to ", most, ", not ", value));
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " must be 1 to ", most, ", not ", value, "; give ", option));
 }
 
 // Returns the pairs of tokens that attend in a context, when each attends to `window` at most.
@@ -40,35 +42,42 @@ std::optional<uint64_t> BitsOfType(absl::string_view dtype) {
 }
 
 absl::Status ModelFacts::Check() const {
-  KVT_RETURN_IF_ERROR(CheckFact("layers", layers, kMaxLayers));
+  KVT_RETURN_IF_ERROR(CheckFact("layers", "--layers", layers, kMaxLayers));
   if (latent_dim == 0) {
-    KVT_RETURN_IF_ERROR(CheckFact("kv_heads", kv_heads, kMaxHeads));
-    KVT_RETURN_IF_ERROR(CheckFact("head_dim", head_dim, kMaxHeadDim));
+    KVT_RETURN_IF_ERROR(CheckFact("kv_heads", "--kv-heads", kv_heads, kMaxHeads));
+    KVT_RETURN_IF_ERROR(CheckFact("head_dim", "--head-dim", head_dim, kMaxHeadDim));
   } else {
-    KVT_RETURN_IF_ERROR(CheckFact("latent", latent_dim, kMaxHeadDim));
+    KVT_RETURN_IF_ERROR(CheckFact("latent", "--latent", latent_dim, kMaxHeadDim));
   }
-  if (heads != 0 && latent_dim == 0 && (heads > kMaxHeads || heads % kv_heads != 0)) {
+  const bool are_shared = latent_dim != 0 || heads % kv_heads == 0;
+  if (heads > kMaxHeads || !are_shared) {
     return absl::InvalidArgumentError(absl::StrCat("heads must be a multiple of kv_heads (",
-                                                   kv_heads, ") up to ", kMaxHeads, ", not ",
-                                                   heads));
+                                                   kv_heads, ") up to ", kMaxHeads, ", not ", heads,
+                                                   "; give --heads"));
+  }
+  if (attention_width > kMaxHeads * kMaxHeadDim) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the heads of a layer must have ", kMaxHeads * kMaxHeadDim,
+                     " numbers at most, not ", attention_width, "; give --heads and --head-dim"));
   }
   if ((window == 0) != (window_layers == 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("window and window_layers must both be given or neither, not ", window,
-                     " and ", window_layers));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "window and window_layers must both be given or neither, not ", window, " and ",
+        window_layers, "; give ", window == 0 ? "--window" : "--window-layers"));
   }
   if (window > kMaxContextTokens) {
     return absl::InvalidArgumentError(
         absl::StrCat("window must be ", kMaxContextTokens, " tokens at most, not ", window));
   }
   if (window_layers > layers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("window_layers must be at most layers (", layers, "), not ", window_layers));
+    return absl::InvalidArgumentError(absl::StrCat("window_layers must be at most layers (", layers,
+                                                   "), not ", window_layers,
+                                                   "; give --window-layers"));
   }
   const std::optional<uint64_t> bits = BitsOfType(dtype);
   if (!bits.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dtype must be fp32, fp16, bf16, fp8, int8, fp4 or int4, not '", dtype, "'"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "dtype must be fp32, fp16, bf16, fp8, int8, fp4 or int4, not '", dtype, "'; give --dtype"));
   }
   if ((latent_dim == 0 ? 2 * kv_heads * head_dim : latent_dim) * *bits % 8 != 0) {
     return absl::InvalidArgumentError(
@@ -108,8 +117,8 @@ uint64_t ModelFacts::TokensIn(uint64_t bytes) const {
 }
 
 std::optional<double> ModelFacts::PrefillOperations(uint64_t tokens) const {
-  if (parameters == 0) return std::nullopt;
   const auto width = static_cast<double>(attention_width != 0 ? attention_width : heads * head_dim);
+  if (parameters == 0 || width == 0) return std::nullopt;
   const double pairs = static_cast<double>(layers - window_layers) * PairsIn(tokens, tokens) +
                        static_cast<double>(window_layers) * PairsIn(tokens, window);
   return 2 * static_cast<double>(parameters) * static_cast<double>(tokens) + 4 * width * pairs;

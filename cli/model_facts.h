@@ -46,7 +46,8 @@ struct ModelFacts {
   // heads x head_dim.
   uint64_t attention_width = 0;
 
-  // Returns an error that names the fact that is missing or too large.
+  // Returns an error that names the fact that is missing or too large, and the option that gives
+  // it.
   absl::Status Check() const;
   // Returns "grouped-query", "multi-head", "multi-query", "multi-head latent", or "" while the
   // number of query heads is unknown.
@@ -61,7 +62,7 @@ struct ModelFacts {
   uint64_t TokensIn(uint64_t bytes) const;
   // Returns the floating-point operations that compute a context: two for each parameter and
   // token, and four for each pair of tokens that attend and each number of the attention width.
-  // nullopt: `parameters` is unknown.
+  // nullopt: `parameters` or the attention width is unknown.
   std::optional<double> PrefillOperations(uint64_t tokens) const;
 
  private:

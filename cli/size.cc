@@ -1,5 +1,6 @@
 #include "cli/size.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -22,7 +23,9 @@ absl::StatusOr<std::optional<ModelSize::Recompute>> RecomputeOf(const SizeQuesti
     const std::optional<double> operations = size.facts.PrefillOperations(size.tokens);
     if (!operations.has_value()) {
       return absl::InvalidArgumentError(
-          "--flops needs --parameters, the number of the model's parameters");
+          size.facts.parameters == 0
+              ? "--flops needs --parameters, the number of the model's parameters"
+              : "--flops needs --heads and --head-dim, which say how much work attention is");
     }
     recompute.seconds = *operations / question.flops;
   } else {
@@ -47,6 +50,13 @@ std::string FactsText(const ModelFacts& facts) {
   }
   const std::string attention = facts.AttentionName();
   return attention.empty() ? text : absl::StrCat(text, "; ", attention, " attention");
+}
+
+// Returns a rate as people read it, 1 B/s at least and kMostShownRate at most.
+std::string RateText(double bytes_per_second) {
+  constexpr double kMostShownRate = 1e19;
+  const double shown = std::clamp(bytes_per_second, 1.0, kMostShownRate);
+  return absl::StrCat(BytesText(static_cast<uint64_t>(shown)), "/s");
 }
 
 // Returns a count of tokens, with ">= " before kMaxContextTokens, where the search for it ends.
@@ -107,7 +117,7 @@ std::string SizeTable(const ModelSize& size) {
   }
   return absl::StrCat(text, "\nFetching a request beats recomputing it, which takes ",
                       SecondsText(size.recompute->seconds), ", above ",
-                      BytesText(static_cast<uint64_t>(size.recompute->bytes_per_second)), "/s.\n");
+                      RateText(size.recompute->bytes_per_second), ".\n");
 }
 
 std::string SizeJson(const ModelSize& size) {

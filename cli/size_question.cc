@@ -1,6 +1,5 @@
 #include "cli/size_question.h"
 
-#include <cmath>
 #include <type_traits>
 
 #include "absl/status/status.h"
@@ -42,12 +41,17 @@ class Reader {
     }
     *value = bytes.value_or(0);
   }
-  void Rate(const char* name, const char* example, double* value) {
+  struct Bounds {
+    double least;
+    double most;
+    const char* example;
+  };
+  void Rate(const char* name, const Bounds& bounds, double* value) {
     const std::string* const text = Find(name);
     if (text == nullptr) return;
-    if (!absl::SimpleAtod(*text, value) || !std::isfinite(*value) || *value <= 0) {
-      Fail(absl::StrCat(name, " must be a number above 0, for example ", example, ", not '", *text,
-                        "'"));
+    if (!absl::SimpleAtod(*text, value) || !(*value >= bounds.least && *value <= bounds.most)) {
+      Fail(absl::StrCat(name, " must be a number from ", bounds.least, " to ", bounds.most,
+                        ", for example ", bounds.example, ", not '", *text, "'"));
     }
   }
   const absl::Status& status() const { return status_; }
@@ -71,12 +75,44 @@ std::string PresetNames() {
 
 // Returns the facts of the preset or the config.json; empty: neither was named.
 absl::StatusOr<ModelFacts> NamedFacts(const SizeQuestion& question) {
-  if (!question.config.empty()) return FactsFromConfigFile(question.config);
+  if (!question.config.empty()) return FactsFromConfigFile(question.config, question.given);
   if (question.preset.empty()) return ModelFacts{.name = "a model of these facts"};
   const ModelFacts* const preset = FindPreset(question.preset);
   if (preset != nullptr) return *preset;
   return absl::InvalidArgumentError(
       absl::StrCat("--model '", question.preset, "' is not one of: ", PresetNames()));
+}
+
+// Gives the model either heads or a latent vector. Without a number of KV heads, each head has its
+// own.
+absl::Status SettleHeads(const SizeQuestion& question, ModelFacts* facts) {
+  if (facts->latent_dim == 0) {
+    if (facts->kv_heads == 0) facts->kv_heads = facts->heads;
+    return absl::OkStatus();
+  }
+  const ModelFacts& given = question.given;
+  // Beside a latent, --head-dim says only how much work attention is.
+  if (given.kv_heads != 0 || (given.head_dim != 0 && question.flops == 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a latent (--latent ", facts->latent_dim,
+                     ") stands instead of heads; give --latent, or --kv-heads and --head-dim"));
+  }
+  facts->kv_heads = 0;
+  return absl::OkStatus();
+}
+
+// Says how many layers have the window where no option does: all of them, if the named model has no
+// window or has it in all of its layers.
+absl::Status SettleWindow(const ModelFacts& given, const ModelFacts& named, ModelFacts* facts) {
+  if (facts->window == 0 || given.window_layers != 0) return absl::OkStatus();
+  if (named.window_layers == 0 || named.window_layers == named.layers) {
+    facts->window_layers = facts->layers;
+    return absl::OkStatus();
+  }
+  if (facts->layers == named.layers) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(named.window_layers, " of ", named.layers, " layers have a window, and of ",
+                   facts->layers, " (--layers) it cannot be told; give --window-layers"));
 }
 
 }  // namespace
@@ -101,15 +137,12 @@ absl::StatusOr<SizeQuestion> SizeQuestionFrom(
   reader.Bytes("--gpu", &question.gpu_bytes);
   reader.Bytes("--host", &question.host_bytes);
   reader.Bytes("--disk", &question.disk_bytes);
-  reader.Rate("--prefill-rate", "12000", &question.prefill_rate);
-  reader.Rate("--flops", "4e14", &question.flops);
+  reader.Rate("--prefill-rate", {kMinPrefillRate, kMaxPrefillRate, "12000"},
+              &question.prefill_rate);
+  reader.Rate("--flops", {kMinFlops, kMaxFlops, "4e14"}, &question.flops);
   double parameters = 0;
-  reader.Rate("--parameters", "8e9", &parameters);
+  reader.Rate("--parameters", {kMinParameters, kMaxParameters, "8e9"}, &parameters);
   KVT_RETURN_IF_ERROR(reader.status());
-  if (parameters > 1e15) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--parameters must be 1e15 at most, not ", parameters));
-  }
   given.parameters = static_cast<uint64_t>(parameters);
   if (!question.preset.empty() && !question.config.empty()) {
     return absl::InvalidArgumentError("size takes --model or --config, not both");
@@ -121,7 +154,8 @@ absl::StatusOr<SizeQuestion> SizeQuestionFrom(
 }
 
 absl::StatusOr<ModelFacts> FactsOf(const SizeQuestion& question) {
-  KVT_ASSIGN_OR_RETURN(ModelFacts facts, NamedFacts(question));
+  KVT_ASSIGN_OR_RETURN(const ModelFacts named, NamedFacts(question));
+  ModelFacts facts = named;
   const ModelFacts& given = question.given;
   const auto take = [](const auto& value, auto* fact) {
     if (value != std::remove_cvref_t<decltype(value)>()) *fact = value;
@@ -138,7 +172,9 @@ absl::StatusOr<ModelFacts> FactsOf(const SizeQuestion& question) {
   take(given.window_layers, &facts.window_layers);
   take(given.dtype, &facts.dtype);
   take(given.parameters, &facts.parameters);
-  const absl::Status checked = facts.Check();
+  absl::Status checked = SettleHeads(question, &facts);
+  checked.Update(SettleWindow(given, named, &facts));
+  if (checked.ok()) checked = facts.Check();
   if (!checked.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(facts.name, ": ", checked.message()));
   }

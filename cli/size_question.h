@@ -17,6 +17,14 @@ namespace kvtier::cli {
 
 inline constexpr uint64_t kDefaultSizeTokens = 8192;
 inline constexpr uint64_t kMaxSizeRequests = 1'000'000;
+// Bounds of --prefill-rate (tokens a second), --flops (operations a second) and --parameters: wide
+// enough for each machine and model, and narrow enough for times and rates that can be shown.
+inline constexpr double kMinPrefillRate = 1;
+inline constexpr double kMaxPrefillRate = 1e8;
+inline constexpr double kMinFlops = 1e9;
+inline constexpr double kMaxFlops = 1e20;
+inline constexpr double kMinParameters = 1;
+inline constexpr double kMaxParameters = 1e15;
 
 struct SizeQuestion {
   // A preset, a config.json, or neither; facts that are given one by one take their place.
@@ -40,7 +48,9 @@ struct SizeQuestion {
 absl::StatusOr<SizeQuestion> SizeQuestionFrom(
     const std::map<std::string, std::vector<std::string>>& options);
 
-// Returns the facts of the model that is asked about, checked. Reads the config.json, if any.
+// Returns the facts of the model that is asked about, checked. Reads the config.json, if any. Facts
+// that are given replace those of the preset or of the config.json; KV heads are the heads, and all
+// layers have the window, where nothing says otherwise.
 absl::StatusOr<ModelFacts> FactsOf(const SizeQuestion& question);
 
 }  // namespace kvtier::cli

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 ModelFacts Facts(const std::string& json) {
-  const absl::StatusOr<ModelFacts> facts = FactsFromConfig(json);
+  const absl::StatusOr<ModelFacts> facts = FactsFromConfig(json, {});
   EXPECT_TRUE(facts.ok()) << facts.status();
   return facts.value_or(ModelFacts());
 }
@@ -77,7 +77,8 @@ TEST(ModelConfigTest, WindowsAreSaidInSeveralWays) {
   EXPECT_EQ(layers(R"("sliding_window": 4096, "sliding_window_pattern": 3)"), 4u) << "Gemma 3";
   EXPECT_EQ(layers(R"("sliding_window": 4096, "model_type": "gemma2")"), 3u);
   const ModelFacts facts = Facts(Windowed(R"("sliding_window": 128, "layer_types":
-      ["sliding_attention", "full_attention", "sliding_attention", "linear_attention"])"));
+      ["sliding_attention", "full_attention", "sliding_attention", "linear_attention", "conv",
+       "mamba"])"));
   EXPECT_EQ(facts.layers, 3u) << "a layer without attention keeps nothing that grows";
   EXPECT_EQ(facts.window_layers, 2u);
   EXPECT_EQ(facts.window, 128u);
@@ -85,7 +86,8 @@ TEST(ModelConfigTest, WindowsAreSaidInSeveralWays) {
 
 TEST(ModelConfigTest, OfSeveralModelsTheTextModelCounts) {
   const ModelFacts facts = Facts(R"({"torch_dtype": "bfloat16", "text_config": {
-    "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 256},
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "hidden_size": 256},
     "vision_config": {"num_hidden_layers": 27}})");
   EXPECT_EQ(facts.layers, 2u);
   EXPECT_EQ(facts.dtype, "bfloat16");
@@ -96,27 +98,27 @@ TEST(ModelConfigTest, ErrorsNameTheMemberAndItsValue) {
       {"", "not a JSON object"},
       {"[1]", "not a JSON object"},
       {"{\"num_hidden_layers\": 1", "not a JSON object"},
-      {"{}", "there is no num_hidden_layers"},
-      {R"({"num_hidden_layers": "many"})", "num_hidden_layers must be a whole number, not"},
-      {R"({"num_hidden_layers": 1.5})", "num_hidden_layers must be a whole number, not"},
-      {R"({"num_hidden_layers": -1})", "num_hidden_layers must be a whole number, not"},
-      {R"({"num_hidden_layers": 2})", "there is no num_attention_heads"},
-      {R"({"num_hidden_layers": 2, "num_attention_heads": 3})", "there is no hidden_size"},
+      {"{}", "there is no num_hidden_layers; give --layers"},
+      {R"({"num_hidden_layers": "many"})",
+       "num_hidden_layers must be a whole number up to 1000000000, not \"many\""},
+      {R"({"num_hidden_layers": 1.5})", "num_hidden_layers must be a whole number up to"},
+      {R"({"num_hidden_layers": -1})", "num_hidden_layers must be a whole number up to"},
+      {R"({"num_hidden_layers": 1000000001})", "num_hidden_layers must be a whole number up to"},
+      {R"({"num_hidden_layers": 1025})", "num_hidden_layers must be 1 to 1024, not 1025"},
+      {R"({"num_hidden_layers": 0})", "num_hidden_layers must be 1 to 1024, not 0"},
+      {R"({"num_hidden_layers": 2})", "there is no num_attention_heads; give --heads"},
+      {R"({"num_hidden_layers": 2, "num_attention_heads": 3})",
+       "there is no head_dim and no hidden_size; give --head-dim"},
+      {R"({"num_hidden_layers": 2, "num_key_value_heads": 3, "hidden_size": 8})",
+       "there is no head_dim and no number of heads; give --head-dim"},
       {R"({"num_hidden_layers": 2, "num_attention_heads": 3, "hidden_size": 100})",
-       "hidden_size 100 is no multiple of num_attention_heads 3"},
-      {R"({"num_hidden_layers": 2, "num_attention_heads": 0, "hidden_size": 100})",
-       "is no multiple of num_attention_heads 0"},
+       "hidden_size 100 is no multiple of num_attention_heads 3; give --head-dim"},
       {R"({"num_hidden_layers": 2, "num_attention_heads": 4, "kv_lora_rank": 5})",
-       "there is no qk_rope_head_dim"},
-      {R"({"num_hidden_layers": 1, "num_attention_heads": 4, "head_dim": 8,
-           "layer_types": ["odd_attention"]})",
-       "a kind that is not known"},
-      {R"({"num_hidden_layers": 1, "num_attention_heads": 4, "head_dim": 8,
-           "layer_types": ["sliding_attention"]})",
-       "there is no sliding_window"},
+       "there is no qk_rope_head_dim; give --latent"},
+      {R"({"text_config": "none"})", "text_config must be an object, not \"none\""},
   };
   for (const auto& [json, error] : kCases) {
-    const absl::StatusOr<ModelFacts> facts = FactsFromConfig(json);
+    const absl::StatusOr<ModelFacts> facts = FactsFromConfig(json, {});
     ASSERT_FALSE(facts.ok()) << json;
     EXPECT_THAT(facts.status().message(), HasSubstr(error)) << json;
   }
@@ -133,18 +135,18 @@ class ModelConfigFileTest : public ::testing::Test {
 
 TEST_F(ModelConfigFileTest, AFolderMeansItsConfig) {
   Write(R"({"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 256})");
-  EXPECT_EQ(FactsFromConfigFile(folder_)->name, folder_);
-  EXPECT_EQ(FactsFromConfigFile(folder_ + "/config.json")->layers, 2u);
+  EXPECT_EQ(FactsFromConfigFile(folder_, {})->name, folder_);
+  EXPECT_EQ(FactsFromConfigFile(folder_ + "/config.json", {})->layers, 2u);
 }
 
 TEST_F(ModelConfigFileTest, ErrorsNameTheFile) {
   const auto error = [this] {
-    return std::string(FactsFromConfigFile(folder_).status().message());
+    return std::string(FactsFromConfigFile(folder_, {}).status().message());
   };
   EXPECT_EQ(error(),
             folder_ + "/config.json cannot be read, or is empty; name a model's config.json");
   Write("{}");
-  EXPECT_EQ(error(), folder_ + "/config.json: there is no num_hidden_layers; must be given");
+  EXPECT_EQ(error(), folder_ + "/config.json: there is no num_hidden_layers; give --layers");
   Write(std::string(kMaxConfigBytes + 1, ' '));
   EXPECT_THAT(error(), HasSubstr("more than 4194304 bytes"));
 }

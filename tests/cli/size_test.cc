@@ -3,10 +3,13 @@
 #include "cli/size.h"
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/command.h"
 #include "cli/model_presets.h"
@@ -179,6 +182,104 @@ TEST(SizeTest, OperationsAreThoseOfParametersAndOfPairsOfTokens) {
   EXPECT_EQ(windowed.PrefillOperations(1), std::nullopt);
 }
 
+TEST(SizeTest, WithoutKvHeadsEachHeadHasItsOwn) {
+  const ModelSize size =
+      Size({{"--layers", "32"}, {"--heads", "32"}, {"--head-dim", "128"}, {"--dtype", "fp16"}});
+  EXPECT_EQ(size.facts.AttentionName(), "multi-head");
+  EXPECT_EQ(size.token_bytes, 524'288u);
+}
+
+TEST(SizeTest, AWindowIsThatOfAllLayersUnlessSomethingSaysOfHowMany) {
+  const auto layers = [](const std::map<std::string, std::string>& options) {
+    return Size(options).facts.window_layers;
+  };
+  EXPECT_EQ(layers({{"--model", "mistral-7b-v0.3"}, {"--window", "4096"}}), 32u);
+  EXPECT_EQ(layers({{"--model", "mistral-7b-v0.3"}, {"--window", "4096"}, {"--layers", "8"}}), 8u);
+  EXPECT_EQ(layers({{"--model", "gemma-3-27b"}, {"--window", "2048"}}), 52u);
+  EXPECT_EQ(layers({{"--model", "gemma-3-27b"}, {"--window-layers", "10"}}), 10u);
+  EXPECT_EQ(layers({{"--model", "gemma-3-27b"}, {"--layers", "6"}, {"--window-layers", "5"}}), 5u);
+}
+
+// Beside a latent, the heads say only how much work attention is.
+TEST(SizeTest, ALatentMayHaveHeadsForTheWorkOfAttention) {
+  const std::string line = "size --layers 61 --latent 576 --dtype bf16 --heads 128 --head-dim 160 ";
+  EXPECT_EQ(Kvtier(line + "--parameters 37e9 --flops 4e14").code, ExitCode::kOk);
+  EXPECT_EQ(Kvtier(line).code, ExitCode::kUsage);
+}
+
+TEST(SizeTest, RatesAtTheBoundsHaveATimeAndABandwidth) {
+  const std::string model = "size --layers 1024 --heads 1024 --head-dim 4096 --dtype fp32 ";
+  EXPECT_THAT(Kvtier(model + "--tokens 100000000 --prefill-rate 1e8").out,
+              HasSubstr("takes 1.00 s, above 2.98 EiB/s"));
+  EXPECT_THAT(Kvtier(model + "--tokens 1 --prefill-rate 1").out,
+              HasSubstr("takes 1.00 s, above 32.0 GiB/s"));
+  EXPECT_THAT(Kvtier(model + "--tokens 100000000 --parameters 1e15 --flops 1e9").out,
+              HasSubstr(" h, above "));
+  EXPECT_THAT(Kvtier("size --layers 1 --latent 4096 --heads 1 --head-dim 1 --dtype fp32 --tokens 1 "
+                     "--parameters 1 --flops 1e20")
+                  .out,
+              HasSubstr("above 8.67 EiB/s"));
+  EXPECT_THAT(Kvtier("size --layers 1 --heads 1 --head-dim 1 --window 1 --dtype int4 "
+                     "--tokens 100000000 --prefill-rate 1")
+                  .out,
+              HasSubstr("above 1 B/s"));
+}
+
+TEST(SizeTest, HeadsBesideALatentHaveBounds) {
+  const ModelFacts facts{.layers = 2, .heads = 1024, .latent_dim = 576, .dtype = "bf16"};
+  EXPECT_TRUE(facts.Check().ok());
+  ModelFacts wrong = facts;
+  wrong.heads = 1025;
+  EXPECT_THAT(wrong.Check().message(), HasSubstr("up to 1024, not 1025; give --heads"));
+  wrong = facts;
+  wrong.attention_width = 1024 * 4096 + 1;
+  EXPECT_THAT(wrong.Check().message(), HasSubstr("4194304 numbers at most, not 4194305"));
+}
+
+class SizeOfAConfigTest : public ::testing::Test {
+ protected:
+  ~SizeOfAConfigTest() override { std::filesystem::remove(path_); }
+  // Returns what `kvtier size` says of a config.json of this text.
+  Outcome Ask(const std::string& json, const std::string& options) {
+    std::ofstream(path_) << json;
+    return Kvtier(absl::StrCat("size --config ", path_, " ", options));
+  }
+
+  const std::string path_ =
+      absl::StrCat(::testing::TempDir(),
+                   ::testing::UnitTest::GetInstance()->current_test_info()->name(), ".json");
+};
+
+TEST_F(SizeOfAConfigTest, OptionsFillWhatItLacks) {
+  const std::string options = "--layers 28 --heads 32 --kv-heads 2 --head-dim 128 --dtype fp16";
+  for (const std::string json :
+       {"{}", R"({"model_type": "chatglm", "num_layers": 28, "multi_query_attention": true})"}) {
+    const Outcome outcome = Ask(json, options);
+    EXPECT_EQ(outcome.code, ExitCode::kOk) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("28 layers, 2 KV heads of 128, fp16; grouped-query"));
+    EXPECT_THAT(outcome.out, HasSubstr("28,672"));
+  }
+}
+
+TEST_F(SizeOfAConfigTest, OptionsReplaceWhatItHas) {
+  const std::string json = R"({"num_hidden_layers": 4, "num_attention_heads": 8, "head_dim": 16,
+    "num_key_value_heads": 2, "sliding_window": 64, "dtype": "bfloat16"})";
+  EXPECT_THAT(Ask(json, "").out,
+              HasSubstr("4 layers, 2 KV heads of 16, bfloat16, a window of 64 tokens in 4 of"));
+  EXPECT_THAT(Ask(json, "--layers 6 --kv-heads 4 --head-dim 8 --window 32 --dtype fp8").out,
+              HasSubstr("6 layers, 4 KV heads of 8, fp8, a window of 32 tokens in 6 of"));
+  EXPECT_THAT(Ask(json, "--latent 576").out, HasSubstr("4 layers, a latent vector of 576"));
+}
+
+TEST_F(SizeOfAConfigTest, WhatIsMissingHasAnOption) {
+  const std::string json = R"({"num_hidden_layers": 4, "num_key_value_heads": 2, "head_dim": 8)";
+  EXPECT_THAT(Ask(json + "}", "").err, HasSubstr("int4, not ''; give --dtype"));
+  EXPECT_THAT(Ask(json + R"(, "dtype": "bf16"})", "--parameters 1e9 --flops 4e14").err,
+              HasSubstr("--flops needs --heads and --head-dim"));
+  EXPECT_THAT(Ask(json + R"(, "mamba_d_conv": 4, "dtype": "bf16"})", "").err,
+              HasSubstr("; give --layers, the number of layers with attention"));
+}
+
 TEST(SizeTest, PresetsAreWholeAndInOrder) {
   std::string before;
   for (const ModelFacts& facts : ModelPresets()) {
@@ -251,15 +352,24 @@ TEST(SizeTest, WrongQuestionsNameTheOptionAndItsValue) {
       {"size --kv-heads x", "--kv-heads must be a whole number from 1 to 1024, not 'x'"},
       {"size --layers 2 --head-dim 64", "kv_heads must be 1 to 1024, not 0"},
       {"size --layers 2 --kv-heads 2", "head_dim must be 1 to 4096, not 0"},
-      {"size --layers 2 --kv-heads 2 --head-dim 64", "dtype must be fp32, fp16,"},
+      {"size --layers 2 --kv-heads 2 --head-dim 64",
+       "dtype must be fp32, fp16, bf16, fp8, int8, fp4 or int4, not ''; give --dtype"},
       {"size --model llama-3.1-8b --dtype q9",
        "dtype must be fp32, fp16, bf16, fp8, int8, fp4 or int4, "
        "not 'q9'"},
       {"size --model llama-3.1-8b --heads 12",
        "heads must be a multiple of kv_heads (8) up to 1024, not "
        "12"},
-      {"size --model llama-3.1-8b --window 10",
-       "window and window_layers must both be given or neither, not 10 and 0"},
+      {"size --model llama-3.1-8b --window-layers 10",
+       "window and window_layers must both be given or neither, not 0 and 10; give --window"},
+      {"size --model gemma-3-27b --layers 60",
+       "52 of 62 layers have a window, and of 60 (--layers) it cannot be told; give "
+       "--window-layers"},
+      {"size --layers 2 --latent 576 --kv-heads 8 --head-dim 128 --dtype bf16",
+       "a latent (--latent 576) stands instead of heads; give --latent, or --kv-heads and "
+       "--head-dim"},
+      {"size --layers 2 --latent 576 --head-dim 128 --dtype bf16", "stands instead of heads"},
+      {"size --model deepseek-v3 --head-dim 128", "stands instead of heads"},
       {"size --model llama-3.1-8b --window 10 --window-layers 33",
        "window_layers must be at most layers (32), not 33"},
       {"size --layers 1 --kv-heads 1 --head-dim 1 --dtype int4 --heads 1", ""},
@@ -274,15 +384,24 @@ TEST(SizeTest, WrongQuestionsNameTheOptionAndItsValue) {
       {"size --model llama-3.1-405b --dtype fp32 --tokens 100000000 --requests 1000000",
        "are more than 2^64 bytes"},
       {"size --model llama-3.1-8b --flops fast",
-       "--flops must be a number above 0, for example 4e14, "
-       "not 'fast'"},
+       "--flops must be a number from 1e+09 to 1e+20, for example 4e14, not 'fast'"},
       {"size --model llama-3.1-8b --flops -1", "not '-1'"},
       {"size --model llama-3.1-8b --flops inf", "not 'inf'"},
-      {"size --model llama-3.1-8b --parameters 1e16", "--parameters must be 1e15 at most"},
-      {"size --model llama-3.1-8b --flops 1 --prefill-rate 1",
+      {"size --model llama-3.1-8b --flops nan", "not 'nan'"},
+      {"size --model llama-3.1-8b --flops 9.9e8", "not '9.9e8'"},
+      {"size --model llama-3.1-8b --flops 1.1e20", "not '1.1e20'"},
+      {"size --model llama-3.1-8b --prefill-rate 1e-300",
+       "--prefill-rate must be a number from 1 to 1e+08, for example 12000, not '1e-300'"},
+      {"size --model llama-3.1-8b --prefill-rate 1e300", "not '1e300'"},
+      {"size --model llama-3.1-8b --prefill-rate 0.9", "not '0.9'"},
+      {"size --model llama-3.1-8b --prefill-rate 1.1e8", "not '1.1e8'"},
+      {"size --model llama-3.1-8b --parameters 1e16",
+       "--parameters must be a number from 1 to 1e+15, for example 8e9, not '1e16'"},
+      {"size --model llama-3.1-8b --parameters 0.5", "not '0.5'"},
+      {"size --model llama-3.1-8b --flops 1e9 --prefill-rate 1",
        "--prefill-rate or --flops, not both"},
       {"size --model llama-3.1-8b --config x", "--model or --config, not both"},
-      {"size --layers 1 --kv-heads 1 --head-dim 8 --dtype bf16 --flops 1",
+      {"size --layers 1 --kv-heads 1 --head-dim 8 --dtype bf16 --flops 1e9",
        "--flops needs "
        "--parameters"},
       {"size --config /nowhere", "/nowhere cannot be read, or is empty"},
