@@ -117,12 +117,15 @@ void Coordinator::EndTenantsChange(ClusterTenants stored, uint64_t known) {
   KVT_CHECK(tenants_changing_);
   tenants_changing_ = false;
   tenants_ = std::move(stored);
+  if (known == 0) return;
   tenants_known_ = std::max(tenants_known_, known);
+  tenants_settled_ = clock_->Now() + kAdoptionSettles;
 }
 
 void Coordinator::AnswerTenants(const Report& report, ReportReply* reply) {
   reply->tenants_wanted = IsLost(report.tenants_version);
-  if (tenants_changing_ || report.tenants_version >= tenants_.version) return;
+  if (report.tenants_version >= tenants_.version) return;
+  if (tenants_changing_ || clock_->Now() < tenants_settled_) return;
   reply->tenants.emplace(tenants_);
   tenants_known_ = tenants_.version;
 }

@@ -86,6 +86,9 @@ class Coordinator {
   // ended.
   static constexpr absl::Duration kNamesakeRemembered = absl::Minutes(1);
   static constexpr uint64_t kReportsOfANamesake = 2;
+  // Time after an adoption of tenants' settings in which no node is told of them, because other
+  // nodes that come back may know later ones.
+  static constexpr absl::Duration kAdoptionSettles = absl::Seconds(5);
 
   // Makes a coordinator. Does not own `clock`. REQUIRES: epoch is not 0 and was drawn for this
   // object; the options' durations are positive, max_nodes is 1..Directory::kMaxEnrolled.
@@ -128,7 +131,7 @@ class Coordinator {
   // they were taken over from; 0: they were not.
   void EndTenantsChange(ClusterTenants stored, uint64_t known);
   // Fills in what the reply to `report` says of the tenants' settings. OnReport() has done so;
-  // after an adoption there is more to say.
+  // after an adoption they are no longer wanted.
   void AnswerTenants(const Report& report, ReportReply* reply);
 
   // Sets the durations, from the settings. REQUIRES: positive.
@@ -164,6 +167,7 @@ class Coordinator {
   // not count past the version of nodes that are away.
   uint64_t tenants_known_ = 0;
   bool tenants_changing_ = false;
+  absl::Time tenants_settled_ = absl::InfinitePast();  // End of kAdoptionSettles.
 };
 
 }  // namespace kvtier

@@ -30,7 +30,7 @@ class TenantsWriter {
   absl::StatusOr<ClusterTenants> Drop(const std::string& name);
 
   // Takes over the settings that a report brings, if the coordinator lost them, and says in `reply`
-  // what the node does not know yet. If they cannot be taken over, that is logged, once for each
+  // that they are no longer wanted. If they cannot be taken over, that is logged, once for each
   // reason, and the node brings them again. REQUIRES: `reply` is OnReport()'s to `report`.
   void Adopt(const Report& report, ReportReply* reply) ABSL_LOCKS_EXCLUDED(mu_);
 

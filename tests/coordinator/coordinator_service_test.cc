@@ -252,6 +252,7 @@ TEST_F(CoordinatorServiceTest, AChangeAfterALossGoesOnTopOfWhatANodeStillKnows) 
   EXPECT_FALSE(TellTenants(1, known, true).tenants_wanted);
   EXPECT_EQ(settings_->tenants(), known);
   ASSERT_TRUE(SetHostWeight("gamma", 3).ok());
+  clock_.Advance(Coordinator::kAdoptionSettles);
   const ReportReply reply = TellTenants(1, known, false);
   ASSERT_TRUE(reply.tenants.has_value());
   EXPECT_EQ(reply.tenants->version, 10);
@@ -267,8 +268,10 @@ TEST_F(CoordinatorServiceTest, OfTwoNodesTheLaterSettingsAreTakenOverInEitherOrd
   EXPECT_TRUE(TellTenants(2, later, false).tenants_wanted);
   EXPECT_FALSE(TellTenants(2, later, true).tenants_wanted);
   EXPECT_EQ(settings_->tenants(), later);
-  const ReportReply reply = TellTenants(1, earlier, true);
+  EXPECT_FALSE(TellTenants(1, earlier, true).tenants.has_value()) << "others may know later ones";
   EXPECT_EQ(settings_->tenants(), later);
+  clock_.Advance(Coordinator::kAdoptionSettles);
+  const ReportReply reply = TellTenants(1, earlier, false);
   ASSERT_TRUE(reply.tenants.has_value());
   EXPECT_EQ(*reply.tenants, later);
 }
@@ -281,13 +284,37 @@ TEST_F(CoordinatorServiceTest, ChangesMadeBeforeAnyNodeReportsStayWhenOneBringsM
   const ClusterTenants known = {
       .version = 9, .settings = {{"alpha", Weighted("alpha", 2)}, {"beta", Weighted("beta", 7)}}};
   EXPECT_TRUE(TellTenants(1, known, false).tenants_wanted);
-  const ReportReply reply = TellTenants(1, known, true);
-  EXPECT_FALSE(reply.tenants_wanted);
-  ASSERT_TRUE(reply.tenants.has_value()) << "the node learns the changes at once";
+  EXPECT_FALSE(TellTenants(1, known, true).tenants_wanted);
+  clock_.Advance(Coordinator::kAdoptionSettles);
+  const ReportReply reply = TellTenants(1, known, false);
+  ASSERT_TRUE(reply.tenants.has_value()) << "the node learns the changes, too";
   EXPECT_EQ(reply.tenants->version, 10);
   EXPECT_EQ(reply.tenants->settings, (TenantSettingsMap{{"alpha", Weighted("alpha", 2)},
                                                         {"beta", Weighted("beta", 4)},
                                                         {"gamma", Weighted("gamma", 12)}}));
+}
+
+// The version of the changes made here on top of the first node's settings is the second node's
+// own.
+TEST_F(CoordinatorServiceTest, ANodeOneVersionLaterThanTheFirstIsAskedAsWell) {
+  ASSERT_TRUE(SetHostWeight("gamma", 3).ok());
+  const ClusterTenants first = {.version = 9, .settings = {{"beta", Weighted("beta", 5)}}};
+  const ClusterTenants second = {
+      .version = 10, .settings = {{"beta", Weighted("beta", 7)}, {"zeta", Weighted("zeta", 2)}}};
+  TellTenants(1, first, true);
+  EXPECT_EQ(settings_->tenants().version, 10);
+  EXPECT_FALSE(TellTenants(1, first, false).tenants.has_value());
+  EXPECT_TRUE(TellTenants(2, second, false).tenants_wanted);
+  TellTenants(2, second, true);
+  clock_.Advance(Coordinator::kAdoptionSettles);
+  for (const int node : {1, 2}) {
+    const ReportReply reply = TellTenants(node, node == 1 ? first : second, false);
+    ASSERT_TRUE(reply.tenants.has_value());
+    EXPECT_EQ(reply.tenants->version, 11);
+    EXPECT_EQ(reply.tenants->settings, (TenantSettingsMap{{"beta", Weighted("beta", 7)},
+                                                          {"gamma", Weighted("gamma", 3)},
+                                                          {"zeta", Weighted("zeta", 2)}}));
+  }
 }
 
 TEST_F(CoordinatorServiceTest, SettingsThatWereNotAskedForChangeNothing) {
