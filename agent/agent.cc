@@ -225,6 +225,7 @@ std::unique_ptr<CoordinatorReporter> Agent::MakeReporter(CoordinatorLink* coordi
                      [this] { return index_.Snapshot(); });
   CoordinatorReporter::Tenants tenants{
       .version = [this] { return tenants_.cluster_version(); },
+      .all = [this] { return tenants_.cluster(); },
       .take = [this](ClusterTenants told) { tenants_.TakeCluster(std::move(told)); }};
   return std::make_unique<CoordinatorReporter>(
       executor_, coordinator, &changes_, std::move(sync), [this] { return Usage(); },

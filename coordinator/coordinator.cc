@@ -16,7 +16,7 @@ constexpr int kSweepsPerTick = 8;
 
 // Largest version accepted from a node: a node that reports a larger one must not use up the
 // numbers.
-constexpr uint64_t kMaxTenantsHeard = uint64_t{1} << 62;
+constexpr uint64_t kMaxTenantsVersion = uint64_t{1} << 62;
 
 // Returns the 64-bit FNV-1a hash: the same number for the same asker in every run of a simulation.
 uint64_t NumberOf(const NodeId& id) {
@@ -68,18 +68,66 @@ absl::StatusOr<ReportReply> Coordinator::OnReport(const Report& report) {
     ++stats_.resyncs;
   }
   directory_.Sweep();
-  if (report.tenants_version <= kMaxTenantsHeard) {
-    tenants_heard_ = std::max(tenants_heard_, report.tenants_version);
-  }
+  node->tenants_version = report.tenants_version;
   absl::StatusOr<ReportReply> reply = ReportReply{.coordinator_epoch = epoch_,
                                                   .next_sequence = node->next_sequence,
                                                   .resync = node->stream == Stream::kLost};
-  if (report.tenants_version < tenants_.version) reply->tenants.emplace(tenants_);
+  AnswerTenants(report, &*reply);
   return reply;
 }
 
-uint64_t Coordinator::NextTenantsVersion() const {
-  return std::max(tenants_.version, tenants_heard_) + 1;
+void Coordinator::SetTenants(ClusterTenants tenants) {
+  tenants_ = std::move(tenants);
+  tenants_known_ = tenants_.version;
+}
+
+bool Coordinator::IsLost(uint64_t tenants_version) const {
+  return tenants_version > tenants_known_ && tenants_version <= kMaxTenantsVersion;
+}
+
+absl::StatusOr<uint64_t> Coordinator::BeginTenantsChange() {
+  const absl::Time now = clock_->Now();
+  const Node* latest = nullptr;
+  for (const Node* node : nodes_.All()) {
+    const bool silent = node->StateAt(now, options_.node_timeout) == NodeState::kSilent;
+    if (silent || !IsLost(node->tenants_version)) continue;
+    if (latest == nullptr || node->tenants_version > latest->tenants_version) latest = node;
+  }
+  if (latest != nullptr) {
+    return absl::AbortedError(absl::StrCat(
+        "the tenants' settings are not changed, because node ", latest->id.str(), " knows version ",
+        latest->tenants_version, " of them and this coordinator has version ", tenants_.version,
+        "; the settings of the cluster are being fetched from that node, so try again "
+        "in a second, and if this goes on, read this coordinator's log"));
+  }
+  if (std::exchange(tenants_changing_, true)) {
+    return absl::AbortedError(
+        "the tenants' settings are not changed, because another change is being written; try "
+        "again");
+  }
+  return tenants_known_ + 1;
+}
+
+bool Coordinator::BeginAdoption(const Report& report) {
+  if (!report.tenants.has_value() || !IsLost(report.tenants->version)) return false;
+  return !std::exchange(tenants_changing_, true);
+}
+
+void Coordinator::EndTenantsChange(ClusterTenants stored, uint64_t known) {
+  KVT_CHECK(tenants_changing_);
+  tenants_changing_ = false;
+  tenants_ = std::move(stored);
+  if (known == 0) return;
+  tenants_known_ = std::max(tenants_known_, known);
+  tenants_settled_ = clock_->Now() + kAdoptionSettles;
+}
+
+void Coordinator::AnswerTenants(const Report& report, ReportReply* reply) {
+  reply->tenants_wanted = IsLost(report.tenants_version);
+  if (report.tenants_version >= tenants_.version) return;
+  if (tenants_changing_ || clock_->Now() < tenants_settled_) return;
+  reply->tenants.emplace(tenants_);
+  tenants_known_ = tenants_.version;
 }
 
 absl::StatusOr<Node*> Coordinator::FindOrInsert(const Report& report) {

@@ -86,6 +86,9 @@ class Coordinator {
   // ended.
   static constexpr absl::Duration kNamesakeRemembered = absl::Minutes(1);
   static constexpr uint64_t kReportsOfANamesake = 2;
+  // Time after an adoption of tenants' settings in which no node is told of them, because other
+  // nodes that come back may know later ones.
+  static constexpr absl::Duration kAdoptionSettles = absl::Seconds(5);
 
   // Makes a coordinator. Does not own `clock`. REQUIRES: epoch is not 0 and was drawn for this
   // object; the options' durations are positive, max_nodes is 1..Directory::kMaxEnrolled.
@@ -113,12 +116,23 @@ class Coordinator {
   // depends on how often.
   void Tick();
 
-  // Sets the tenants' settings for all nodes. A node with an older version gets them with the
-  // answer to its next report.
-  void SetTenants(ClusterTenants tenants) { tenants_ = std::move(tenants); }
-  // Returns a version that every node takes for later than its own, even if the settings were lost
-  // here, as far as nodes have reported theirs.
-  uint64_t NextTenantsVersion() const;
+  // Sets the tenants' settings for all nodes, at the start. A node with an older version gets them
+  // with the answer to its next report. A node with a version that cannot come from here is asked
+  // for its settings: they were lost here.
+  void SetTenants(ClusterTenants tenants);
+  // Begins a change of the tenants' settings, and returns its version. Until EndTenantsChange() no
+  // answer brings settings to a node. Errors: kAborted, a node that is not silent knows settings
+  // that were lost here, and they are on their way; or another change is in progress. Try again.
+  absl::StatusOr<uint64_t> BeginTenantsChange();
+  // Begins to take over the settings that the report brings; EndTenantsChange() ends it. False:
+  // they are not wanted, or a change is in progress; the node brings them again if they are wanted.
+  bool BeginAdoption(const Report& report);
+  // Ends either, with the settings that are stored now. `known` is the version of the report that
+  // they were taken over from; 0: they were not.
+  void EndTenantsChange(ClusterTenants stored, uint64_t known);
+  // Fills in what the reply to `report` says of the tenants' settings. OnReport() has done so;
+  // after an adoption they are no longer wanted.
+  void AnswerTenants(const Report& report, ReportReply* reply);
 
   // Sets the durations, from the settings. REQUIRES: positive.
   void SetTimeouts(absl::Duration node_timeout, absl::Duration forget_after);
@@ -137,6 +151,8 @@ class Coordinator {
   void Lose(Node* node);
   // Applies the new deltas of a report that continues the node's stream.
   void Follow(Node* node, const Report& report);
+  // Returns whether a node that knows this version has settings that were lost here.
+  bool IsLost(uint64_t tenants_version) const;
 
   const Clock* const clock_;  // Borrowed.
   const Epoch epoch_;
@@ -146,7 +162,12 @@ class Coordinator {
   NodeTable nodes_;
   CoordinatorStats stats_;
   ClusterTenants tenants_;
-  uint64_t tenants_heard_ = 0;  // Latest version that a node has reported.
+  // Latest version that a node may know from here. A change that no node knows yet has the next
+  // number, however many such changes there are, so that a coordinator that lost its settings does
+  // not count past the version of nodes that are away.
+  uint64_t tenants_known_ = 0;
+  bool tenants_changing_ = false;
+  absl::Time tenants_settled_ = absl::InfinitePast();  // End of kAdoptionSettles.
 };
 
 }  // namespace kvtier

@@ -96,17 +96,6 @@ grpc::Status CoordinatorAdminService::SetSetting(grpc::ServerContext*,
   return grpc::Status::OK;
 }
 
-uint64_t CoordinatorAdminService::NextTenantsVersion() {
-  absl::MutexLock lock(&coordinator_->mu);
-  return coordinator_->coordinator.NextTenantsVersion();
-}
-
-void CoordinatorAdminService::TellTenants() {
-  absl::MutexLock lock(&coordinator_->mu);
-  // Read under the lock, so that of two changes the later one stays in force.
-  coordinator_->coordinator.SetTenants(settings_->tenants());
-}
-
 grpc::Status CoordinatorAdminService::ListTenants(grpc::ServerContext*,
                                                   const v1::ListTenantsRequest*,
                                                   v1::ListTenantsResponse* response) {
@@ -131,9 +120,8 @@ grpc::Status CoordinatorAdminService::SetTenant(grpc::ServerContext*,
   }
   const absl::StatusOr<TenantChange> change = convert::TenantChangeFrom(request->settings());
   if (!change.ok()) return convert::ToGrpc(change.status());
-  const auto stored = settings_->ChangeTenant(*change, NextTenantsVersion());
+  const auto stored = tenants_->Change(*change);
   if (!stored.ok()) return convert::ToGrpc(stored.status());
-  TellTenants();
   Log(LogLevel::kInfo,
       absl::StrCat("tenant ", change->name, ": settings changed, version ", stored->version));
   response->set_settings_version(stored->version);
@@ -149,9 +137,8 @@ grpc::Status CoordinatorAdminService::SetTenant(grpc::ServerContext*,
 grpc::Status CoordinatorAdminService::DropTenant(grpc::ServerContext*,
                                                  const v1::DropTenantRequest* request,
                                                  v1::DropTenantResponse* response) {
-  const auto stored = settings_->DropTenant(request->tenant(), NextTenantsVersion());
+  const auto stored = tenants_->Drop(request->tenant());
   if (!stored.ok()) return convert::ToGrpc(stored.status());
-  TellTenants();
   Log(LogLevel::kInfo,
       absl::StrCat("tenant ", request->tenant(), ": settings dropped, version ", stored->version));
   response->set_had_settings(true);

@@ -8,16 +8,20 @@
 
 #include "coordinator/guarded_coordinator.h"
 #include "coordinator/settings_store.h"
+#include "coordinator/tenants_writer.h"
 #include "kvtier/v1/admin.grpc.pb.h"
 
 namespace kvtier {
 
-// CoordinatorAdminService is thread-safe. Owns neither `coordinator` nor `settings`.
+// CoordinatorAdminService is thread-safe. Owns none of the objects that it is made with.
 class CoordinatorAdminService final : public v1::CoordinatorAdmin::Service {
  public:
   CoordinatorAdminService(GuardedCoordinator* coordinator, SettingsStore* settings,
-                          std::string build)
-      : coordinator_(coordinator), settings_(settings), build_(std::move(build)) {}
+                          TenantsWriter* tenants, std::string build)
+      : coordinator_(coordinator),
+        settings_(settings),
+        tenants_(tenants),
+        build_(std::move(build)) {}
 
   grpc::Status Status(grpc::ServerContext* context, const v1::CoordinatorStatusRequest* request,
                       v1::CoordinatorStatusResponse* response) override;
@@ -27,7 +31,7 @@ class CoordinatorAdminService final : public v1::CoordinatorAdmin::Service {
   grpc::Status ListTenants(grpc::ServerContext* context, const v1::ListTenantsRequest* request,
                            v1::ListTenantsResponse* response) override;
   // Stores the settings durably before it answers; each node gets them with the answer to its next
-  // report.
+  // report. While settings that were lost here are on their way from a node, a change is refused.
   grpc::Status SetTenant(grpc::ServerContext* context, const v1::SetTenantRequest* request,
                          v1::SetTenantResponse* response) override;
   grpc::Status DropTenant(grpc::ServerContext* context, const v1::DropTenantRequest* request,
@@ -39,13 +43,9 @@ class CoordinatorAdminService final : public v1::CoordinatorAdmin::Service {
                           v1::SetSettingResponse* response) override;
 
  private:
-  // Returns the version for a change of the tenants' settings.
-  uint64_t NextTenantsVersion();
-  // Hands the stored settings to the coordinator, whose answers to reports carry them to the nodes.
-  void TellTenants();
-
   GuardedCoordinator* const coordinator_;
   SettingsStore* const settings_;
+  TenantsWriter* const tenants_;
   const std::string build_;
 };
 

@@ -20,6 +20,7 @@
 #include "coordinator/coordinator_service.h"
 #include "coordinator/guarded_coordinator.h"
 #include "coordinator/settings_store.h"
+#include "coordinator/tenants_writer.h"
 #include "core/address.h"
 #include "core/check.h"
 #include "core/clock.h"
@@ -118,8 +119,9 @@ absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
     absl::MutexLock lock(&guarded.mu);
     guarded.coordinator.SetTenants(settings->tenants());
   }
-  CoordinatorService service(&guarded, kBuild);
-  CoordinatorAdminService admin(&guarded, settings.get(), kBuild);
+  TenantsWriter tenants(&guarded, settings.get());
+  CoordinatorService service(&guarded, &tenants, kBuild);
+  CoordinatorAdminService admin(&guarded, settings.get(), &tenants, kBuild);
   const std::string admin_socket =
       absl::StrCat(config.socket_dir, "/", kCoordinatorAdminSocketName);
   CoordinatorRemoteAdminService remote_admin(&admin, admin_socket);

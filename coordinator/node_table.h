@@ -52,6 +52,7 @@ struct Node {
   uint64_t next_sequence = 0;  // First delta not seen.
   Stream stream = Stream::kLost;
   std::vector<TierUsage> tiers;
+  uint64_t tenants_version = 0;  // Version of the tenants' settings that it knows; 0: none.
   // Earlier epochs, latest first, at most Coordinator::kRememberedEpochs. An agent that still
   // reports with one of them is another agent of the same name.
   std::vector<Epoch> succeeded;

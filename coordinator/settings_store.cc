@@ -14,6 +14,7 @@
 #include "core/summed_bytes.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
+#include "rocksdb/write_batch.h"
 
 namespace kvtier {
 namespace {
@@ -22,6 +23,10 @@ namespace {
 constexpr absl::string_view kKeyPrefix = "setting/";
 // Key of the settings of all tenants: form:4 cluster_version:8 | PutTenantSettings() | sum.
 constexpr absl::string_view kTenantsKey = "tenants";
+// Key of the names that came from nodes: form:4 cluster_version:8 count:4 (length:1 name)* | sum.
+// The row belongs to settings of that version; a program that does not know it leaves it behind.
+constexpr absl::string_view kAdoptedKey = "adopted_tenants";
+constexpr uint32_t kAdoptedForm = 1;
 constexpr size_t kMaxShownBytes = 64;  // Maximum bytes of outside text in an error.
 
 // The store has a few keys of a few bytes: small buffers, few files.
@@ -110,13 +115,56 @@ absl::StatusOr<CoordinatorSettings> Load(rocksdb::DB& db, CoordinatorSettings se
   return settings;
 }
 
+rocksdb::Slice SliceOf(absl::string_view text) { return {text.data(), text.size()}; }
+
+// Returns the bytes of a row; empty: there is none.
+absl::StatusOr<std::string> ReadRow(rocksdb::DB& db, absl::string_view key) {
+  std::string bytes;
+  const rocksdb::Status read = db.Get(rocksdb::ReadOptions(), SliceOf(key), &bytes);
+  if (read.IsNotFound()) return std::string();
+  KVT_RETURN_IF_ERROR(FromRocks(read, "reading tenants' settings"));
+  return bytes;
+}
+
+std::string PackAdopted(const SettingsStore::Tenants& tenants) {
+  SummedWriter out;
+  out.Put(kAdoptedForm);
+  out.Put(tenants.all.version);
+  out.Put(static_cast<uint32_t>(tenants.adopted.size()));
+  for (const std::string& name : tenants.adopted) {
+    out.Put(static_cast<uint8_t>(name.size()));
+    out.PutBytes(name);
+  }
+  return std::move(out).End();
+}
+
+// Returns the names that came from nodes; none of a row of another form or of another version of
+// the settings, which a program wrote that does not know the row.
+absl::StatusOr<std::set<std::string>> LoadAdopted(rocksdb::DB& db, uint64_t version) {
+  std::set<std::string> names;
+  KVT_ASSIGN_OR_RETURN(const std::string bytes, ReadRow(db, kAdoptedKey));
+  if (bytes.empty()) return names;
+  const absl::Status damaged = absl::DataLossError(
+      "the stored names of tenants whose settings came from nodes are damaged; remove --data_dir "
+      "to start without them");
+  std::optional<SummedReader> in = SummedReader::Open(bytes);
+  if (!in.has_value()) return damaged;
+  if (in->Take<uint32_t>() != kAdoptedForm || in->Take<uint64_t>() != version) return names;
+  const auto count = in->Take<uint32_t>();
+  for (uint32_t i = 0; i < count.value_or(0); ++i) {
+    const auto length = in->Take<uint8_t>();
+    const auto name = in->TakeBytes(length.value_or(0));
+    if (!length.has_value() || !name.has_value()) return damaged;
+    names.emplace(*name);
+  }
+  if (!count.has_value() || !in->at_end()) return damaged;
+  return names;
+}
+
 // Returns the stored settings of tenants; their version is 0 if there are none.
 absl::StatusOr<ClusterTenants> LoadTenants(rocksdb::DB& db) {
-  std::string bytes;
-  const rocksdb::Status read = db.Get(
-      rocksdb::ReadOptions(), rocksdb::Slice(kTenantsKey.data(), kTenantsKey.size()), &bytes);
-  if (read.IsNotFound()) return ClusterTenants();
-  KVT_RETURN_IF_ERROR(FromRocks(read, "reading tenants' settings"));
+  KVT_ASSIGN_OR_RETURN(const std::string bytes, ReadRow(db, kTenantsKey));
+  if (bytes.empty()) return ClusterTenants();
   std::optional<SummedReader> in = SummedReader::Open(bytes);
   if (!in.has_value()) {
     return absl::DataLossError(
@@ -138,6 +186,23 @@ absl::StatusOr<ClusterTenants> LoadTenants(rocksdb::DB& db) {
   return ClusterTenants{.version = *version, .settings = *std::move(settings)};
 }
 
+// Returns a node's settings with those that were changed here on top. Errors: CheckMayKeep()'s.
+absl::StatusOr<SettingsStore::Tenants> Merged(const SettingsStore::Tenants& own,
+                                              const ClusterTenants& told) {
+  SettingsStore::Tenants merged{.all = told};
+  for (const auto& [name, one] : told.settings) merged.adopted.insert(name);
+  std::string last;  // Name of a tenant whose settings are the coordinator's own.
+  for (const auto& [name, one] : own.all.settings) {
+    if (own.adopted.contains(name)) continue;
+    merged.all.settings.insert_or_assign(name, one);
+    merged.adopted.erase(name);
+    last = name;
+  }
+  KVT_RETURN_IF_ERROR(CheckMayKeep(merged.all.settings, last));
+  if (merged.all.settings != told.settings) ++merged.all.version;
+  return merged;
+}
+
 }  // namespace
 
 absl::Status CoordinatorSettings::Validate() const {
@@ -156,13 +221,15 @@ absl::StatusOr<std::unique_ptr<SettingsStore>> SettingsStore::Open(const Options
     return absl::DataLossError(
         absl::StrCat("settings in ", options.directory, ": ", valid.message()));
   }
-  KVT_ASSIGN_OR_RETURN(ClusterTenants tenants, LoadTenants(*db));
+  Tenants tenants;
+  KVT_ASSIGN_OR_RETURN(tenants.all, LoadTenants(*db));
+  KVT_ASSIGN_OR_RETURN(tenants.adopted, LoadAdopted(*db, tenants.all.version));
   return std::unique_ptr<SettingsStore>(
       new SettingsStore(std::move(db), settings, std::move(tenants)));
 }
 
 SettingsStore::SettingsStore(std::unique_ptr<rocksdb::DB> db, const CoordinatorSettings& settings,
-                             ClusterTenants tenants)
+                             Tenants tenants)
     : db_(std::move(db)), settings_(settings), tenants_(std::move(tenants)) {}
 
 SettingsStore::~SettingsStore() = default;
@@ -191,7 +258,7 @@ absl::Status SettingsStore::Set(const std::string& name, const std::string& valu
   return written;
 }
 
-absl::StatusOr<ClusterTenants> SettingsStore::BeginTenants() {
+absl::StatusOr<SettingsStore::Tenants> SettingsStore::BeginTenants() {
   absl::MutexLock lock(&mu_);
   if (writing_) {
     return absl::AbortedError(
@@ -202,40 +269,44 @@ absl::StatusOr<ClusterTenants> SettingsStore::BeginTenants() {
   return tenants_;
 }
 
-absl::StatusOr<ClusterTenants> SettingsStore::StoreTenants(absl::StatusOr<ClusterTenants> tenants) {
+absl::StatusOr<ClusterTenants> SettingsStore::StoreTenants(absl::StatusOr<Tenants> tenants) {
   absl::Status written = tenants.status();
   if (written.ok()) {
     SummedWriter out;
     out.Put(kTenantSettingsForm);
-    out.Put(tenants->version);
-    PutTenantSettings(tenants->settings, &out);
+    out.Put(tenants->all.version);
+    PutTenantSettings(tenants->all.settings, &out);
+    rocksdb::WriteBatch rows;
     rocksdb::WriteOptions synced;
     synced.sync = true;
-    written = FromRocks(db_->Put(synced, rocksdb::Slice(kTenantsKey.data(), kTenantsKey.size()),
-                                 std::move(out).End()),
-                        "writing tenants' settings");
+    rocksdb::Status put = rows.Put(SliceOf(kTenantsKey), std::move(out).End());
+    if (put.ok()) put = rows.Put(SliceOf(kAdoptedKey), PackAdopted(*tenants));
+    if (put.ok()) put = db_->Write(synced, &rows);
+    written = FromRocks(put, "writing tenants' settings");
   }
   absl::MutexLock lock(&mu_);
   writing_ = false;
   if (!written.ok()) return written;
   tenants_ = *tenants;
-  return tenants;
+  return std::move(tenants->all);
 }
 
 absl::StatusOr<ClusterTenants> SettingsStore::ChangeTenant(const TenantChange& change,
                                                            uint64_t version) {
-  KVT_ASSIGN_OR_RETURN(ClusterTenants tenants, BeginTenants());
-  const auto before = tenants.settings.find(change.name);
+  KVT_ASSIGN_OR_RETURN(Tenants tenants, BeginTenants());
+  TenantSettingsMap& settings = tenants.all.settings;
+  const auto before = settings.find(change.name);
   absl::StatusOr<TenantSettings> changed =
-      change.In(before == tenants.settings.end() ? TenantSettings() : before->second);
+      change.In(before == settings.end() ? TenantSettings() : before->second);
   if (!changed.ok()) return StoreTenants(changed.status());
-  tenants.version = version;
+  tenants.all.version = version;
+  tenants.adopted.erase(change.name);
   if (changed->IsDefault()) {
-    tenants.settings.erase(change.name);
+    settings.erase(change.name);
   } else {
-    tenants.settings.insert_or_assign(change.name, *std::move(changed));
+    settings.insert_or_assign(change.name, *std::move(changed));
   }
-  if (absl::Status kept = CheckMayKeep(tenants.settings, change.name); !kept.ok()) {
+  if (absl::Status kept = CheckMayKeep(settings, change.name); !kept.ok()) {
     return StoreTenants(std::move(kept));
   }
   return StoreTenants(std::move(tenants));
@@ -243,18 +314,25 @@ absl::StatusOr<ClusterTenants> SettingsStore::ChangeTenant(const TenantChange& c
 
 absl::StatusOr<ClusterTenants> SettingsStore::DropTenant(const std::string& name,
                                                          uint64_t version) {
-  KVT_ASSIGN_OR_RETURN(ClusterTenants tenants, BeginTenants());
-  if (tenants.settings.erase(name) == 0) {
+  KVT_ASSIGN_OR_RETURN(Tenants tenants, BeginTenants());
+  if (tenants.all.settings.erase(name) == 0) {
     return StoreTenants(absl::NotFoundError(absl::StrCat("tenant: the cluster has no settings of '",
                                                          name.substr(0, kMaxShownBytes), "'")));
   }
-  tenants.version = version;
+  tenants.all.version = version;
+  tenants.adopted.erase(name);
   return StoreTenants(std::move(tenants));
+}
+
+absl::StatusOr<ClusterTenants> SettingsStore::AdoptTenants(const ClusterTenants& told) {
+  KVT_ASSIGN_OR_RETURN(Tenants tenants, BeginTenants());
+  if (told.version < tenants.all.version) return StoreTenants(std::move(tenants));
+  return StoreTenants(Merged(tenants, told));
 }
 
 ClusterTenants SettingsStore::tenants() const {
   absl::MutexLock lock(&mu_);
-  return tenants_;
+  return tenants_.all;
 }
 
 CoordinatorSettings SettingsStore::current() const {

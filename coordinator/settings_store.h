@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -58,25 +59,39 @@ class SettingsStore {
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::StatusOr<ClusterTenants> DropTenant(const std::string& name, uint64_t version)
       ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes over the settings of a node that knows a later version, because they were lost here, and
+  // returns the settings of all tenants. Settings that were changed here stay, whatever the node
+  // says of these tenants; the version is then one later than the node's, so that nodes learn of
+  // them. Settings that were taken over from a node before and not changed since give way. An older
+  // version than the stored one changes nothing. REQUIRES: `told` is valid, its version below 2^63.
+  // Errors: as Set(); kResourceExhausted, CheckMayKeep()'s for both together.
+  absl::StatusOr<ClusterTenants> AdoptTenants(const ClusterTenants& told) ABSL_LOCKS_EXCLUDED(mu_);
   ClusterTenants tenants() const ABSL_LOCKS_EXCLUDED(mu_);
 
   CoordinatorSettings current() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns every setting by name, set or not.
   std::map<std::string, std::string> All() const ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Settings of tenants, and whose they are.
+  struct Tenants {
+    ClusterTenants all;
+    // Names of tenants whose settings came from a node and were not changed here since.
+    std::set<std::string> adopted{};
+  };
+
  private:
   SettingsStore(std::unique_ptr<rocksdb::DB> db, const CoordinatorSettings& settings,
-                ClusterTenants tenants);
+                Tenants tenants);
   // Begins a change of the tenants' settings: no other call writes until StoreTenants().
-  absl::StatusOr<ClusterTenants> BeginTenants() ABSL_LOCKS_EXCLUDED(mu_);
+  absl::StatusOr<Tenants> BeginTenants() ABSL_LOCKS_EXCLUDED(mu_);
   // Ends the change, with settings, or with an error that leaves them unchanged.
-  absl::StatusOr<ClusterTenants> StoreTenants(absl::StatusOr<ClusterTenants> tenants)
+  absl::StatusOr<ClusterTenants> StoreTenants(absl::StatusOr<Tenants> tenants)
       ABSL_LOCKS_EXCLUDED(mu_);
 
   const std::unique_ptr<rocksdb::DB> db_;  // Database, written without mu_ by one Set() at a time.
   mutable absl::Mutex mu_;
   CoordinatorSettings settings_ ABSL_GUARDED_BY(mu_);
-  ClusterTenants tenants_ ABSL_GUARDED_BY(mu_);
+  Tenants tenants_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
 };
 

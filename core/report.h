@@ -22,6 +22,13 @@ struct TierUsage {
   uint64_t blocks = 0;
 };
 
+// Settings of tenants that operators set for all nodes.
+struct ClusterTenants {
+  uint64_t version = 0;  // Version, from 1 on; the higher of two is in force.
+  TenantSettingsMap settings;
+  friend bool operator==(const ClusterTenants&, const ClusterTenants&) = default;
+};
+
 // Report is one message of a node to the coordinator. Deltas are numbered first_sequence,
 // first_sequence + 1, ...; a report without deltas is a heartbeat. Within one node_epoch a number
 // is never given to two different deltas, not even by a snapshot, because a report that arrives
@@ -37,12 +44,8 @@ struct Report {
   bool snapshot_end = false;    // With this report the snapshot is complete.
   std::vector<TierUsage> tiers;
   uint64_t tenants_version = 0;  // Version of the tenants' settings that the node knows; 0: none.
-};
-
-// Settings of tenants that operators set for all nodes.
-struct ClusterTenants {
-  uint64_t version = 0;  // Version, from 1 on; the higher of two is in force.
-  TenantSettingsMap settings;
+  // Settings of that version; nullopt: the coordinator did not want them.
+  std::optional<ClusterTenants> tenants{};
 };
 
 struct ReportReply {
@@ -50,6 +53,7 @@ struct ReportReply {
   uint64_t next_sequence = 0;               // The first delta the coordinator does not have.
   bool resync = false;                      // Deltas are missing; the agent sends a snapshot.
   std::optional<ClusterTenants> tenants{};  // nullopt: the node knows the latest.
+  bool tenants_wanted = false;              // The node's settings of tenants are the later ones.
 };
 
 // LocateScope says which keys of a question are answered: the leading ones up to the first that no

@@ -74,6 +74,19 @@ absl::StatusOr<std::vector<TierUsage>> TierUsagesFrom(
   return parsed;
 }
 
+// Reads the settings of tenants that the node brings. REQUIRES: there are some.
+absl::StatusOr<ClusterTenants> BroughtTenantsFrom(const v1::ReportRequest& request) {
+  if (static_cast<size_t>(request.deltas_size()) > kMaxDeltasBesideTenants) {
+    return TooMany("deltas beside tenants", request.deltas_size(), kMaxDeltasBesideTenants);
+  }
+  if (request.tenants().version() != request.tenants_version()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tenants.version is ", request.tenants().version(),
+                     "; must be tenants_version, which is ", request.tenants_version()));
+  }
+  return ClusterTenantsFrom(request.tenants());
+}
+
 // Returns the holders of blocks[index]; `nodes` are the reply's, already parsed.
 absl::StatusOr<std::vector<Holder>> HoldersFrom(const v1::LocateResponse::Holders& wire,
                                                 size_t index, const std::vector<Holder>& nodes) {
@@ -128,7 +141,7 @@ absl::StatusOr<Report> ReportFrom(const v1::ReportRequest& request) {
                                                    "; must leave room for ", deltas.size(),
                                                    " deltas in 64 bits"));
   }
-  return Report{.node = std::move(node),
+  Report report{.node = std::move(node),
                 .node_epoch = {request.node_epoch()},
                 .coordinator_epoch = {request.coordinator_epoch()},
                 .address = std::move(address),
@@ -138,6 +151,10 @@ absl::StatusOr<Report> ReportFrom(const v1::ReportRequest& request) {
                 .snapshot_end = request.snapshot_end(),
                 .tiers = std::move(tiers),
                 .tenants_version = request.tenants_version()};
+  if (request.has_tenants()) {
+    KVT_ASSIGN_OR_RETURN(report.tenants, BroughtTenantsFrom(request));
+  }
+  return report;
 }
 
 absl::StatusOr<ReportReply> ReportReplyFrom(const v1::ReportResponse& response) {
@@ -148,7 +165,8 @@ absl::StatusOr<ReportReply> ReportReplyFrom(const v1::ReportResponse& response) 
   }
   ReportReply reply{.coordinator_epoch = {response.coordinator_epoch()},
                     .next_sequence = response.next_sequence(),
-                    .resync = response.resync()};
+                    .resync = response.resync(),
+                    .tenants_wanted = response.tenants_wanted()};
   if (response.has_tenants()) {
     KVT_ASSIGN_OR_RETURN(reply.tenants, ClusterTenantsFrom(response.tenants()));
   }
@@ -173,7 +191,8 @@ v1::TierUsage ToWire(const TierUsage& usage) {
 }
 
 v1::ReportRequest ToWire(const Report& report, const std::string& build) {
-  KVT_CHECK(report.deltas.size() <= kMaxDeltasPerReport);
+  KVT_CHECK(report.deltas.size() <=
+            (report.tenants.has_value() ? kMaxDeltasBesideTenants : kMaxDeltasPerReport));
   v1::ReportRequest wire;
   *wire.mutable_version() = OurVersion(build);
   wire.set_node_id(report.node.str());
@@ -186,6 +205,7 @@ v1::ReportRequest ToWire(const Report& report, const std::string& build) {
   wire.set_snapshot_end(report.snapshot_end);
   for (const TierUsage& usage : report.tiers) *wire.add_tiers() = ToWire(usage);
   wire.set_tenants_version(report.tenants_version);
+  if (report.tenants.has_value()) *wire.mutable_tenants() = ToWire(*report.tenants);
   return wire;
 }
 
@@ -196,6 +216,7 @@ v1::ReportResponse ToWire(const ReportReply& reply, const std::string& build) {
   wire.set_next_sequence(reply.next_sequence);
   wire.set_resync(reply.resync);
   if (reply.tenants.has_value()) *wire.mutable_tenants() = ToWire(*reply.tenants);
+  wire.set_tenants_wanted(reply.tenants_wanted);
   return wire;
 }
 

@@ -100,6 +100,10 @@ class NodeTenants {
   void TakeCluster(ClusterTenants tenants);
   // Returns the version of the cluster's settings that is known; 0: none.
   uint64_t cluster_version() const { return book_.kept().cluster_version; }
+  // Returns the cluster's settings that are known, for a coordinator that lost them.
+  ClusterTenants cluster() const {
+    return {.version = cluster_version(), .settings = book_.kept().cluster};
+  }
 
   struct View {
     std::string name;

@@ -31,6 +31,10 @@ Task<void> CoordinatorReporter::Run() {
     Report report = sync_.Next();
     report.tiers = usage_of_();
     report.tenants_version = tenants_.version();
+    if (BringsTenants()) {
+      report.tenants = tenants_.all();
+      tenants_brought_ = executor_->Now();
+    }
     absl::StatusOr<ReportReply> reply =
         co_await link_->Send(std::move(report), executor_->Now() + kReportTimeout);
     if (reply.ok()) {
@@ -38,6 +42,7 @@ Task<void> CoordinatorReporter::Run() {
       last_answer_ = executor_->Now();
       if (reply->tenants.has_value()) tenants_.take(*std::move(reply->tenants));
     }
+    tenants_wanted_ = reply.ok() && reply->tenants_wanted;
     Note(reply.status());
     co_await Rest(reply.ok());
   }
@@ -63,11 +68,15 @@ void CoordinatorReporter::Note(const absl::Status& reported) {
   }
 }
 
+bool CoordinatorReporter::BringsTenants() const {
+  return tenants_wanted_ && executor_->Now() - tenants_brought_ >= kHeartbeatInterval;
+}
+
 // Waits until there is something to say, or it is time for a heartbeat.
 Task<void> CoordinatorReporter::Rest(bool answered) {
   const std::shared_ptr<Event> wake = std::make_shared<Event>(executor_);
   wake_ = wake;
-  if (!stopping_ && !(answered && sync_.HasNews())) {
+  if (!stopping_ && !(answered && (sync_.HasNews() || BringsTenants()))) {
     co_await wake->WaitUntil(executor_->Now() + kHeartbeatInterval);
   }
   if (!stopping_) co_await SleepUntil(executor_, executor_->Now() + kReportDelay);

@@ -30,6 +30,7 @@ class CoordinatorReporter final : public BlockFollower {
   // Access to the node's copy of the cluster's settings of tenants.
   struct Tenants {
     absl::AnyInvocable<uint64_t()> version;
+    absl::AnyInvocable<ClusterTenants()> all;
     absl::AnyInvocable<void(ClusterTenants)> take;
   };
   // Follows `changes`. Does not own `executor`, `link`.
@@ -65,6 +66,9 @@ class CoordinatorReporter final : public BlockFollower {
   // Takes note of how a report ended, and logs what is new.
   void Note(const absl::Status& reported);
   Task<void> Rest(bool answered);
+  // Returns whether the next report is to bring the settings of tenants: the coordinator wants
+  // them, and they were not sent within kHeartbeatInterval.
+  bool BringsTenants() const;
 
   Executor* const executor_;
   CoordinatorLink* const link_;
@@ -76,6 +80,8 @@ class CoordinatorReporter final : public BlockFollower {
   bool connected_ = false;
   std::string refusal_;
   std::optional<absl::Time> last_answer_;
+  bool tenants_wanted_ = false;  // In the last answer.
+  absl::Time tenants_brought_ = absl::InfinitePast();
 };
 
 }  // namespace kvtier

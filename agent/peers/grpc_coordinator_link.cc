@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "agent/limits.h"
 #include "core/event.h"
 #include "core/status_macros.h"
 #include "grpcpp/create_channel.h"
@@ -10,6 +11,8 @@
 
 namespace kvtier {
 namespace {
+
+static_assert(kMaxDeltasPerMessage <= convert::kMaxDeltasBesideTenants);
 
 constexpr int kMinReconnectBackoffMs = 100;
 constexpr int kMaxReconnectBackoffMs = 1000;

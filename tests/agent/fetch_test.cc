@@ -339,6 +339,33 @@ TEST_F(FetchTest, AHeartbeatIsSentWhenThereIsNoNews) {
   EXPECT_LE(coordinator_.reports - before, 11);
 }
 
+TEST_F(FetchTest, ACoordinatorThatLostTheTenantsSettingsIsBroughtThemOnceAHeartbeat) {
+  const ClusterTenants known = {.version = 7, .settings = {{"beta", {.name = "beta"}}}};
+  rig_.agent->tenants().TakeCluster(known);
+  rig_.Pass(2 * kHeartbeatInterval);
+  EXPECT_TRUE(coordinator_.brought.empty()) << "nobody wants them";
+  coordinator_.wants_tenants = true;
+  const int reports = coordinator_.reports;
+  for (int i = 0; i < 200 && coordinator_.brought.empty(); ++i) rig_.Pass(kReportDelay);
+  ASSERT_EQ(coordinator_.brought.size(), 1u);
+  EXPECT_EQ(coordinator_.brought[0], known);
+  EXPECT_EQ(coordinator_.reports - reports, 2) << "the one after the answer that wants them";
+  // Changes of blocks make reports much more often than heartbeats.
+  for (uint64_t number = 1; number <= 4; ++number) {
+    ASSERT_EQ(rig_.Put(rig_.session, 100 * number, 1), 1u);
+    rig_.Pass(4 * kReportDelay);
+  }
+  EXPECT_GE(coordinator_.reports - reports, 6);
+  EXPECT_EQ(coordinator_.brought.size(), 1u);
+  rig_.Pass(2 * kHeartbeatInterval);
+  EXPECT_GE(coordinator_.brought.size(), 2u) << "while they are wanted";
+  coordinator_.wants_tenants = false;
+  rig_.Pass(2 * kHeartbeatInterval);
+  const size_t before = coordinator_.brought.size();
+  rig_.Pass(3 * kHeartbeatInterval);
+  EXPECT_EQ(coordinator_.brought.size(), before);
+}
+
 // Once, a stop during a report waited for one more heartbeat.
 TEST_F(FetchTest, StopEndsTheLoopsSoon) {
   rig_.Pass(absl::Seconds(2));

@@ -4,7 +4,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "coordinator/coordinator_admin_service.h"
 #include "gmock/gmock.h"
@@ -13,6 +17,7 @@
 #include "grpcpp/server_builder.h"
 #include "gtest/gtest.h"
 #include "proto/convert.h"
+#include "proto/convert_tenants.h"
 #include "tests/coordinator/reports.h"
 
 namespace kvtier {
@@ -30,12 +35,15 @@ class CoordinatorServiceTest : public ::testing::Test {
     if (mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no directory " << name;
     directory_ = name;
     settings_ = *SettingsStore::Open({.directory = directory_});
-    admin_service_ = std::make_unique<CoordinatorAdminService>(&guarded_, settings_.get(), kBuild);
+    tenants_ = std::make_unique<TenantsWriter>(&guarded_, settings_.get());
+    service_ = std::make_unique<CoordinatorService>(&guarded_, tenants_.get(), kBuild);
+    admin_service_ = std::make_unique<CoordinatorAdminService>(&guarded_, settings_.get(),
+                                                               tenants_.get(), kBuild);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
-    builder.RegisterService(&service_);
+    builder.RegisterService(service_.get());
     builder.RegisterService(admin_service_.get());
     server_ = builder.BuildAndStart();
     const auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
@@ -80,6 +88,26 @@ class CoordinatorServiceTest : public ::testing::Test {
     v1::SetSettingResponse response;
     return Call(*admin_, &v1::CoordinatorAdmin::Stub::SetSetting, request, &response);
   }
+  absl::Status SetHostWeight(const std::string& tenant, uint64_t weight) {
+    v1::SetTenantRequest request;
+    *request.mutable_settings() = convert::ToWire(Weighted(tenant, weight));
+    v1::SetTenantResponse response;
+    return Call(*admin_, &v1::CoordinatorAdmin::Stub::SetTenant, request, &response);
+  }
+  static TenantSettings Weighted(const std::string& tenant, uint64_t weight) {
+    TenantSettings settings{.name = tenant};
+    settings.Of(Tier::kHost, ShareField::kWeight) = weight;
+    return settings;
+  }
+  // Reports as a node that knows the settings; it brings them if it was asked to.
+  ReportReply TellTenants(int node, const ClusterTenants& known, bool brings) {
+    Report report = SnapshotOf(node, {});
+    report.tenants_version = known.version;
+    if (brings) report.tenants = known;
+    const absl::StatusOr<ReportReply> reply = Tell(report);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.value_or(ReportReply());
+  }
   v1::CoordinatorStatusResponse Status() {
     v1::CoordinatorStatusResponse response;
     EXPECT_TRUE(Call(*admin_, &v1::CoordinatorAdmin::Stub::Status, v1::CoordinatorStatusRequest(),
@@ -92,7 +120,8 @@ class CoordinatorServiceTest : public ::testing::Test {
   ManualClock clock_;
   GuardedCoordinator guarded_{&clock_, Epoch{42}, {.max_nodes = 2}};
   std::unique_ptr<SettingsStore> settings_;
-  CoordinatorService service_{&guarded_, kBuild};
+  std::unique_ptr<TenantsWriter> tenants_;
+  std::unique_ptr<CoordinatorService> service_;
   std::unique_ptr<CoordinatorAdminService> admin_service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::Coordinator::Stub> stub_;
@@ -206,6 +235,94 @@ TEST_F(CoordinatorServiceTest, ASettingIsInForceWhenItIsAnswered) {
   ASSERT_EQ(settings.settings_size(), 2);
   EXPECT_EQ(settings.settings(1).name(), "node_timeout_ms");
   EXPECT_EQ(settings.settings(1).value(), "1000");
+}
+
+// Once, a coordinator that lost its settings of tenants wiped the nodes' at its next change.
+TEST_F(CoordinatorServiceTest, AChangeAfterALossGoesOnTopOfWhatANodeStillKnows) {
+  const ClusterTenants known = {.version = 9, .settings = {{"beta", Weighted("beta", 7)}}};
+  EXPECT_TRUE(TellTenants(1, known, false).tenants_wanted);
+  const absl::Status refused = SetHostWeight("gamma", 3);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("try again in a second"));
+  v1::DropTenantRequest drop;
+  drop.set_tenant("beta");
+  v1::DropTenantResponse dropped;
+  EXPECT_EQ(Call(*admin_, &v1::CoordinatorAdmin::Stub::DropTenant, drop, &dropped).code(),
+            absl::StatusCode::kAborted);
+  EXPECT_FALSE(TellTenants(1, known, true).tenants_wanted);
+  EXPECT_EQ(settings_->tenants(), known);
+  ASSERT_TRUE(SetHostWeight("gamma", 3).ok());
+  clock_.Advance(Coordinator::kAdoptionSettles);
+  const ReportReply reply = TellTenants(1, known, false);
+  ASSERT_TRUE(reply.tenants.has_value());
+  EXPECT_EQ(reply.tenants->version, 10);
+  EXPECT_EQ(reply.tenants->settings.at("beta"), known.settings.at("beta"));
+  EXPECT_TRUE(reply.tenants->settings.contains("gamma"));
+}
+
+TEST_F(CoordinatorServiceTest, OfTwoNodesTheLaterSettingsAreTakenOverInEitherOrder) {
+  const ClusterTenants earlier = {.version = 7, .settings = {{"beta", Weighted("beta", 5)}}};
+  const ClusterTenants later = {.version = 9, .settings = {{"beta", Weighted("beta", 7)}}};
+  EXPECT_FALSE(TellTenants(1, earlier, true).tenants_wanted);
+  EXPECT_EQ(settings_->tenants(), earlier);
+  EXPECT_TRUE(TellTenants(2, later, false).tenants_wanted);
+  EXPECT_FALSE(TellTenants(2, later, true).tenants_wanted);
+  EXPECT_EQ(settings_->tenants(), later);
+  EXPECT_FALSE(TellTenants(1, earlier, true).tenants.has_value()) << "others may know later ones";
+  EXPECT_EQ(settings_->tenants(), later);
+  clock_.Advance(Coordinator::kAdoptionSettles);
+  const ReportReply reply = TellTenants(1, earlier, false);
+  ASSERT_TRUE(reply.tenants.has_value());
+  EXPECT_EQ(*reply.tenants, later);
+}
+
+TEST_F(CoordinatorServiceTest, ChangesMadeBeforeAnyNodeReportsStayWhenOneBringsMore) {
+  for (uint64_t weight = 1; weight <= 12; ++weight) {
+    ASSERT_TRUE(SetHostWeight("gamma", weight).ok());
+  }
+  ASSERT_TRUE(SetHostWeight("beta", 4).ok());
+  const ClusterTenants known = {
+      .version = 9, .settings = {{"alpha", Weighted("alpha", 2)}, {"beta", Weighted("beta", 7)}}};
+  EXPECT_TRUE(TellTenants(1, known, false).tenants_wanted);
+  EXPECT_FALSE(TellTenants(1, known, true).tenants_wanted);
+  clock_.Advance(Coordinator::kAdoptionSettles);
+  const ReportReply reply = TellTenants(1, known, false);
+  ASSERT_TRUE(reply.tenants.has_value()) << "the node learns the changes, too";
+  EXPECT_EQ(reply.tenants->version, 10);
+  EXPECT_EQ(reply.tenants->settings, (TenantSettingsMap{{"alpha", Weighted("alpha", 2)},
+                                                        {"beta", Weighted("beta", 4)},
+                                                        {"gamma", Weighted("gamma", 12)}}));
+}
+
+// The version of the changes made here on top of the first node's settings is the second node's
+// own.
+TEST_F(CoordinatorServiceTest, ANodeOneVersionLaterThanTheFirstIsAskedAsWell) {
+  ASSERT_TRUE(SetHostWeight("gamma", 3).ok());
+  const ClusterTenants first = {.version = 9, .settings = {{"beta", Weighted("beta", 5)}}};
+  const ClusterTenants second = {
+      .version = 10, .settings = {{"beta", Weighted("beta", 7)}, {"zeta", Weighted("zeta", 2)}}};
+  TellTenants(1, first, true);
+  EXPECT_EQ(settings_->tenants().version, 10);
+  EXPECT_FALSE(TellTenants(1, first, false).tenants.has_value());
+  EXPECT_TRUE(TellTenants(2, second, false).tenants_wanted);
+  TellTenants(2, second, true);
+  clock_.Advance(Coordinator::kAdoptionSettles);
+  for (const int node : {1, 2}) {
+    const ReportReply reply = TellTenants(node, node == 1 ? first : second, false);
+    ASSERT_TRUE(reply.tenants.has_value());
+    EXPECT_EQ(reply.tenants->version, 11);
+    EXPECT_EQ(reply.tenants->settings, (TenantSettingsMap{{"beta", Weighted("beta", 7)},
+                                                          {"gamma", Weighted("gamma", 3)},
+                                                          {"zeta", Weighted("zeta", 2)}}));
+  }
+}
+
+TEST_F(CoordinatorServiceTest, SettingsThatWereNotAskedForChangeNothing) {
+  ASSERT_TRUE(SetHostWeight("gamma", 3).ok());
+  ASSERT_TRUE(TellTenants(1, {}, false).tenants.has_value());
+  const ClusterTenants other = {.version = 1, .settings = {{"beta", Weighted("beta", 7)}}};
+  EXPECT_FALSE(TellTenants(2, other, true).tenants_wanted);
+  EXPECT_FALSE(settings_->tenants().settings.contains("beta"));
 }
 
 TEST_F(CoordinatorServiceTest, ASettingOutOfRangeChangesNothing) {

@@ -1,5 +1,9 @@
 #include "coordinator/coordinator.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/coordinator/reports.h"
@@ -68,19 +72,72 @@ TEST_F(CoordinatorTest, ANodeThatKnowsLessIsToldOfTheTenants) {
   }
 }
 
-// A coordinator that lost its settings sends none until an operator sets some, and then nodes
-// accept them.
-TEST_F(CoordinatorTest, TheNextVersionIsLaterThanWhatAnyNodeKnows) {
-  EXPECT_EQ(coordinator_.NextTenantsVersion(), 1);
+// Once, the next change of a coordinator that lost its settings had a version beyond the nodes',
+// and wiped what they knew.
+TEST_F(CoordinatorTest, SettingsThatOnlyANodeKnowsAreWantedBeforeTheyAreChanged) {
+  coordinator_.SetTenants({.version = 3});
   Report report = SnapshotOf(1, {});
+  report.tenants_version = 3;
+  EXPECT_FALSE(Tell(report).tenants_wanted);
   report.tenants_version = 41;
-  EXPECT_FALSE(Tell(report).tenants.has_value());
-  EXPECT_EQ(coordinator_.NextTenantsVersion(), 42);
-  coordinator_.SetTenants({.version = 50});
-  EXPECT_EQ(coordinator_.NextTenantsVersion(), 51);
-  report.tenants_version = UINT64_MAX;
+  const ReportReply reply = Tell(report);
+  EXPECT_TRUE(reply.tenants_wanted);
+  EXPECT_FALSE(reply.tenants.has_value());
+  EXPECT_FALSE(coordinator_.BeginAdoption(report)) << "it brings none";
+  const auto refused = coordinator_.BeginTenantsChange();
+  EXPECT_TRUE(absl::IsAborted(refused.status())) << refused.status();
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("node node-1 knows version 41"), HasSubstr("being fetched"),
+                    HasSubstr("try again in a second")));
+  report.tenants = ClusterTenants{.version = 41};
+  ASSERT_TRUE(coordinator_.BeginAdoption(report));
+  coordinator_.EndTenantsChange(*report.tenants, 41);
+  EXPECT_FALSE(Tell(report).tenants_wanted);
+  EXPECT_EQ(coordinator_.BeginTenantsChange().value(), 42);
+}
+
+TEST_F(CoordinatorTest, OfTwoNodesWithLostSettingsTheOneWithTheLatestIsNamed) {
+  for (const auto& [node, version] : {std::pair(1, 7), std::pair(2, 9)}) {
+    Report report = SnapshotOf(node, {});
+    report.tenants_version = version;
+    EXPECT_TRUE(Tell(report).tenants_wanted);
+  }
+  EXPECT_THAT(std::string(coordinator_.BeginTenantsChange().status().message()),
+              HasSubstr("node node-2 knows version 9"));
+}
+
+TEST_F(CoordinatorTest, ANodeThatIsSilentDelaysNoChangeAndIsNotOutnumbered) {
+  Report report = SnapshotOf(1, {});
+  report.tenants_version = 2;
   Tell(report);
-  EXPECT_EQ(coordinator_.NextTenantsVersion(), 51) << "nobody uses up the numbers";
+  clock_.Advance(absl::Seconds(6));
+  // However many changes no node knows, they have one version.
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(coordinator_.BeginTenantsChange().value(), 1);
+    coordinator_.EndTenantsChange({.version = 1}, 0);
+  }
+  EXPECT_TRUE(Tell(report).tenants_wanted) << "it comes back, and is asked";
+  report.tenants_version = 1;
+  EXPECT_TRUE(Tell(report).tenants_wanted) << "version 1, which nobody has from here";
+}
+
+TEST_F(CoordinatorTest, AChangeThatANodeWasToldHasTheNextVersionOnTop) {
+  ASSERT_EQ(coordinator_.BeginTenantsChange().value(), 1);
+  EXPECT_TRUE(absl::IsAborted(coordinator_.BeginTenantsChange().status())) << "one at a time";
+  Report report = SnapshotOf(1, {});
+  report.tenants = ClusterTenants{.version = 5};
+  EXPECT_FALSE(coordinator_.BeginAdoption(report)) << "one at a time";
+  coordinator_.EndTenantsChange({.version = 1}, 0);
+  ASSERT_TRUE(Tell(SnapshotOf(1, {})).tenants.has_value());
+  ASSERT_EQ(coordinator_.BeginTenantsChange().value(), 2);
+  EXPECT_FALSE(Tell(SnapshotOf(2, {})).tenants.has_value()) << "not while they change";
+}
+
+TEST_F(CoordinatorTest, ANodeThatReportsAnAbsurdVersionUsesUpNoNumbers) {
+  Report report = SnapshotOf(1, {});
+  report.tenants_version = UINT64_MAX;
+  EXPECT_FALSE(Tell(report).tenants_wanted);
+  EXPECT_EQ(coordinator_.BeginTenantsChange().value(), 1);
 }
 
 TEST_F(CoordinatorTest, OfASetEachKeyIsAnsweredAndOfARunTheLeadingOnes) {
@@ -303,7 +360,7 @@ TEST_F(CoordinatorTest, ANodeBeyondTheLimitIsRefusedAndCounted) {
     EXPECT_TRUE(coordinator_.OnReport(SnapshotOf(node, {})).ok());
   const auto refused = coordinator_.OnReport(SnapshotOf(4, {AddOf(1)}));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(refused.status().message()), ::testing::HasSubstr("node-4"));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("node-4"));
   EXPECT_EQ(coordinator_.snapshot().stats.refused_nodes, 1);
   EXPECT_TRUE(coordinator_.OnReport(SnapshotOf(3, {})).ok());  // A known node is still accepted.
   coordinator_.Audit();

@@ -147,6 +147,78 @@ TEST_F(SettingsStoreTest, AChangeOfATenantThatCannotBeKeepsWhatIsThere) {
   EXPECT_TRUE(store->Set("node_timeout_ms", "2500").ok()) << "a refusal ends the change";
 }
 
+TenantSettings Weighted(const std::string& name, uint64_t weight) {
+  return HostWeight(name, weight).In({}).value();
+}
+
+uint64_t WeightOf(const SettingsStore& store, const std::string& name) {
+  const ClusterTenants tenants = store.tenants();
+  const auto found = tenants.settings.find(name);
+  return found == tenants.settings.end()
+             ? 0
+             : found->second.Of(Tier::kHost, ShareField::kWeight).value_or(0);
+}
+
+TEST_F(SettingsStoreTest, SettingsOfANodeAreTakenOverAsTheyAreAndOutlastAReopen) {
+  const ClusterTenants told = {
+      .version = 9, .settings = {{"beta", Weighted("beta", 7)}, {"ghost", {.name = "ghost"}}}};
+  ASSERT_TRUE(Open()->AdoptTenants(told).ok());
+  EXPECT_EQ(Open()->tenants(), told);
+  ASSERT_TRUE(Open()->AdoptTenants({.version = 8}).ok());
+  EXPECT_EQ(Open()->tenants(), told) << "an older version changes nothing";
+}
+
+TEST_F(SettingsStoreTest, WhatWasChangedHereStaysOnTopOfWhatANodeBrings) {
+  ASSERT_TRUE(Open()->ChangeTenant(HostWeight("gamma", 3), 1).ok());
+  ASSERT_TRUE(Open()->ChangeTenant(HostWeight("beta", 4), 1).ok());
+  ASSERT_TRUE(Open()
+                  ->AdoptTenants({.version = 9,
+                                  .settings = {{"beta", Weighted("beta", 7)},
+                                               {"alpha", Weighted("alpha", 2)}}})
+                  .ok());
+  const auto store = Open();
+  EXPECT_EQ(store->tenants().version, 10) << "later than the node's, which is to learn it";
+  EXPECT_EQ(WeightOf(*store, "gamma"), 3);
+  EXPECT_EQ(WeightOf(*store, "beta"), 4);
+  EXPECT_EQ(WeightOf(*store, "alpha"), 2);
+}
+
+TEST_F(SettingsStoreTest, WhatANodeBroughtGivesWayToALaterNodeUnlessItWasChangedHereSince) {
+  ASSERT_TRUE(Open()
+                  ->AdoptTenants({.version = 7,
+                                  .settings = {{"beta", Weighted("beta", 5)},
+                                               {"zeta", Weighted("zeta", 5)},
+                                               {"eta", Weighted("eta", 5)}}})
+                  .ok());
+  ASSERT_TRUE(Open()->ChangeTenant(HostWeight("zeta", 6), 8).ok());
+  ASSERT_TRUE(Open()
+                  ->AdoptTenants(
+                      {.version = 9,
+                       .settings = {{"beta", Weighted("beta", 7)}, {"zeta", Weighted("zeta", 7)}}})
+                  .ok());
+  const auto store = Open();
+  EXPECT_EQ(WeightOf(*store, "beta"), 7);
+  EXPECT_EQ(WeightOf(*store, "zeta"), 6);
+  EXPECT_EQ(WeightOf(*store, "eta"), 0) << "dropped between versions 7 and 9";
+  EXPECT_EQ(store->tenants().version, 10);
+}
+
+TEST_F(SettingsStoreTest, SettingsThatDoNotFitTogetherAreNotTakenOver) {
+  ClusterTenants told = {.version = 9};
+  for (size_t i = 0; i < kMaxTenantSettings; ++i) {
+    const std::string name = absl::StrCat("t", i);
+    told.settings.emplace(name, Weighted(name, 2));
+  }
+  const auto store = Open();
+  ASSERT_TRUE(store->ChangeTenant(HostWeight("gamma", 3), 1).ok());
+  const absl::Status refused = store->AdoptTenants(told).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("'gamma'"));
+  EXPECT_EQ(store->tenants().version, 1);
+  ASSERT_TRUE(store->DropTenant("gamma", 2).ok()) << "a refusal ends the change";
+  EXPECT_TRUE(store->AdoptTenants(told).ok());
+}
+
 // Child of the test below: acknowledges each Set() on a descriptor until it is killed. It is a
 // program of its own, since RocksDB's threads do not survive a fork.
 TEST(SettingsStoreChild, DISABLED_SetsUntilItIsKilled) {

@@ -45,6 +45,16 @@ class Operator {
     v1::SetTenantResponse response;
     return stub_->SetTenant(&context, request, &response);
   }
+  grpc::Status SetReader(const std::string& group, const std::string& reader) {
+    v1::SetTenantRequest request;
+    request.mutable_settings()->set_name(group);
+    v1::GroupMember* const member = request.mutable_settings()->add_members();
+    member->set_tenant(reader);
+    member->set_access(v1::GROUP_ACCESS_READ);
+    grpc::ClientContext context;
+    v1::SetTenantResponse response;
+    return stub_->SetTenant(&context, request, &response);
+  }
   grpc::Status Drop(const std::string& name, v1::DropTenantResponse* response) {
     v1::DropTenantRequest request;
     request.set_tenant(name);
@@ -172,6 +182,46 @@ TEST_F(SetTenantsTest, WhatIsSetForTheClusterReachesItsNodesAndOutlastsItsCoordi
   EXPECT_EQ(coordinator.Start(), absl::OkStatus());
   ClusterOperator cluster(coordinator.admin_address());
   EXPECT_EQ(cluster.Describe("alpha").settings().values(0).value(), 3u) << "it keeps them, too";
+}
+
+// Once, the first change after the loss of --data_dir had a version later than the nodes', and
+// replaced all that they knew.
+TEST_F(SetTenantsTest, ACoordinatorThatLostItsDataLearnsTheSettingsFromItsNodes) {
+  CoordinatorProcess& coordinator = cluster_.StartCoordinator();
+  AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
+  NodeOperator node(agent.admin_address());
+  {
+    ClusterOperator cluster(coordinator.admin_address());
+    // The node may report between any two of these.
+    ASSERT_TRUE(Await([&] { return cluster.Set("beta", 7).ok(); }));
+    ASSERT_TRUE(Await([&] { return cluster.SetReader("ghost", "beta").ok(); }));
+  }
+  const auto knows_all = [&] {
+    const v1::TenantReport beta = node.Describe("beta");
+    const v1::TenantReport ghost = node.Describe("ghost");
+    return beta.settings().values_size() == 1 && beta.settings().values(0).value() == 7u &&
+           ghost.settings().members_size() == 1 && ghost.settings().members(0).tenant() == "beta";
+  };
+  ASSERT_TRUE(Await(knows_all));
+
+  coordinator.Kill();
+  std::filesystem::remove_all(coordinator.data_dir());
+  ASSERT_EQ(coordinator.Start(), absl::OkStatus());
+  {
+    ClusterOperator cluster(coordinator.admin_address());
+    ASSERT_TRUE(Await([&] { return cluster.Set("gamma", 3).ok(); }));
+    ASSERT_TRUE(Await([&] { return node.Describe("gamma").settings().values_size() == 1; }));
+    EXPECT_TRUE(knows_all());
+    EXPECT_EQ(node.Describe("gamma").settings().values(0).value(), 3u);
+    ASSERT_TRUE(Await([&] { return cluster.Describe("ghost").settings().members_size() == 1; }));
+    EXPECT_EQ(cluster.Describe("beta").settings().values(0).value(), 7u);
+  }
+
+  // The settings that came from the node are as durable as those that were set.
+  coordinator.Kill();
+  ASSERT_EQ(coordinator.Start(), absl::OkStatus());
+  ClusterOperator again(coordinator.admin_address());
+  EXPECT_EQ(again.Describe("beta").settings().values(0).value(), 7u);
 }
 
 }  // namespace

@@ -62,6 +62,9 @@ kvtier_patched(lost_manifest_refused PROGRAM tier_disk_test
   ARGS --gtest_filter=DiskDirectoryTest.AManifestThatLostAFileIsTheSameDiskMadeAnew)
 kvtier_patched(tenant_without_secret PROGRAM agent_config_test)
 kvtier_patched(namesakes_alternate PROGRAM coordinator_test ARGS --gtest_filter=CoordinatorModel.*)
+# A coordinator that lost the tenants' settings changes them without asking the nodes, which know them.
+kvtier_patched(lost_settings_are_overwritten PROGRAM coordinator_test
+  ARGS --gtest_filter=CoordinatorTest.SettingsThatOnlyANodeKnows*)
 # A block that is copied into a slot leaves earlier bytes behind itself there.
 kvtier_patched(copied_tail_kept PROGRAM client_session_test ARGS --gtest_filter=BlockCopy.*)
 # Lanes of host memory call a block loaded whose lease ended, and publish what was read from slots

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "proto/convert.h"
 #include "proto/convert_tenants.h"
+#include "proto/rpc_door.h"
 
 namespace kvtier::convert {
 namespace {
@@ -143,6 +144,57 @@ TEST(ReplyOnTheWire, BringsTheClustersTenants) {
   ASSERT_TRUE(parsed->tenants.has_value());
   EXPECT_EQ(parsed->tenants->version, 7);
   EXPECT_EQ(parsed->tenants->settings, reply.tenants->settings);
+}
+
+TEST(ReportOnTheWire, BringsTheTenantsThatAreWanted) {
+  ReportReply reply{.coordinator_epoch = {9}};
+  EXPECT_FALSE(ReportReplyFrom(ToWire(reply, kBuild))->tenants_wanted);
+  reply.tenants_wanted = true;
+  EXPECT_TRUE(ReportReplyFrom(ToWire(reply, kBuild))->tenants_wanted);
+  Report report = FullReport();
+  EXPECT_FALSE(ReportFrom(ToWire(report, kBuild))->tenants.has_value());
+  report.tenants_version = 7;
+  report.tenants = ClusterTenants{.version = 7, .settings = {{"acme", Acme()}}};
+  v1::ReportRequest wire = ToWire(report, kBuild);
+  const auto parsed = ReportFrom(wire);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->tenants, report.tenants);
+  wire.set_tenants_version(8);
+  ExpectRefused(ReportFrom(wire).status(), {"tenants.version is 7", "tenants_version", "8"});
+  wire.set_tenants_version(7);
+  *wire.mutable_tenants()->add_tenants() = wire.tenants().tenants(0);
+  ExpectRefused(ReportFrom(wire).status(), {"tenants", "'acme'", "once"});
+}
+
+// Returns a name of 63 characters, the longest that is allowed.
+std::string LongName(size_t number) {
+  const std::string digits = std::to_string(number);
+  return std::string(kMaxNodeIdBytes - digits.size(), 'n') + digits;
+}
+
+TEST(ReportOnTheWire, TheLargestOneWithTenantsIsARequestAndOneDeltaMoreIsRefused) {
+  Report report = FullReport();
+  report.deltas.assign(kMaxDeltasBesideTenants, report.deltas[0]);
+  report.tenants_version = uint64_t{1} << 62;
+  report.tenants = ClusterTenants{.version = report.tenants_version};
+  constexpr size_t kMembersOfEach = kMaxGroupMembers / kMaxTenantSettings;
+  for (size_t i = 0; i < kMaxTenantSettings; ++i) {
+    TenantSettings one{.name = LongName(i)};
+    for (const Tier tier : kAllTiers) {
+      one.Of(tier, ShareField::kGuaranteed) = UINT64_MAX;
+      one.Of(tier, ShareField::kMaximum) = UINT64_MAX;
+      one.Of(tier, ShareField::kWeight) = kMaxShareWeight;
+    }
+    for (size_t k = 0; k < kMembersOfEach; ++k) {
+      one.members.emplace(LongName(kMaxTenantSettings + k), GroupAccess::kWrite);
+    }
+    report.tenants->settings.emplace(one.name, one);
+  }
+  v1::ReportRequest wire = ToWire(report, kBuild);
+  ASSERT_TRUE(ReportFrom(wire).ok()) << ReportFrom(wire).status();
+  EXPECT_LT(wire.ByteSizeLong(), size_t{kMaxRequestBytes});
+  *wire.add_deltas() = wire.deltas(0);
+  ExpectRefused(ReportFrom(wire).status(), {"deltas beside tenants", "8193", "8192"});
 }
 
 TEST(TenantsOnTheWire, RefuseWhatCannotBe) {

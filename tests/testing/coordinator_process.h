@@ -38,6 +38,7 @@ class CoordinatorProcess {
   // Returns the address for operators, in the form that gRPC and `kvtier --coordinator` take.
   std::string admin_address() const;
   const std::string& log() const { return options_.log; }
+  const std::string& data_dir() const { return options_.data_dir; }
   // Returns a channel to the coordinator that the last Start() started.
   std::shared_ptr<grpc::Channel> channel() const { return channel_; }
   absl::StatusOr<v1::CoordinatorStatusResponse> TryStatus();
