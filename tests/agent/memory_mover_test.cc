@@ -58,14 +58,15 @@ class MemoryMoverTest : public ::testing::Test {
                               .values = {{.tier = Tier::kHost, .field = field, .value = bytes}}};
     return rig_.Run(rig_.agent->tenants().Set(change, std::nullopt));
   }
-  // Fills all memory that the hog may borrow; keeps and returns one block in each of its slabs.
-  std::vector<BlockKey> KeepOneInEachSlab() {
+  // Fills all memory that the hog may borrow; keeps and returns one block in each of its first
+  // `slabs` slabs.
+  std::vector<BlockKey> KeepOneInEachSlab(uint64_t slabs = 7) {
     KVT_CHECK(Set("default", ShareField::kGuaranteed, 7).ok());
     Fill(hog_, 1000, 28);
     KeptPrefixes& prefixes = rig_.agent->flows().kept_prefixes;
     const auto begun = prefixes.Begin(kHog, {.hi = 1}, rig_.executor.Now() + absl::Hours(1));
     std::vector<BlockKey> kept;
-    for (uint64_t i = 0; i < 28; i += kSlotsPerSlab) {
+    for (uint64_t i = 0; i < slabs * kSlotsPerSlab; i += kSlotsPerSlab) {
       kept.push_back(rig_.NameRun(hog_, 1000 + i, 1).keys[0]);
       KVT_CHECK(prefixes.Add(begun.handle, kept.back()) == KeepLimit::kNone);
     }
@@ -243,12 +244,13 @@ TEST_F(MemoryMoverTest, WhereNothingElseMayLeaveASlabTakesItsBlocksAlong) {
 }
 
 TEST_F(MemoryMoverTest, BlocksThatAreKeptMoveOutOfASlabThatIsToLeave) {
-  const std::vector<BlockKey> kept = KeepOneInEachSlab();
-  ASSERT_TRUE(Set("default", ShareField::kGuaranteed, 4).ok());
+  constexpr uint64_t kSlabs = 4;  // The guarantee, whose quota is a block for each.
+  const std::vector<BlockKey> kept = KeepOneInEachSlab(kSlabs);
+  ASSERT_TRUE(Set("default", ShareField::kGuaranteed, kSlabs).ok());
   Fill(quiet_, 1, 16);
   EXPECT_EQ(SlabsOf(kQuiet), 4u);
   EXPECT_GE(rig_.agent->mover().figures().copied, 3u);
-  for (uint64_t i = 0; i < 28; i += kSlotsPerSlab) {
+  for (uint64_t i = 0; i < kSlabs * kSlotsPerSlab; i += kSlotsPerSlab) {
     EXPECT_EQ(rig_.Hits(hog_, 1000 + i, 1), 1u) << "with its bytes, in block " << i;
   }
   rig_.agent->Audit();
