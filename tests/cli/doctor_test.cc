@@ -26,7 +26,7 @@ Findings SomeFindings() {
 }
 
 TEST(DoctorTable, EachFindingIsALineAndWhatToDoAnother) {
-  EXPECT_EQ(DoctorTable(SomeFindings()), R"(RESULT  CHECK    WHAT IS SO
+  EXPECT_EQ(DoctorTable(SomeFindings()), R"(RESULT  CHECK    FINDING
 ok      kernel   Linux 6.1
 fail    uid      uid 5
                  -> do "this"
@@ -69,7 +69,7 @@ TEST(DoctorJson, HasEveryFindingAndWhetherAllIsWell) {
 TEST(DoctorTable, ShowsTheWholeDigestOfEachShardAsOtherVerbsTakeIt) {
   const std::string digest(64, 'a');
   Findings findings = {{.check = "spaces", .detail = "space", .spaces = {{.digest = digest}}}};
-  EXPECT_EQ(DoctorTable(findings), absl::StrCat("RESULT  CHECK   WHAT IS SO\n"
+  EXPECT_EQ(DoctorTable(findings), absl::StrCat("RESULT  CHECK   FINDING\n"
                                                 "ok      spaces  space\n"
                                                 "                --space-digest ",
                                                 digest, "\n\n0 fail, 0 warn, 1 ok\n"));
