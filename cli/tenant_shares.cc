@@ -1,6 +1,5 @@
 #include "cli/tenant_shares.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -358,15 +357,9 @@ Outcome RunDropTenant(const Arguments& arguments) {
       [&](const std::string& address) {
         return CoordinatorAdmin(address, arguments.timeout).DropTenant(request);
       });
-  // It is enough that one node knew the tenant, which need not have been on every node.
-  const bool known =
-      std::ranges::any_of(answers, [](const auto& answer) { return answer.response.ok(); });
-  Verdict verdict;
-  for (const auto& answer : answers) {
-    const bool nothing_to_do = known && absl::IsNotFound(answer.response.status());
-    verdict.Add(nothing_to_do ? absl::OkStatus() : answer.response.status());
-  }
-  return {.code = verdict.code(),
+  // The tenant need not have been on every node.
+  const auto knew = [](const v1::DropTenantResponse&) { return true; };
+  return {.code = CodeWhereOneHas(answers, knew),
           .out = arguments.format == Format::kJson ? DropTenantJson(answers)
                                                    : DropTenantTable(answers)};
 }
