@@ -56,9 +56,8 @@ absl::string_view ReasonIn(absl::string_view words) {
 
 absl::Status ErrorOf(const absl::Status& status, const AskedProgram& asked) {
   const absl::string_view words = status.message();
-  const bool connected = std::ranges::none_of(kNotConnected, [&](absl::string_view begin) {
-    return absl::StartsWith(words, begin);
-  });
+  const bool connected = std::ranges::none_of(
+      kNotConnected, [&](absl::string_view begin) { return absl::StartsWith(words, begin); });
   if (!absl::IsUnavailable(status) || connected) return status;
   const absl::string_view reason = ReasonIn(words);
   const std::string remedy =
@@ -93,8 +92,7 @@ absl::StatusOr<v1::LookupResponse> AgentAdmin::Lookup(const v1::LookupRequest& r
 
 absl::StatusOr<v1::EvictTierResponse> AgentAdmin::EvictTier(
     const v1::EvictTierRequest& request) const {
-  return Ask<v1::EvictTierResponse>(stub_.get(), &v1::AgentAdmin::Stub::EvictTier, request,
-                                    asked_);
+  return Ask<v1::EvictTierResponse>(stub_.get(), &v1::AgentAdmin::Stub::EvictTier, request, asked_);
 }
 
 absl::StatusOr<v1::EraseTenantResponse> AgentAdmin::EraseTenant(
@@ -156,8 +154,7 @@ absl::StatusOr<v1::DropPrefixResponse> AgentAdmin::DropPrefix(
 
 absl::StatusOr<v1::SetTenantResponse> AgentAdmin::SetTenant(
     const v1::SetTenantRequest& request) const {
-  return Ask<v1::SetTenantResponse>(stub_.get(), &v1::AgentAdmin::Stub::SetTenant, request,
-                                    asked_);
+  return Ask<v1::SetTenantResponse>(stub_.get(), &v1::AgentAdmin::Stub::SetTenant, request, asked_);
 }
 
 absl::StatusOr<v1::DropTenantResponse> AgentAdmin::DropTenant(
@@ -181,8 +178,7 @@ absl::StatusOr<v1::CoordinatorStatusResponse> CoordinatorAdmin::Status() const {
 
 absl::StatusOr<v1::LookupResponse> CoordinatorAdmin::Lookup(
     const v1::LookupRequest& request) const {
-  return Ask<v1::LookupResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::Lookup, request,
-                                 asked_);
+  return Ask<v1::LookupResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::Lookup, request, asked_);
 }
 
 absl::StatusOr<v1::ListTenantsResponse> CoordinatorAdmin::ListTenants() const {

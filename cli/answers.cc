@@ -52,8 +52,7 @@ Outcome Failure(const std::string& address, const absl::Status& status) {
   verdict.Add(status);
   // These words name the address.
   const std::string at = SaysNobodyAnswers(status) ? "" : absl::StrCat(address, ": ");
-  return {.code = verdict.code(),
-          .err = absl::StrCat("kvtier: ", at, FailureText(status), "\n")};
+  return {.code = verdict.code(), .err = absl::StrCat("kvtier: ", at, FailureText(status), "\n")};
 }
 
 absl::StatusOr<std::string> CoordinatorAddress(const Arguments& arguments) {

@@ -40,8 +40,8 @@ std::vector<Answer<Response>> AskAll(const std::vector<std::string>& addresses, 
   return answers;
 }
 
-// Returns one line for a table: "no answer in time", "no agent answers at ...", "unreachable (...)",
-// or the program's words.
+// Returns one line for a table: "no answer in time", "no agent answers at ...", "unreachable
+// (...)", or the program's words.
 std::string FailureText(const absl::Status& status);
 
 // Returns the answers for people: a section for each agent, which has what body(response) says

@@ -87,9 +87,9 @@ absl::StatusOr<std::string> ReadSecret(const std::string& path) {
   const std::filesystem::file_status file = std::filesystem::status(path, error);
   // Anything else, such as a device, may have no end.
   if (!std::filesystem::is_regular_file(file) && !std::filesystem::is_fifo(file)) {
-    return refused(error ? absl::StrCat("cannot be read: ", error.message())
-                         : "is neither a file nor a pipe",
-                   "; name a readable file");
+    return refused(
+        error ? absl::StrCat("cannot be read: ", error.message()) : "is neither a file nor a pipe",
+        "; name a readable file");
   }
   std::ifstream stream(path, std::ios::binary);
   // A secret, the newline at its end, and one byte that tells that there is more.
