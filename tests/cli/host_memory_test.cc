@@ -7,10 +7,8 @@
 
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/status.h"
-#include "cli/tenant_tiers.h"
 #include "cli/tiers.h"
 #include "proto/convert.h"
 #include "tests/testing/fake_admin.h"
