@@ -6,12 +6,26 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kvtier/v1/admin.grpc.pb.h"
 #include "kvtier/v1/admin.pb.h"
 
 namespace kvtier::cli {
+
+// Program that is asked, and how long it has for each answer.
+struct AskedProgram {
+  std::string noun;     // "agent" or "coordinator".
+  std::string address;  // gRPC address.
+  absl::Duration timeout;
+};
+
+// Returns the error of a question to that program. Where gRPC could not connect, its words are
+// replaced by who is not there and what to do; any other error stays as it is.
+absl::Status ErrorOf(const absl::Status& status, const AskedProgram& asked);
+// Returns whether the words of this error are those of ErrorOf().
+bool SaysNobodyAnswers(const absl::Status& status);
 
 // Thread-safe. Errors of every question: kUnavailable or kDeadlineExceeded, nobody answered within
 // `timeout`; kFailedPrecondition, the other side speaks no version of our protocol; any other error
@@ -42,7 +56,7 @@ class AgentAdmin {
 
  private:
   const std::unique_ptr<v1::AgentAdmin::Stub> stub_;
-  const absl::Duration timeout_;
+  const AskedProgram asked_;
 };
 
 class CoordinatorAdmin {
@@ -58,7 +72,7 @@ class CoordinatorAdmin {
 
  private:
   const std::unique_ptr<v1::CoordinatorAdmin::Stub> stub_;
-  const absl::Duration timeout_;
+  const AskedProgram asked_;
 };
 
 }  // namespace kvtier::cli

@@ -37,6 +37,7 @@ bool IsUnreachable(const absl::Status& status) {
 std::string FailureText(const absl::Status& status) {
   const std::string words = Printable(std::string(status.message()));
   if (absl::IsDeadlineExceeded(status)) return "no answer in time";
+  if (SaysNobodyAnswers(status)) return words;
   if (absl::IsUnavailable(status)) return absl::StrCat("unreachable (", words, ")");
   if (absl::IsUnimplemented(status)) {
     return absl::StrCat("not answered at this address; an agent answers operators at ",
@@ -49,8 +50,9 @@ std::string FailureText(const absl::Status& status) {
 Outcome Failure(const std::string& address, const absl::Status& status) {
   Verdict verdict;
   verdict.Add(status);
-  return {.code = verdict.code(),
-          .err = absl::StrCat("kvtier: ", address, ": ", FailureText(status), "\n")};
+  // These words name the address.
+  const std::string at = SaysNobodyAnswers(status) ? "" : absl::StrCat(address, ": ");
+  return {.code = verdict.code(), .err = absl::StrCat("kvtier: ", at, FailureText(status), "\n")};
 }
 
 absl::StatusOr<std::string> CoordinatorAddress(const Arguments& arguments) {

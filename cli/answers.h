@@ -40,7 +40,8 @@ std::vector<Answer<Response>> AskAll(const std::vector<std::string>& addresses, 
   return answers;
 }
 
-// Returns one line for a table: "no answer in time", "unreachable (...)", or the program's words.
+// Returns one line for a table: "no answer in time", "no agent answers at ...", "unreachable
+// (...)", or the program's words.
 std::string FailureText(const absl::Status& status);
 
 // Returns the answers for people: a section for each agent, which has what body(response) says
@@ -101,6 +102,23 @@ class Verdict {
   size_t not_found_ = 0;
   size_t wrong_door_ = 0;
 };
+
+// Returns the exit code of a question about a thing that one program or several may have, where
+// has(response) says whether it is there. It is enough that one has it: then a program that does
+// not know it has done all that was asked. kNotFound: all answered, and none has it.
+template <typename Response, typename Has>
+ExitCode CodeWhereOneHas(const std::vector<Answer<Response>>& answers, Has has) {
+  bool found = false;
+  for (const auto& answer : answers) {
+    found = found || (answer.response.ok() && has(*answer.response));
+  }
+  Verdict verdict;
+  for (const auto& answer : answers) {
+    const bool knows_none = found && absl::IsNotFound(answer.response.status());
+    verdict.Add(knows_none ? absl::OkStatus() : answer.response.status());
+  }
+  return verdict.code() == ExitCode::kOk && !found ? ExitCode::kNotFound : verdict.code();
+}
 
 // Returns whether the program is there, but does not answer this question at this address.
 bool IsWrongDoor(const absl::Status& status);

@@ -113,9 +113,12 @@ std::optional<std::string> ValueOf(const Pieces& pieces, const char* name) {
   return found->second.front();
 }
 
-// Returns the gRPC address: a path means its Unix socket; gRPC interprets everything else.
+// Returns the gRPC address: a path means its Unix socket; gRPC interprets everything else. A path
+// is what has a '/' and no scheme, such as "dns:", before it.
 std::string Address(const std::string& text) {
-  return absl::StartsWith(text, "/") ? absl::StrCat("unix:", text) : text;
+  const size_t slash = text.find('/');
+  const bool is_path = slash != std::string::npos && slash < text.find(':');
+  return is_path ? absl::StrCat("unix:", text) : text;
 }
 
 absl::Status ReadCommon(const Pieces& pieces, Arguments* arguments) {
@@ -258,8 +261,13 @@ absl::Status ReadTenants(const Pieces& pieces, Arguments* arguments) {
   arguments->yes = ValueOf(pieces, "--yes").has_value();
   if (arguments->verb != Verb::kTenantDrop) return absl::OkStatus();
   if (!arguments->yes) {
-    return Wrong(absl::StrCat("tenants drop ends the sessions of ", pieces.words[2],
-                              " and erases its blocks, secret and settings; add --yes to confirm"));
+    const std::string& name = pieces.words[2];
+    const std::string what =
+        arguments->coordinator ? absl::StrCat("tenants drop --coordinator removes the settings of ",
+                                              name, " that hold on all nodes, and no tenant")
+                               : absl::StrCat("tenants drop ends the sessions of ", name,
+                                              " and erases its blocks, secret and settings");
+    return Wrong(absl::StrCat(what, "; add --yes to confirm"));
   }
   // The verb looks at each block on disk, or rewrites a part of each disk's manifest.
   if (!ValueOf(pieces, "--timeout")) arguments->timeout = convert::kMaxTimeout;

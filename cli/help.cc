@@ -28,7 +28,7 @@ constexpr absl::string_view kDoors =
     "kvtier-admin.sock or kvtier-coordinator.sock in its --socket_dir.";
 constexpr absl::string_view kExitCodes[] = {
     "0: done",
-    "1: failed, or only partly answered",
+    "1: failed, only partly answered, or to be asked again (prefix drop)",
     "2: nobody answered",
     "3: everybody answered, and none has it",
     "4: damage was found",

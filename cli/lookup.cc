@@ -108,14 +108,8 @@ Outcome RunLookup(const Arguments& arguments) {
         return AgentAdmin(address, arguments.timeout).Lookup(request);
       });
   if (arguments.coordinator) answers.push_back(AskCoordinator(arguments, request, answers));
-  Verdict verdict;
-  bool found = false;
-  for (const auto& answer : answers) {
-    verdict.Add(answer);
-    found |= answer.response.ok() && !answer.response->copies().empty();
-  }
-  const bool nowhere = verdict.code() == ExitCode::kOk && !found;
-  return {.code = nowhere ? ExitCode::kNotFound : verdict.code(),
+  const auto has = [](const v1::LookupResponse& response) { return !response.copies().empty(); };
+  return {.code = CodeWhereOneHas(answers, has),
           .out = arguments.format == Format::kJson ? LookupJson(answers) : LookupTable(answers)};
 }
 

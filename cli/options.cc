@@ -6,7 +6,8 @@ namespace {
 constexpr Option kOptions[] = {
     {.name = "--agent",
      .value = "ADDRESS",
-     .help = "Agent to ask: a path, unix:PATH or HOST:PORT. Default: the agent of this node, at "
+     .help = "Agent to ask: a path with a '/', unix:PATH or HOST:PORT. Default: the agent of this "
+             "node, at "
              "unix:/run/kvtier/kvtier-admin.sock. It may be given several times.",
      .repeatable = true},
     {.name = "--coordinator",
@@ -48,14 +49,16 @@ constexpr Option kOptions[] = {
      .help = "User of the worker. Default: the user who runs kvtier."},
     {.name = "--secret_file",
      .value = "FILE",
-     .help = "File with the secret of a tenant that is to be made: 16 bytes or more."},
+     .help = "File or pipe with the secret of a tenant that is to be made: 16 bytes to 64 KiB. A "
+             "newline at its end is no part of the secret."},
     {.name = "--host_guaranteed",
      .value = "BYTES",
-     .help = "Host memory that the tenant has whenever it wants it; 'default' removes the "
-             "setting."},
+     .help = "Host memory that the tenant has whenever it wants it, rounded down to whole slabs "
+             "(--slab_bytes of the agent); 'default' removes the setting."},
     {.name = "--host_maximum",
      .value = "BYTES",
-     .help = "Most host memory that the tenant has; 'default': no maximum."},
+     .help = "Most host memory that the tenant has, rounded down to whole slabs: one at least, or "
+             "0 for nothing; 'default': no maximum."},
     {.name = "--host_weight",
      .value = "N",
      .help = "Part of the host memory that guarantees leave, beside the other tenants' weights: 1 "

@@ -9,7 +9,8 @@ namespace kvtier::cli {
 // Part of the contract with scripts: numbers never change their meaning.
 enum class ExitCode : int {
   kOk = 0,
-  kFailed = 1,       // An answer said no, or some of several did not answer.
+  // An answer said no, or some of several did not answer, or not all of it is done: ask again.
+  kFailed = 1,
   kUnreachable = 2,  // Nobody answered within --timeout.
   kNotFound = 3,     // Everybody answered, and none has it.
   kDamaged = 4,      // Everybody answered, and damage was found.

@@ -1,5 +1,7 @@
 #include "cli/pins.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "cli/admin_client.h"
 #include "cli/json.h"
@@ -51,14 +53,14 @@ void WriteUse(const char* name, const v1::KeptUse& use, JsonWriter* json) {
   json->Close();
 }
 
-template <typename Response>
-Outcome OutcomeOf(const Arguments& arguments, const std::vector<Answer<Response>>& answers,
-                  std::string (*table)(const std::vector<Answer<Response>>&),
-                  std::string (*json)(const std::vector<Answer<Response>>&)) {
-  Verdict verdict;
-  for (const auto& answer : answers) verdict.Add(answer);
-  return {.code = verdict.code(),
-          .out = arguments.format == Format::kJson ? json(answers) : table(answers)};
+// Returns whether blocks of the prefix were or are in a tier of the agent.
+bool HadBlocks(const v1::DropPrefixResponse& response) {
+  return response.deleted_blocks() > 0 || response.held_blocks() > 0 || response.more();
+}
+
+// Returns whether blocks of the prefix are left, so that it is to be dropped again.
+bool HasBlocksLeft(const v1::DropPrefixResponse& response) {
+  return response.held_blocks() > 0 || response.more();
 }
 
 }  // namespace
@@ -122,9 +124,10 @@ std::string DroppedTable(const DroppedAnswers& answers) {
     }
     table.AddRow({address, CountText(response->deleted_blocks()),
                   CountText(response->held_blocks()),
-                  response->more()               ? "more is here: drop again"
-                  : response->held_blocks() == 0 ? ""
-                                                 : "drop again when they are released"});
+                  response->more()              ? "more is here: drop again"
+                  : response->held_blocks() > 0 ? "drop again when they are released"
+                  : HadBlocks(*response)        ? ""
+                                                : "there was none"});
   }
   return table.ToString();
 }
@@ -144,7 +147,10 @@ Outcome RunPinsList(const Arguments& arguments) {
       AskAll<v1::ListTenantsKeptResponse>(arguments.agents, [&](const std::string& address) {
         return AgentAdmin(address, arguments.timeout).ListTenantsKept(request);
       });
-  return OutcomeOf(arguments, answers, PinsTable, PinsJson);
+  Verdict verdict;
+  for (const auto& answer : answers) verdict.Add(answer);
+  return {.code = verdict.code(),
+          .out = arguments.format == Format::kJson ? PinsJson(answers) : PinsTable(answers)};
 }
 
 Outcome RunPinsDrop(const Arguments& arguments) {
@@ -156,7 +162,11 @@ Outcome RunPinsDrop(const Arguments& arguments) {
       AskAll<v1::EndTenantKeptResponse>(arguments.agents, [&](const std::string& address) {
         return AgentAdmin(address, arguments.timeout).EndTenantKept(request);
       });
-  return OutcomeOf(arguments, answers, EndedTable, EndedJson);
+  const auto had = [](const v1::EndTenantKeptResponse& response) {
+    return response.ended_prefixes() > 0;
+  };
+  return {.code = CodeWhereOneHas(answers, had),
+          .out = arguments.format == Format::kJson ? EndedJson(answers) : EndedTable(answers)};
 }
 
 Outcome RunPrefixDrop(const Arguments& arguments) {
@@ -169,7 +179,12 @@ Outcome RunPrefixDrop(const Arguments& arguments) {
       AskAll<v1::DropPrefixResponse>(arguments.agents, [&](const std::string& address) {
         return AgentAdmin(address, arguments.timeout).DropPrefix(request);
       });
-  return OutcomeOf(arguments, answers, DroppedTable, DroppedJson);
+  const ExitCode code = CodeWhereOneHas(answers, HadBlocks);
+  const bool is_whole = std::ranges::none_of(answers, [](const auto& answer) {
+    return answer.response.ok() && HasBlocksLeft(*answer.response);
+  });
+  return {.code = code == ExitCode::kOk && !is_whole ? ExitCode::kFailed : code,
+          .out = arguments.format == Format::kJson ? DroppedJson(answers) : DroppedTable(answers)};
 }
 
 }  // namespace kvtier::cli

@@ -1,9 +1,12 @@
 #include "cli/tenant_question.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <ios>
 #include <optional>
+#include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -14,8 +17,6 @@
 
 namespace kvtier::cli {
 namespace {
-
-constexpr size_t kMaxSecretBytes = size_t{64} << 10;
 
 struct MemberOption {
   const char* name;
@@ -79,17 +80,28 @@ absl::StatusOr<TenantQuestion> TenantQuestionFrom(
 }
 
 absl::StatusOr<std::string> ReadSecret(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string secret{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--secret_file=", path, ": cannot be read; name a readable file"));
+  const auto refused = [&](const auto&... why) {
+    return absl::InvalidArgumentError(absl::StrCat("--secret_file=", path, ": ", why...));
+  };
+  std::error_code error;
+  const std::filesystem::file_status file = std::filesystem::status(path, error);
+  // Anything else, such as a device, may have no end.
+  if (!std::filesystem::is_regular_file(file) && !std::filesystem::is_fifo(file)) {
+    return refused(
+        error ? absl::StrCat("cannot be read: ", error.message()) : "is neither a file nor a pipe",
+        "; name a readable file");
   }
+  std::ifstream stream(path, std::ios::binary);
+  // A secret, the newline at its end, and one byte that tells that there is more.
+  std::string secret(kMaxSecretBytes + 2, '\0');
+  stream.read(secret.data(), static_cast<std::streamsize>(secret.size()));
+  if (!stream && !stream.eof()) return refused("cannot be read; name a readable file");
+  secret.resize(static_cast<size_t>(stream.gcount()));
   if (absl::EndsWith(secret, "\n")) secret.pop_back();
-  if (secret.empty() || secret.size() > kMaxSecretBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("--secret_file=", path, ": has ", secret.size(),
-                                                   " bytes; must be 1 to ", kMaxSecretBytes));
+  if (secret.size() > kMaxSecretBytes) {
+    return refused("has more than ", kMaxSecretBytes, " bytes; must have 1 to ", kMaxSecretBytes);
   }
+  if (secret.empty()) return refused("has no bytes; must have 1 to ", kMaxSecretBytes);
   return secret;
 }
 

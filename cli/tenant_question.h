@@ -3,6 +3,7 @@
 #ifndef KVTIER_CLI_TENANT_QUESTION_H_
 #define KVTIER_CLI_TENANT_QUESTION_H_
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,8 +24,12 @@ struct TenantQuestion {
 absl::StatusOr<TenantQuestion> TenantQuestionFrom(
     const std::string& tenant, const std::map<std::string, std::vector<std::string>>& options);
 
-// Returns the secret that the file holds, without a newline at its end. Errors: kInvalidArgument,
-// naming the file.
+// Size of the longest secret.
+inline constexpr size_t kMaxSecretBytes = size_t{64} << 10;
+
+// Returns the secret that the file or pipe holds, without a newline at its end. Reads no more than
+// the longest secret needs. Errors: kInvalidArgument, naming the file: it cannot be read, is a
+// device or a directory, or holds no secret of 1 to kMaxSecretBytes bytes.
 absl::StatusOr<std::string> ReadSecret(const std::string& path);
 
 }  // namespace kvtier::cli

@@ -1,6 +1,5 @@
 #include "cli/tenant_shares.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,6 +82,23 @@ std::string SwapLine(const v1::TenantReport& tenant) {
       " in, ", CountText(swap.refused()), " refused, ", CountText(swap.dropped()), " dropped\n");
 }
 
+// Returns a line about the prefixes that the tenant keeps; nothing of a coordinator.
+std::string PinsLine(const v1::TenantReport& tenant) {
+  if (!tenant.has_kept()) return "";
+  return absl::StrCat("  pins: ", CountText(tenant.kept().prefixes()), ", ",
+                      BytesText(tenant.kept().bytes()), "; since the start ",
+                      CountText(tenant.refused_pins()), " refused, or kept in part\n");
+}
+
+// Returns a line that says why the tenant can do nothing on an agent; nothing if it can.
+std::string NoSecretLine(const v1::SetTenantResponse& response) {
+  // A coordinator, which has no node_id, never has secrets.
+  const v1::TenantReport& tenant = response.tenant();
+  if (response.node_id().empty() || tenant.state() != "settings") return "";
+  return absl::StrCat("  ", Printable(tenant.name()), " has settings and no secret on this node: ",
+                      "it is made when its secret is there (--secret_file)\n");
+}
+
 // Returns a line about what became of the blocks that the tenant's workers asked for.
 std::string HitsLine(const v1::TenantReport& tenant) {
   if (!tenant.has_hits()) return "";
@@ -111,7 +127,8 @@ std::string TenantLines(const v1::SetTenantResponse& response) {
   return absl::StrCat("  ", Printable(tenant.name()), " (", Printable(tenant.state()),
                       "): ", SettingsText(tenant.settings()),
                       ", said by: ", Printable(tenant.settings_source()), "\n", SharesLines(tenant),
-                      NumbersLines(tenant), HitsLine(tenant), SwapLine(tenant),
+                      NumbersLines(tenant), HitsLine(tenant), PinsLine(tenant), SwapLine(tenant),
+                      NoSecretLine(response),
                       "  version of the cluster's settings: ", response.settings_version(), "\n");
 }
 
@@ -195,7 +212,7 @@ void WriteHits(const v1::TenantHits& hits, JsonWriter* json) {
 }
 
 uint64_t ThrottledOf(const v1::TenantReport& tenant) {
-  uint64_t refused = tenant.swap().refused();
+  uint64_t refused = tenant.swap().refused() + tenant.refused_pins();
   for (const NumberShare& number : NumbersOf(tenant)) refused += number.share->refused();
   return refused;
 }
@@ -274,6 +291,7 @@ std::string TenantJson(const TenantAnswer& answers) {
     WriteSettings(tenant.settings(), json);
     WriteShares(tenant, json);
     WriteNumbers(tenant, json);
+    if (tenant.has_kept()) json->Count("refused_pins", tenant.refused_pins());
     if (tenant.has_hits()) WriteHits(tenant.hits(), json);
     if (tenant.has_swap()) WriteSwap(tenant.swap(), json);
   });
@@ -358,15 +376,9 @@ Outcome RunDropTenant(const Arguments& arguments) {
       [&](const std::string& address) {
         return CoordinatorAdmin(address, arguments.timeout).DropTenant(request);
       });
-  // It is enough that one node knew the tenant, which need not have been on every node.
-  const bool known =
-      std::ranges::any_of(answers, [](const auto& answer) { return answer.response.ok(); });
-  Verdict verdict;
-  for (const auto& answer : answers) {
-    const bool nothing_to_do = known && absl::IsNotFound(answer.response.status());
-    verdict.Add(nothing_to_do ? absl::OkStatus() : answer.response.status());
-  }
-  return {.code = verdict.code(),
+  // The tenant need not have been on every node.
+  const auto knew = [](const v1::DropTenantResponse&) { return true; };
+  return {.code = CodeWhereOneHas(answers, knew),
           .out = arguments.format == Format::kJson ? DropTenantJson(answers)
                                                    : DropTenantTable(answers)};
 }

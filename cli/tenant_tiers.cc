@@ -1,14 +1,19 @@
 #include "cli/tenant_tiers.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/table.h"
+#include "cli/tier_parts.h"
 #include "cli/units.h"
+#include "core/tier.h"
+#include "proto/convert.h"
 
 namespace kvtier::cli {
 namespace {
@@ -23,25 +28,54 @@ void WriteMaximum(uint64_t bytes, JsonWriter* json) {
   }
 }
 
-// Returns how many of `bytes` lie beyond `limit`.
-uint64_t Beyond(uint64_t bytes, uint64_t limit) { return bytes - std::min(bytes, limit); }
-
-bool IsNearlyFull(const v1::TenantReport& tenant) {
-  const uint64_t guaranteed = tenant.host().guaranteed_bytes();
-  return guaranteed > 0 && tenant.host_used_bytes() * 100 >= guaranteed * kNearlyFullPercent;
+// Writes what part of the tier is full, lent and borrowed.
+void WriteLent(const TierPart& part, JsonWriter* json) {
+  json->Flag("nearly_full", part.is_nearly_full());
+  json->Count("lent_bytes", part.lent());
+  json->Count("borrowed_bytes", part.borrowed());
 }
 
-// Returns "97.0 % !": how full the guarantee is, and the sign of kNearlyFullPercent.
-std::string FullText(const v1::TenantReport& tenant) {
-  return absl::StrCat(ShareText(tenant.host_used_bytes(), tenant.host().guaranteed_bytes()),
-                      IsNearlyFull(tenant) ? " !" : "");
+// Returns how many bytes of host memory the tenant lacks of those that it is guaranteed and wants.
+uint64_t LackOf(const v1::TenantReport& tenant) {
+  const v1::TenantHost& host = tenant.host();
+  const uint64_t due = std::min(host.guaranteed_bytes(), host.fair_bytes());
+  return due - std::min(due, tenant.host_capacity_bytes());
 }
 
+// Returns how many blocks of the tenant made room; 0 also for one that is not here.
 uint64_t EvictionsOf(const v1::ListTenantsResponse& response, const std::string& name) {
   for (const v1::TenantReport& tenant : response.tenants()) {
     if (tenant.name() == name) return tenant.host().evictions();
   }
   return 0;
+}
+
+// Returns what the tenant does to others: "92.0 % of evictions of tenant other" and the like; empty
+// if it keeps to its guarantee, or no other tenant loses or lacks anything.
+std::vector<std::string> HarmOf(const v1::ListTenantsResponse& response,
+                                const v1::TenantReport& tenant) {
+  std::vector<std::string> harm;
+  if (tenant.host_used_bytes() <= tenant.host().guaranteed_bytes()) return harm;
+  for (const v1::TenantTaken& taken : tenant.host().taken()) {
+    const uint64_t evictions = EvictionsOf(response, taken.tenant());
+    if (evictions == 0) continue;
+    harm.push_back(absl::StrCat(ShareText(taken.blocks(), evictions), " of evictions of tenant ",
+                                Printable(taken.tenant())));
+  }
+  for (const v1::TenantReport& other : response.tenants()) {
+    if (const uint64_t lack = LackOf(other); lack > 0 && other.name() != tenant.name()) {
+      harm.push_back(absl::StrCat("while tenant ", Printable(other.name()), " lacks ",
+                                  BytesText(lack), " of its guarantee"));
+    }
+  }
+  return harm;
+}
+
+// Adds a row about a part of a tier that the tenant has.
+void AddOccupancy(const std::string& tenant, const TierPart& part, Table* table) {
+  const absl::StatusOr<Tier> tier = convert::TierFrom(part.tier, "tier");
+  table->AddRow({tenant, tier.ok() ? TierName(*tier) : "?", BytesText(part.has),
+                 BytesText(part.used), BytesText(part.guaranteed), part.FullText()});
 }
 
 }  // namespace
@@ -58,20 +92,20 @@ std::string HostLines(const v1::ListTenantsResponse& response) {
                {"LENT", Align::kRight},
                {"BORROWED", Align::kRight},
                {"EVICTED", Align::kRight},
-               {"FOR OTHERS", Align::kRight}},
+               {"FOR OTHERS", Align::kRight},
+               {"OF OTHERS", Align::kRight}},
               /*indent=*/2);
   bool has_host = false;
   for (const v1::TenantReport& tenant : response.tenants()) {
     if (!tenant.has_host()) continue;
     has_host = true;
     const v1::TenantHost& host = tenant.host();
-    const uint64_t has = tenant.host_capacity_bytes();
-    table.AddRow({tenant.name(), BytesText(has), BytesText(tenant.host_used_bytes()),
-                  CountText(tenant.host_blocks()), BytesText(host.guaranteed_bytes()),
-                  FullText(tenant), BytesText(host.fair_bytes()), MaximumText(host.maximum_bytes()),
-                  BytesText(Beyond(host.guaranteed_bytes(), has)),
-                  BytesText(Beyond(has, host.guaranteed_bytes())), CountText(host.evictions()),
-                  CountText(host.evictions_suffered())});
+    const TierPart part = HostPart(response, tenant);
+    table.AddRow({tenant.name(), BytesText(part.has), BytesText(part.used),
+                  CountText(tenant.host_blocks()), BytesText(part.guaranteed), part.FullText(),
+                  BytesText(host.fair_bytes()), MaximumText(part.maximum), BytesText(part.lent()),
+                  BytesText(part.borrowed()), CountText(host.evictions()),
+                  CountText(host.evictions_suffered()), CountText(host.evictions_caused())});
   }
   return has_host ? table.ToString() : "";
 }
@@ -80,8 +114,11 @@ std::string DiskLines(const v1::ListTenantsResponse& response) {
   Table table({{"DISK"},
                {"USED", Align::kRight},
                {"GUARANTEED", Align::kRight},
+               {"FULL", Align::kRight},
                {"FAIR SHARE", Align::kRight},
                {"MAXIMUM", Align::kRight},
+               {"LENT", Align::kRight},
+               {"BORROWED", Align::kRight},
                {"EVICTED", Align::kRight},
                {"FOR OTHERS", Align::kRight},
                {"OF OTHERS", Align::kRight}},
@@ -91,10 +128,11 @@ std::string DiskLines(const v1::ListTenantsResponse& response) {
     if (!tenant.has_disk()) continue;
     has_disk = true;
     const v1::TenantDisk& disk = tenant.disk();
-    table.AddRow({tenant.name(), BytesText(disk.used_bytes()), BytesText(disk.guaranteed_bytes()),
-                  BytesText(disk.fair_bytes()), MaximumText(disk.maximum_bytes()),
-                  CountText(disk.evictions()), CountText(disk.evictions_suffered()),
-                  CountText(disk.evictions_caused())});
+    const TierPart part = DiskPart(response, tenant);
+    table.AddRow({tenant.name(), BytesText(part.used), BytesText(part.guaranteed), part.FullText(),
+                  BytesText(disk.fair_bytes()), MaximumText(part.maximum), BytesText(part.lent()),
+                  BytesText(part.borrowed()), CountText(disk.evictions()),
+                  CountText(disk.evictions_suffered()), CountText(disk.evictions_caused())});
   }
   return has_disk ? table.ToString() : "";
 }
@@ -105,16 +143,19 @@ std::string GpuLines(const v1::ListTenantsResponse& response) {
                {"USED", Align::kRight},
                {"IS TO HAVE", Align::kRight},
                {"GUARANTEED", Align::kRight},
-               {"MAXIMUM", Align::kRight}},
+               {"FULL", Align::kRight},
+               {"MAXIMUM", Align::kRight},
+               {"LENT", Align::kRight},
+               {"BORROWED", Align::kRight}},
               /*indent=*/2);
   bool has_gpu = false;
   for (const v1::TenantReport& tenant : response.tenants()) {
     if (!tenant.has_gpu()) continue;
     has_gpu = true;
-    const v1::TenantGpu& gpu = tenant.gpu();
-    table.AddRow({tenant.name(), BytesText(gpu.capacity_bytes()), BytesText(gpu.used_bytes()),
-                  BytesText(gpu.part_bytes()), BytesText(gpu.guaranteed_bytes()),
-                  MaximumText(gpu.maximum_bytes())});
+    const TierPart part = GpuPart(response, tenant);
+    table.AddRow({tenant.name(), BytesText(part.has), BytesText(part.used),
+                  BytesText(tenant.gpu().part_bytes()), BytesText(part.guaranteed), part.FullText(),
+                  MaximumText(part.maximum), BytesText(part.lent()), BytesText(part.borrowed())});
   }
   return has_gpu ? table.ToString() : "";
 }
@@ -122,21 +163,17 @@ std::string GpuLines(const v1::ListTenantsResponse& response) {
 std::string TakenLines(const v1::ListTenantsResponse& response) {
   std::string lines;
   for (const v1::TenantReport& tenant : response.tenants()) {
-    const v1::TenantHost& host = tenant.host();
+    const std::vector<std::string> harm = HarmOf(response, tenant);
+    if (harm.empty()) continue;
+    const uint64_t guaranteed = tenant.host().guaranteed_bytes();
     const uint64_t has = tenant.host_capacity_bytes();
-    std::vector<std::string> said;
-    if (has > host.guaranteed_bytes() && host.guaranteed_bytes() > 0) {
-      said.push_back(
-          absl::StrFormat("%.1fx its guarantee",
-                          static_cast<double>(has) / static_cast<double>(host.guaranteed_bytes())));
-    }
-    for (const v1::TenantTaken& taken : host.taken()) {
-      said.push_back(absl::StrCat(ShareText(taken.blocks(), EvictionsOf(response, taken.tenant())),
-                                  " of evictions of tenant ", Printable(taken.tenant())));
-    }
-    if (said.empty()) continue;
     absl::StrAppend(&lines, "  tenant ", Printable(tenant.name()), ": ", BytesText(has),
-                    " of host memory, ", absl::StrJoin(said, ", "), "\n");
+                    " of host memory, ");
+    if (guaranteed > 0) {
+      absl::StrAppendFormat(&lines, "%.1fx its guarantee, ",
+                            static_cast<double>(has) / static_cast<double>(guaranteed));
+    }
+    absl::StrAppend(&lines, absl::StrJoin(harm, ", "), "\n");
   }
   return lines;
 }
@@ -146,22 +183,23 @@ std::string OccupancyLines(const v1::ListTenantsResponse& response) {
   for (const v1::TenantReport& tenant : response.tenants()) {
     if (tenant.has_host()) tenants.push_back(&tenant);
   }
-  if (tenants.size() < 2) return "";
+  if (tenants.empty()) return "";
   std::ranges::stable_sort(tenants, [](const auto* a, const auto* b) {
     return a->host_used_bytes() > b->host_used_bytes();
   });
-  const size_t shown = std::min(tenants.size(), kMaxOccupancyRows);
+  const size_t shown = std::min(tenants.size(), kMaxOccupancyTenants);
   Table table({{"TENANT"},
-               {"HOST", Align::kRight},
+               {"TIER"},
+               {"HAS", Align::kRight},
                {"USED", Align::kRight},
                {"GUARANTEED", Align::kRight},
                {"FULL", Align::kRight}},
               /*indent=*/2);
   for (size_t i = 0; i < shown; ++i) {
     const v1::TenantReport& tenant = *tenants[i];
-    table.AddRow({tenant.name(), BytesText(tenant.host_capacity_bytes()),
-                  BytesText(tenant.host_used_bytes()), BytesText(tenant.host().guaranteed_bytes()),
-                  FullText(tenant)});
+    if (tenant.has_gpu()) AddOccupancy(tenant.name(), GpuPart(response, tenant), &table);
+    AddOccupancy(tenant.name(), HostPart(response, tenant), &table);
+    if (tenant.has_disk()) AddOccupancy(tenant.name(), DiskPart(response, tenant), &table);
   }
   std::string lines = table.ToString();
   if (shown < tenants.size()) {
@@ -170,18 +208,21 @@ std::string OccupancyLines(const v1::ListTenantsResponse& response) {
   return lines + TakenLines(response);
 }
 
-void WriteHost(const v1::TenantReport& tenant, JsonWriter* json) {
+void WriteHost(const v1::ListTenantsResponse& response, const v1::TenantReport& tenant,
+               JsonWriter* json) {
   const v1::TenantHost& host = tenant.host();
+  const TierPart part = HostPart(response, tenant);
   json->OpenObject("host");
-  json->Count("capacity_bytes", tenant.host_capacity_bytes());
-  json->Count("used_bytes", tenant.host_used_bytes());
+  json->Count("capacity_bytes", part.has);
+  json->Count("used_bytes", part.used);
   json->Count("blocks", tenant.host_blocks());
-  json->Count("guaranteed_bytes", host.guaranteed_bytes());
-  WriteMaximum(host.maximum_bytes(), json);
+  json->Count("guaranteed_bytes", part.guaranteed);
+  WriteMaximum(part.maximum, json);
   json->Count("fair_bytes", host.fair_bytes());
-  json->Flag("nearly_full", IsNearlyFull(tenant));
+  WriteLent(part, json);
   json->Count("evictions", host.evictions());
   json->Count("evictions_suffered", host.evictions_suffered());
+  json->Count("evictions_caused", host.evictions_caused());
   json->OpenArray("taken");
   for (const v1::TenantTaken& taken : host.taken()) {
     json->OpenElement();
@@ -193,37 +234,45 @@ void WriteHost(const v1::TenantReport& tenant, JsonWriter* json) {
   json->Close();
 }
 
+void WriteDiskAndGpu(const v1::ListTenantsResponse& response, const v1::TenantReport& tenant,
+                     JsonWriter* json) {
+  if (tenant.has_disk()) {
+    const v1::TenantDisk& disk = tenant.disk();
+    const TierPart part = DiskPart(response, tenant);
+    json->OpenObject("disk");
+    json->Count("used_bytes", part.used);
+    json->Count("guaranteed_bytes", part.guaranteed);
+    WriteMaximum(part.maximum, json);
+    json->Count("fair_bytes", disk.fair_bytes());
+    WriteLent(part, json);
+    json->Count("evictions", disk.evictions());
+    json->Count("evictions_suffered", disk.evictions_suffered());
+    json->Count("evictions_caused", disk.evictions_caused());
+    json->Close();
+  }
+  if (tenant.has_gpu()) {
+    const TierPart part = GpuPart(response, tenant);
+    json->OpenObject("gpu");
+    json->Count("capacity_bytes", part.has);
+    json->Count("used_bytes", part.used);
+    json->Count("part_bytes", tenant.gpu().part_bytes());
+    json->Count("guaranteed_bytes", part.guaranteed);
+    WriteMaximum(part.maximum, json);
+    WriteLent(part, json);
+    json->Close();
+  }
+}
+
 void WriteOccupancy(const v1::ListTenantsResponse& response, JsonWriter* json) {
   json->OpenArray("tenants");
   for (const v1::TenantReport& tenant : response.tenants()) {
     if (!tenant.has_host()) continue;
     json->OpenElement();
     json->Text("name", tenant.name());
-    WriteHost(tenant, json);
+    WriteHost(response, tenant, json);
+    WriteDiskAndGpu(response, tenant, json);
     json->Close();
   }
-  json->Close();
-}
-
-void WriteDisk(const v1::TenantDisk& disk, JsonWriter* json) {
-  json->OpenObject("disk");
-  json->Count("used_bytes", disk.used_bytes());
-  json->Count("guaranteed_bytes", disk.guaranteed_bytes());
-  WriteMaximum(disk.maximum_bytes(), json);
-  json->Count("fair_bytes", disk.fair_bytes());
-  json->Count("evictions", disk.evictions());
-  json->Count("evictions_suffered", disk.evictions_suffered());
-  json->Count("evictions_caused", disk.evictions_caused());
-  json->Close();
-}
-
-void WriteGpu(const v1::TenantGpu& gpu, JsonWriter* json) {
-  json->OpenObject("gpu");
-  json->Count("capacity_bytes", gpu.capacity_bytes());
-  json->Count("used_bytes", gpu.used_bytes());
-  json->Count("part_bytes", gpu.part_bytes());
-  json->Count("guaranteed_bytes", gpu.guaranteed_bytes());
-  WriteMaximum(gpu.maximum_bytes(), json);
   json->Close();
 }
 

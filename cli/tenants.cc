@@ -48,10 +48,11 @@ std::string TenantLines(const v1::ListTenantsResponse& response) {
   return table.ToString();
 }
 
-// Returns what all tenants together have of the node's numbers.
+// Returns what all tenants that are here together have of the node's numbers.
 std::string TotalLine(const v1::ListTenantsResponse& response) {
   v1::TenantReport all;
   for (const v1::TenantReport& tenant : response.tenants()) {
+    if (!tenant.has_sessions()) continue;  // It has only settings here.
     for (const auto& [total, one] :
          {std::pair(all.mutable_sessions(), &tenant.sessions()),
           std::pair(all.mutable_leases(), &tenant.leases()),
@@ -60,6 +61,7 @@ std::string TotalLine(const v1::ListTenantsResponse& response) {
       total->set_limit(one->limit());
     }
   }
+  if (!all.has_sessions()) return "";
   const auto text = [](const v1::TenantShare& share) {
     return absl::StrCat(CountText(share.used()), " of ", CountText(share.limit()));
   };
@@ -119,13 +121,13 @@ std::string TenantsJson(const TenantAnswers& answers) {
       WriteShare("sessions", tenant.sessions(), json);
       WriteShare("leases", tenant.leases(), json);
       WriteShare("reservations", tenant.reservations(), json);
-      WriteHost(tenant, json);
+      WriteHost(response, tenant, json);
       json->OpenObject("pins");
       json->Count("count", tenant.kept().prefixes());
       json->Count("bytes", tenant.kept().bytes());
+      json->Count("refused", tenant.refused_pins());
       json->Close();
-      if (tenant.has_disk()) WriteDisk(tenant.disk(), json);
-      if (tenant.has_gpu()) WriteGpu(tenant.gpu(), json);
+      WriteDiskAndGpu(response, tenant, json);
       WriteMembers(tenant.settings(), json);
       json->Close();
     }

@@ -47,10 +47,11 @@ constexpr VerbEntry kVerbs[] = {
      .verb = Verb::kTenantSet,
      .arguments = "NAME",
      .summary = "makes a tenant or changes its shares",
-     .details = "What is not named stays as it is, and the value \"default\" takes a value back. A "
-                "tenant that is not there yet needs --secret_file. --read and --write make it a "
-                "share group, whose blocks these tenants may use. With --coordinator the settings "
-                "hold on all nodes.",
+     .details =
+         "What is not named stays as it is, and the value \"default\" takes a value back. A "
+         "tenant is made by --secret_file; settings without it wait until the tenant's secret "
+         "is there. --read and --write make it a share group, whose blocks these tenants may "
+         "use. With --coordinator the settings hold on all nodes.",
      .options = "--agent --coordinator --timeout --secret_file --host_guaranteed --host_maximum "
                 "--host_weight --disk_guaranteed --disk_maximum --disk_weight --gpu_guaranteed "
                 "--gpu_maximum --gpu_weight --read --write --no_member",
@@ -104,12 +105,16 @@ constexpr VerbEntry kVerbs[] = {
     {.words = "pins drop",
      .verb = Verb::kPinsDrop,
      .summary = "ends a tenant's pins before their time",
-     .details = "The blocks stay until room is needed.",
+     .details =
+         "The blocks stay until room is needed. The exit code is 3 if there was no such pin.",
      .options = "--agent --timeout --tenant --pin",
      .example = "pins drop --tenant acme --pin 7"},
     {.words = "prefix drop",
      .verb = Verb::kPrefixDrop,
      .summary = "drops a block and all that descends from it, from all tiers",
+     .details =
+         "The exit code is 1 if blocks are left, because they are held or time ran out: drop "
+         "again. It is 3 if no agent has such blocks.",
      .options = "--agent --timeout --tenant --space-digest --engine-key --yes",
      .example = "prefix drop --tenant acme --space-digest "
                 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 --engine-key "

@@ -27,8 +27,11 @@ constexpr ManPage::Entry kCommonOptions[] = {
     {.term = "--help", .text = "Lists these flags with their defaults, and ends."},
     {.term = "--version", .text = "Prints the version, and ends."}};
 
-bool IsFileOfFlags(absl::string_view file, absl::string_view flags_file) {
-  return absl::StrContains(file, flags_file) || absl::StrContains(file, kThisFile);
+// Returns whether the file defines flags of the program. ParseProgramFlags() lets Abseil call such
+// a file by the program's name, so that no path of a build is printed.
+bool IsFileOfFlags(absl::string_view file, const ProgramText& program) {
+  return file == program.name || absl::StrContains(file, program.flags_file) ||
+         absl::StrContains(file, kThisFile);
 }
 
 // Returns "keeps blocks" as "Keeps blocks.".
@@ -47,12 +50,16 @@ std::string TextOf(const absl::CommandLineFlag& flag) {
 
 std::optional<int> ParseProgramFlags(const ProgramText& program, int argc, char** argv) {
   absl::FlagsUsageConfig usage;
-  usage.contains_help_flags = [file = std::string(program.flags_file)](absl::string_view path) {
-    return IsFileOfFlags(path, file);
+  usage.contains_help_flags = [program](absl::string_view file) {
+    return IsFileOfFlags(file, program);
+  };
+  usage.normalize_filename = [program](absl::string_view file) {
+    return std::string(IsFileOfFlags(file, program) ? program.name : file);
   };
   usage.version_string = [build = absl::StrCat(program.build, "\n")] { return build; };
   absl::SetFlagsUsageConfig(usage);
-  absl::SetProgramUsageMessage(absl::StrCat(program.name, " ", program.summary, "."));
+  // Abseil prints the program's name before it.
+  absl::SetProgramUsageMessage(SentenceFrom(program.summary));
   absl::ParseCommandLine(argc, argv);
   if (!absl::GetFlag(FLAGS_man)) return std::nullopt;
   const bool written =
@@ -76,7 +83,7 @@ std::string ProgramManPage(const ProgramText& program) {
   // A map, for the order of their names.
   const std::map<absl::string_view, absl::CommandLineFlag*> flags(all.begin(), all.end());
   for (const auto& [name, flag] : flags) {
-    if (!IsFileOfFlags(flag->Filename(), program.flags_file)) continue;
+    if (!IsFileOfFlags(flag->Filename(), program)) continue;
     page.AddEntry({.term = absl::StrCat("--", name), .text = TextOf(*flag)});
   }
   for (const ManPage::Entry& option : kCommonOptions) page.AddEntry(option);

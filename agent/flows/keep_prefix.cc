@@ -83,7 +83,10 @@ Task<absl::StatusOr<Kept>> PrefixKeeper::Keep(KeepRequest request) {
     if (!co_await parts_.waits->Until(filled.get(), wait_until)) co_return kept;
   }
   kept.limit = begun.limit;
-  if (begun.limit != KeepLimit::kNone) co_return kept;
+  if (begun.limit != KeepLimit::kNone) {
+    parts_.kept->NoteRefused(domain);
+    co_return kept;
+  }
   const auto filled = std::make_shared<Event>(parts_.executor);
   filling_[begun.handle] = filled;
   const bool is_there = co_await Fill({.handle = begun.handle, .payer = payer}, &brought, &kept);
@@ -101,6 +104,7 @@ Task<absl::StatusOr<Kept>> PrefixKeeper::Keep(KeepRequest request) {
     kept.deadline = deadline;
   }
   if (is_cut && kept.limit == KeepLimit::kNone) kept.limit = KeepLimit::kTenantBytes;
+  if (kept.limit != KeepLimit::kNone) parts_.kept->NoteRefused(domain);
   co_return kept;
 }
 

@@ -1,5 +1,6 @@
-// EvictionLedger counts which domain's blocks left host memory for the sake of which domain: mostly
-// of its own, and of another's where memory that was lent is taken back.
+// EvictionLedger counts which domain's blocks left host memory for the sake of which domain, since
+// the agent's start: mostly of its own, and of another's where memory that was lent is taken back.
+// A domain that has ended stays in the counts.
 //
 // Executor thread only. Memory: a few words for each domain, and for each pair of domains one of
 // which took of the other.
@@ -34,6 +35,12 @@ class EvictionLedger {
   uint64_t SufferedBy(DomainId owner) const {
     uint64_t blocks = 0;
     for (const auto& [pair, taken] : taken_) blocks += pair.first == owner ? taken : 0;
+    return blocks;
+  }
+  // Returns how many blocks of other domains left for `cause`.
+  uint64_t CausedBy(DomainId cause) const {
+    uint64_t blocks = 0;
+    ForEachTakenBy(cause, [&](DomainId, uint64_t taken) { blocks += taken; });
     return blocks;
   }
   // Calls `visit` with each domain of which blocks left for `cause`, and their number.

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "agent/services/admin_service.h"
 #include "agent/services/kept_wire.h"
 #include "core/status_macros.h"
+#include "core/tenant_settings.h"
 #include "core/tenant_tag.h"
 #include "proto/convert.h"
 #include "proto/convert_tenants.h"
@@ -49,13 +51,16 @@ OfAll WorkOut(Agent* agent) {
   return all;
 }
 
-// Returns the tenants whose blocks were evicted for the domain's, with the number of blocks, the
-// largest first.
+// Returns the tenants of this node whose blocks were evicted for the domain's, with the number of
+// blocks, the largest first. Leaves out those that were dropped.
 std::vector<v1::TenantTaken> TakenBy(Agent* agent, DomainId domain) {
   std::vector<v1::TenantTaken> all;
   agent->evictor().ledger().ForEachTakenBy(domain, [&](DomainId owner, uint64_t blocks) {
+    const std::string& name = agent->options().tenants.OfDomain(owner).name;
+    const Tenant* const here = agent->options().tenants.Find(name);
+    if (here == nullptr || here->domain != owner) return;
     v1::TenantTaken& taken = all.emplace_back();
-    taken.set_tenant(agent->options().tenants.OfDomain(owner).name);
+    taken.set_tenant(name);
     taken.set_blocks(blocks);
   });
   std::ranges::stable_sort(all, std::greater(), [](const auto& one) { return one.blocks(); });
@@ -73,6 +78,7 @@ void FillHost(Agent* agent, DomainId domain, const OfAll& all, v1::TenantHost* w
   const EvictionLedger& ledger = agent->evictor().ledger();
   wire->set_evictions(ledger.Of(domain));
   wire->set_evictions_suffered(ledger.SufferedBy(domain));
+  wire->set_evictions_caused(ledger.CausedBy(domain));
   for (v1::TenantTaken& taken : TakenBy(agent, domain)) *wire->add_taken() = std::move(taken);
 }
 
@@ -158,6 +164,7 @@ void FillUse(Agent* agent, const NodeTenants::View& view, const OfAll& all,
   FillHost(agent, domain, all, report->mutable_host());
   FillHits(agent->stats().tenants.Of(domain), report->mutable_hits());
   FillKeptUse(agent->flows().kept_prefixes.UseOf(domain), report->mutable_kept());
+  report->set_refused_pins(agent->flows().kept_prefixes.RefusedOf(domain));
   if (agent->gpus().CapacityOf(domain) > 0) {
     FillGpu(agent, domain, view.shares[TierIndex(Tier::kGpu)], report->mutable_gpu());
     FillSwap(agent, domain, report->mutable_swap());
@@ -185,6 +192,20 @@ void FillTenant(Agent* agent, const NodeTenants::View& view, const OfAll& all,
   if (view.domain.has_value()) FillUse(agent, view, all, report);
 }
 
+// Returns OK unless the change names a maximum of host memory that leaves the tenant no slab: parts
+// of host memory are whole slabs, rounded down. A maximum of 0 is meant. Errors: kInvalidArgument.
+absl::Status CheckHostMaximum(const TenantChange& change, uint64_t slab_bytes) {
+  for (const TenantChange::Value& value : change.values) {
+    if (value.tier != Tier::kHost || value.field != ShareField::kMaximum) continue;
+    const uint64_t bytes = value.value.value_or(0);
+    if (bytes == 0 || bytes >= slab_bytes) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("tenant '", change.name, "', ", SettingName(value.tier, value.field), ": ",
+                     bytes, "; must be 0 or at least one slab of ", slab_bytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 AdminService::Reactor* AdminService::ListTenants(Context* context,
@@ -197,6 +218,7 @@ Task<absl::Status> AdminService::DoListTenants(v1::ListTenantsResponse* response
   response->set_node_id(agent_->options().node.str());
   response->set_settings_version(agent_->tenants().cluster_version());
   response->set_settings_failure(agent_->tenants().settings_failure());
+  for (const TierUsage& usage : agent_->Usage()) *response->add_tiers() = convert::ToWire(usage);
   const OfAll all = WorkOut(agent_);
   for (const NodeTenants::View& view : agent_->tenants().All()) {
     FillTenant(agent_, view, all, response->add_tenants());
@@ -213,6 +235,7 @@ AdminService::Reactor* AdminService::SetTenant(Context* context,
 Task<absl::Status> AdminService::DoSetTenant(const v1::SetTenantRequest* request,
                                              v1::SetTenantResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(TenantChange change, convert::TenantChangeFrom(request->settings()));
+  KVT_CO_RETURN_IF_ERROR(CheckHostMaximum(change, agent_->options().slab_bytes));
   std::optional<std::string> secret;
   if (!request->secret().empty()) secret = request->secret();
   const std::string name = change.name;

@@ -34,6 +34,11 @@ KeptPrefixes::Use KeptPrefixes::QuotaOf(DomainId domain) const {
           .bytes = parts_.shares->Of(domain).guaranteed * parts_.host->slab_bytes() / kKeptPart};
 }
 
+uint64_t KeptPrefixes::RefusedOf(DomainId domain) const {
+  const auto found = domains_.find(domain);
+  return found == domains_.end() ? 0 : found->second.refused;
+}
+
 KeptPrefixes::Use KeptPrefixes::UseOf(DomainId domain) const {
   const auto found = domains_.find(domain);
   return found == domains_.end() ? Use() : found->second.use;

@@ -105,6 +105,10 @@ class KeptPrefixes final : public BlockFollower {
   // kMaxKeptEndedPerSweep blocks at most.
   void Sweep(absl::Time now);
 
+  // Counts a request for a prefix of the domain that met a limit.
+  void NoteRefused(DomainId domain) { ++domains_[domain].refused; }
+  // Returns how many were counted.
+  uint64_t RefusedOf(DomainId domain) const;
   Use UseOf(DomainId domain) const;
   Use QuotaOf(DomainId domain) const;
   void OnChange(const BlockChange& change) override;
@@ -130,6 +134,7 @@ class KeptPrefixes final : public BlockFollower {
     uint64_t numbered = 0;  // Ids given so far.
     absl::btree_map<KeptId, Handle> prefixes;
     Use use;
+    uint64_t refused = 0;  // Requests that met a limit.
   };
   Block& At(KeptNumber number) { return blocks_[static_cast<uint32_t>(number)]; }
   const Block& At(KeptNumber number) const { return blocks_[static_cast<uint32_t>(number)]; }

@@ -116,6 +116,9 @@ TEST_F(KeepPrefixTest, BeyondTheQuotaOnlyTheLeadingBlocksThatFit) {
   EXPECT_EQ(none.id, KeptId{});
   EXPECT_TRUE(none.sequences[0].indices.empty());
   EXPECT_EQ(none.limit, KeepLimit::kTenantBytes);
+  const KeptPrefixes& all = rig_.agent->flows().kept_prefixes;
+  EXPECT_EQ(all.RefusedOf(DomainOf(rig_.session)), 2u) << "operators see both";
+  EXPECT_EQ(all.RefusedOf(DomainOf(other_)), 0u);
   EXPECT_EQ(List(rig_.session).size(), 1u);
 }
 

@@ -115,6 +115,8 @@ TEST_F(MemoryMoverTest, WhatWasBorrowedIsGivenBackAndTheOwnerKeepsAllItsBlocks) 
   uint64_t taken = 0;
   ledger.ForEachTakenBy(kQuiet, [&taken](DomainId, uint64_t blocks) { taken += blocks; });
   EXPECT_EQ(taken, 12u);
+  EXPECT_EQ(ledger.CausedBy(kQuiet), 12u);
+  EXPECT_EQ(ledger.CausedBy(kHog), 0u) << "what it evicted of its own does not count";
   EXPECT_EQ(ledger.SufferedBy(kQuiet), 0u);
   EXPECT_EQ(rig_.agent->mover().figures().stray_bytes, 0u) << "what left was given back at once";
   rig_.agent->Audit();

@@ -253,7 +253,10 @@ TEST_F(NodeTenantsTest, ADropHangsUpOnWorkersBeforeItFreesWhatTheyRead) {
 
 TEST_F(NodeTenantsTest, TheLastTenantIsNotDropped) {
   EXPECT_EQ(Drop("acme").status(), absl::OkStatus());
-  EXPECT_TRUE(absl::IsFailedPrecondition(Drop("default").status()));
+  const absl::Status last = Drop("default").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(last));
+  EXPECT_THAT(std::string(last.message()), HasSubstr("make another one first, which needs "
+                                                     "--tenants_dir"));
   EXPECT_TRUE(absl::IsNotFound(Drop("nobody").status()));
 }
 

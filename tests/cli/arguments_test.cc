@@ -51,6 +51,15 @@ TEST(Arguments, TakeSeveralAgentsAndBothFormsOfAnOption) {
   EXPECT_EQ(arguments->timeout, absl::Milliseconds(500));
 }
 
+TEST(Arguments, APathIsASocketAlsoFromHere) {
+  for (const std::string path : {"s/kvtier-admin.sock", "./a.sock", "../a:1/b.sock"}) {
+    EXPECT_THAT(Parse("status --agent " + path)->agents, ElementsAre("unix:" + path));
+  }
+  for (const std::string address : {"dns:///node:7301", "unix:s/a.sock", "[::1]:7301", "node"}) {
+    EXPECT_THAT(Parse("status --agent " + address)->agents, ElementsAre(address));
+  }
+}
+
 TEST(Arguments, NameABlockByItsKey) {
   const auto arguments = Parse(std::string("lookup --block-key ") + kKeyHex);
   ASSERT_TRUE(arguments.ok());
@@ -140,7 +149,12 @@ TEST(Arguments, RefuseWhatIsNoChangeOfATenant) {
   EXPECT_THAT(refusal("tenants set acme --read a,"), HasSubstr("--read: '' is no tenant's name"));
   EXPECT_THAT(refusal("tenants set acme --write acme"), HasSubstr("the share group itself"));
   EXPECT_THAT(refusal("tenants set acme --read a --write a"), HasSubstr("'a' is named twice"));
-  EXPECT_THAT(refusal("tenants drop acme"), HasSubstr("add --yes to confirm"));
+  EXPECT_THAT(refusal("tenants drop acme"),
+              HasSubstr("ends the sessions of acme and erases its blocks, secret and settings; add "
+                        "--yes to confirm"));
+  EXPECT_THAT(refusal("tenants drop acme --coordinator /c"),
+              HasSubstr("removes the settings of acme that hold on all nodes, and no tenant; add "
+                        "--yes to confirm"));
   EXPECT_THAT(refusal("tenants make acme"), HasSubstr("unknown verb 'tenants make'"));
   EXPECT_THAT(refusal("tenants list acme"), HasSubstr("does not take 'acme'"));
   EXPECT_THAT(refusal("tenants --agent /a --coordinator /c"), HasSubstr("one of the two"));

@@ -65,7 +65,7 @@ TEST_F(CommandTest, OneOfTwoAgentsDownIsPartial) {
   const Outcome outcome = Kvtier({"status", "--agent", agent_at_, "--agent", kNobody});
   EXPECT_EQ(outcome.code, ExitCode::kFailed);
   EXPECT_THAT(outcome.out, HasSubstr("AGENT  n1"));
-  EXPECT_THAT(outcome.out, HasSubstr("unreachable"));
+  EXPECT_THAT(outcome.out, HasSubstr("no agent answers at "));
 }
 
 TEST_F(CommandTest, NobodyThereIsUnreachable) {

@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "cli/arguments.h"
@@ -81,6 +82,16 @@ TEST(Help, OfOneVerbIsAnsweredOnTheCommandLine) {
   const Outcome outcome = RunCommand(words);
   EXPECT_EQ(outcome.code, ExitCode::kOk);
   EXPECT_THAT(outcome.out, StartsWith("kvtier tenants set NAME [OPTION]...\n"));
+}
+
+TEST(Help, SaysHowATenantIsMadeAndWhenADropIsNotDone) {
+  const auto help = [](absl::string_view verb) {
+    return absl::StrReplaceAll(VerbHelpText(*FindVerbEntry(verb)), {{"\n", " "}});
+  };
+  EXPECT_THAT(help("tenants set"),
+              HasSubstr("A tenant is made by --secret_file; settings without"));
+  EXPECT_THAT(help("prefix drop"), HasSubstr("The exit code is 1 if blocks are left"));
+  EXPECT_THAT(help("pins drop"), HasSubstr("The exit code is 3 if there was no such pin"));
 }
 
 TEST(Man, PagesAreWrittenForEachVerb) {

@@ -7,10 +7,8 @@
 
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "cli/command.h"
 #include "cli/status.h"
-#include "cli/tenant_tiers.h"
 #include "cli/tiers.h"
 #include "proto/convert.h"
 #include "tests/testing/fake_admin.h"
@@ -115,28 +113,6 @@ TEST(SlotSizeLines, AreFew) {
   EXPECT_THAT(SlotSizeLines(memory), EndsWith("  and slots of 3 more sizes\n"));
 }
 
-TEST(OccupancyLines, HaveTheTenantsThatUseMostFirstTheirSignAndWhoTookOfWhom) {
-  EXPECT_EQ(OccupancyLines(ThreeTenants()),
-            "  TENANT      HOST      USED  GUARANTEED       FULL\n"
-            "  a       25.0 GiB  24.0 GiB    10.0 GiB  240.0 % !\n"
-            "  c       10.0 GiB  9.00 GiB    10.0 GiB   90.0 % !\n"
-            "  b       4.00 GiB  3.00 GiB    10.0 GiB     30.0 %\n"
-            "  tenant a: 25.0 GiB of host memory, 2.5x its guarantee, 92.0 % of evictions of "
-            "tenant b\n");
-}
-
-TEST(OccupancyLines, SayNothingOfALoneTenant) {
-  v1::ListTenantsResponse one;
-  AddTenant("a", 24, 10, &one);
-  EXPECT_EQ(OccupancyLines(one), "");
-}
-
-TEST(OccupancyLines, AreFew) {
-  v1::ListTenantsResponse many;
-  for (size_t i = 0; i < kMaxOccupancyRows + 2; ++i) AddTenant(absl::StrCat("t", i), 1, 10, &many);
-  EXPECT_THAT(OccupancyLines(many), EndsWith("  and 2 more: kvtier tenants\n"));
-}
-
 TEST(TiersTable, SaysWhichOrderIsFollowedAndWhatEachWouldFind) {
   v1::AgentStatusResponse status;
   v1::TierReport* const host = status.add_tiers();
@@ -180,7 +156,7 @@ TEST_F(HostMemoryCommandTest, StatusShowsHostMemoryAndWhatTenantsHaveOfIt) {
   EXPECT_EQ(outcome.code, ExitCode::kOk);
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("host memory    8.00 GiB, moves"), HasSubstr("\n\n  SLOTS OF  SLABS"),
-                    HasSubstr("\n\n  TENANT      HOST"), HasSubstr("240.0 % !"),
+                    HasSubstr("\n\n  TENANT  TIER"), HasSubstr("240.0 % !"),
                     HasSubstr("92.0 % of evictions of tenant b")));
   const Outcome json = Kvtier({"status", "-o", "json"});
   EXPECT_THAT(

@@ -14,6 +14,7 @@ namespace kvtier::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 void SetShare(uint64_t used, uint64_t guaranteed, uint64_t limit, v1::TenantShare* share) {
   share->set_used(used);
@@ -32,6 +33,7 @@ v1::ListTenantsResponse TwoTenants() {
   SetShare(700, 256, 1024, acme->mutable_sessions());
   acme->mutable_sessions()->set_refused(12);
   acme->mutable_swap()->set_refused(1);
+  acme->set_refused_pins(5);
   acme->mutable_hits()->set_gpu(10);
   acme->mutable_hits()->set_host(900);
   acme->mutable_hits()->set_disk(50);
@@ -49,6 +51,7 @@ v1::ListTenantsResponse TwoTenants() {
   host->set_maximum_bytes(UINT64_MAX);
   host->set_fair_bytes(uint64_t{44} << 30);
   host->set_evictions(900);
+  host->set_evictions_caused(46);
   v1::TenantTaken* const taken = host->add_taken();
   taken->set_tenant("other");
   taken->set_blocks(46);
@@ -80,6 +83,12 @@ v1::ListTenantsResponse TwoTenants() {
   other->mutable_host()->set_evictions_suffered(46);
   other->mutable_disk()->set_guaranteed_bytes(uint64_t{256} << 30);
   other->mutable_disk()->set_maximum_bytes(uint64_t{300} << 30);
+  for (const auto& [tier, gib] : {std::pair(v1::TIER_GPU, 30), std::pair(v1::TIER_HOST, 50),
+                                  std::pair(v1::TIER_DISK, 1024)}) {
+    v1::TierUsage* const usage = response.add_tiers();
+    usage->set_tier(tier);
+    usage->set_capacity_bytes(static_cast<uint64_t>(gib) << 30);
+  }
   return response;
 }
 
@@ -88,17 +97,17 @@ TEST(TenantsTable, HasARowForEachTenantAndTheNodeBelow) {
                           {"unix:/b.sock", absl::UnavailableError("connection refused")}}),
             R"(AGENT  n1  unix:/a.sock
   TENANT  STATE      HITS  THROTTLED    SESSIONS            LEASES  RESERVATIONS  PINS      KEPT
-  acme    serving  97.0 %         13  700 of 256  12,000 of 65,536  64 of 16,384     3  2.00 GiB
+  acme    serving  97.0 %         18  700 of 256  12,000 of 65,536  64 of 16,384     3  2.00 GiB
   other   shut          -          0    0 of 256       0 of 65,536   0 of 16,384     0       0 B
   the node: 700 of 1,024 sessions, 12,000 of 262,144 leases, 64 of 65,536 reservations
-  HOST        HAS      USED  BLOCKS  GUARANTEED       FULL  FAIR SHARE   MAXIMUM      LENT  BORROWED  EVICTED  FOR OTHERS
-  acme   50.0 GiB  48.0 GiB  12,288    20.0 GiB  240.0 % !    44.0 GiB         -       0 B  30.0 GiB      900           0
-  other  14.0 GiB       0 B       0    44.0 GiB      0.0 %         0 B  48.0 GiB  30.0 GiB       0 B       50          46
-  DISK      USED  GUARANTEED  FAIR SHARE  MAXIMUM  EVICTED  FOR OTHERS  OF OTHERS
-  acme   600 GiB     256 GiB     510 GiB        -    1,200          40          7
-  other      0 B     256 GiB         0 B  300 GiB        0           0          0
-  GPU        HAS      USED  IS TO HAVE  GUARANTEED  MAXIMUM
-  acme  30.0 GiB  29.0 GiB    40.0 GiB    40.0 GiB        -
+  HOST        HAS      USED  BLOCKS  GUARANTEED       FULL  FAIR SHARE   MAXIMUM      LENT  BORROWED  EVICTED  FOR OTHERS  OF OTHERS
+  acme   50.0 GiB  48.0 GiB  12,288    20.0 GiB  240.0 % !    44.0 GiB         -       0 B  30.0 GiB      900           0         46
+  other  14.0 GiB       0 B       0    44.0 GiB      0.0 %         0 B  48.0 GiB  30.0 GiB       0 B       50          46          0
+  DISK      USED  GUARANTEED       FULL  FAIR SHARE  MAXIMUM     LENT  BORROWED  EVICTED  FOR OTHERS  OF OTHERS
+  acme   600 GiB     256 GiB  234.4 % !     510 GiB        -      0 B   344 GiB    1,200          40          7
+  other      0 B     256 GiB      0.0 %         0 B  300 GiB  256 GiB       0 B        0           0          0
+  GPU        HAS      USED  IS TO HAVE  GUARANTEED      FULL  MAXIMUM      LENT  BORROWED
+  acme  30.0 GiB  29.0 GiB    40.0 GiB    40.0 GiB  96.7 % !        -  10.0 GiB       0 B
   tenant acme: 50.0 GiB of host memory, 2.5x its guarantee, 92.0 % of evictions of tenant other
 
 AGENT  unix:/b.sock  unreachable (connection refused)
@@ -127,7 +136,7 @@ TEST(TenantsJson, IsAStableSchema) {
             "peer": 10,
             "misses": 30
           },
-          "throttled": 13,
+          "throttled": 18,
           "sessions": {
             "used": 700,
             "guaranteed": 256,
@@ -154,8 +163,11 @@ TEST(TenantsJson, IsAStableSchema) {
             "maximum_bytes": null,
             "fair_bytes": 47244640256,
             "nearly_full": true,
+            "lent_bytes": 0,
+            "borrowed_bytes": 32212254720,
             "evictions": 900,
             "evictions_suffered": 0,
+            "evictions_caused": 46,
             "taken": [
               {
                 "tenant": "other",
@@ -165,13 +177,17 @@ TEST(TenantsJson, IsAStableSchema) {
           },
           "pins": {
             "count": 3,
-            "bytes": 2147483648
+            "bytes": 2147483648,
+            "refused": 5
           },
           "disk": {
             "used_bytes": 644245094400,
             "guaranteed_bytes": 274877906944,
             "maximum_bytes": null,
             "fair_bytes": 547608330240,
+            "nearly_full": false,
+            "lent_bytes": 0,
+            "borrowed_bytes": 369367187456,
             "evictions": 1200,
             "evictions_suffered": 40,
             "evictions_caused": 7
@@ -181,7 +197,10 @@ TEST(TenantsJson, IsAStableSchema) {
             "used_bytes": 31138512896,
             "part_bytes": 42949672960,
             "guaranteed_bytes": 42949672960,
-            "maximum_bytes": null
+            "maximum_bytes": null,
+            "nearly_full": true,
+            "lent_bytes": 10737418240,
+            "borrowed_bytes": 0
           }
         }
       ]
@@ -201,9 +220,19 @@ TEST(TenantsTable, ATenantThatIsOnlySaidHasNoNumbers) {
   EXPECT_EQ(TenantsTable({{"unix:/a.sock", response}}), R"(AGENT  n1  unix:/a.sock
   TENANT  STATE     HITS  THROTTLED  SESSIONS  LEASES  RESERVATIONS  PINS  KEPT
   later   settings     -          -         -       -             -     -     -
-  the node: 0 of 0 sessions, 0 of 0 leases, 0 of 0 reservations
   settings were lost: tenant_settings is damaged
 )");
+}
+
+// The limits were those of the last tenant, which has none if it has only settings.
+TEST(TenantsTable, LimitsOfTheNodeAreThoseOfTheTenantsThatAreHere) {
+  v1::ListTenantsResponse response = TwoTenants();
+  v1::TenantReport* const later = response.add_tenants();
+  later->set_name("later");
+  later->set_state("settings");
+  EXPECT_THAT(TenantsTable({{"unix:/a.sock", response}}),
+              HasSubstr("  the node: 700 of 1,024 sessions, 12,000 of 262,144 leases, 64 of 65,536 "
+                        "reservations\n"));
 }
 
 v1::SetTenantResponse Described() {
@@ -334,6 +363,30 @@ TEST(TenantTable, HasALineAboutSequencesThatAreSwappedOut) {
   }
 }
 
+TEST(TenantTable, SaysThatSettingsWaitForASecret) {
+  v1::SetTenantResponse one;
+  one.set_node_id("n1");
+  one.mutable_tenant()->set_name("newt");
+  one.mutable_tenant()->set_state("settings");
+  const std::string line =
+      "  newt has settings and no secret on this node: it is made when its secret is there "
+      "(--secret_file)\n";
+  EXPECT_THAT(TenantTable({{"unix:/a.sock", one}}), HasSubstr(line));
+  one.clear_node_id();
+  EXPECT_THAT(TenantTable({{"c:7300", one}}), Not(HasSubstr("secret"))) << "a coordinator";
+  EXPECT_THAT(TenantTable({{"unix:/a.sock", Described()}}), Not(HasSubstr("secret")));
+}
+
+TEST(TenantTable, SaysHowOftenItMetTheQuotaOfPins) {
+  v1::SetTenantResponse one = Described();
+  one.mutable_tenant()->mutable_kept()->set_prefixes(3);
+  one.mutable_tenant()->mutable_kept()->set_bytes(uint64_t{2} << 30);
+  one.mutable_tenant()->set_refused_pins(1'234);
+  EXPECT_THAT(TenantTable({{"unix:/a.sock", one}}),
+              HasSubstr("  pins: 3, 2.00 GiB; since the start 1,234 refused, or kept in part\n"));
+  EXPECT_THAT(TenantJson({{"unix:/a.sock", one}}), HasSubstr("\"refused_pins\": 1234"));
+}
+
 TEST(DropTenantTable, SaysWhatWentAndWhatIsStillHeld) {
   v1::DropTenantResponse response;
   response.set_sessions(2);
@@ -355,60 +408,6 @@ TEST(ClusterTenantsTable, HasARowForEachTenantThatIsSaid) {
 acme    host_weight=5
 version 3
 )");
-}
-
-// Returns a group of two members, which has no share of its own.
-v1::TenantReport Prompts() {
-  v1::TenantReport prompts;
-  prompts.set_name("prompts");
-  prompts.set_state("settings");
-  prompts.set_settings_source("node");
-  prompts.mutable_settings()->set_name("prompts");
-  for (const auto& [tenant, access] :
-       {std::pair("acme", v1::GROUP_ACCESS_WRITE), std::pair("beta", v1::GROUP_ACCESS_READ)}) {
-    v1::GroupMember* const member = prompts.mutable_settings()->add_members();
-    member->set_tenant(tenant);
-    member->set_access(access);
-  }
-  return prompts;
-}
-
-TEST(ShareGroups, AreListedWithTheirMembers) {
-  v1::ListTenantsResponse response;
-  response.set_node_id("n1");
-  *response.add_tenants() = Prompts();
-  EXPECT_EQ(TenantsTable({{"unix:/a.sock", response}}), R"(AGENT  n1  unix:/a.sock
-  TENANT   STATE     HITS  THROTTLED  SESSIONS  LEASES  RESERVATIONS  PINS  KEPT
-  prompts  settings     -          -         -       -             -     -     -
-  the node: 0 of 0 sessions, 0 of 0 leases, 0 of 0 reservations
-  share group prompts: acme:write,beta:read
-)");
-  EXPECT_NE(TenantsJson({{"unix:/a.sock", response}}).find(R"("members": {
-            "acme": "write",
-            "beta": "read"
-          })"),
-            std::string::npos);
-  EXPECT_EQ(ClusterTenantsTable(response), R"(TENANT   SETTINGS
-prompts  members=acme:write,beta:read
-version 0
-)");
-}
-
-TEST(ShareGroups, AreDescribedWithTheirMembers) {
-  v1::SetTenantResponse response;
-  response.set_node_id("n1");
-  *response.mutable_tenant() = Prompts();
-  EXPECT_EQ(TenantTable({{"unix:/a.sock", response}}), R"(AGENT  n1  unix:/a.sock
-  prompts (settings): members=acme:write,beta:read, said by: node
-  version of the cluster's settings: 0
-)");
-  EXPECT_NE(TenantJson({{"unix:/a.sock", response}}).find(R"("settings": {
-        "members": {
-          "acme": "write",
-          "beta": "read"
-        }
-      })"),
-            std::string::npos);
 }
 
 }  // namespace

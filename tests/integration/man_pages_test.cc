@@ -23,6 +23,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr size_t kWholePage = size_t{1} << 20;
@@ -93,6 +94,14 @@ TEST_P(ManPagesTest, EachFlagThatHelpListsIsInThePageWithItsHelpAndItsDefault) {
     EXPECT_THAT(page, HasSubstr(absl::StrCat(".TP\n.B --", flag.name, "\n", flag.help, " Default: ",
                                              flag.value.empty() ? "empty" : flag.value, ".\n")));
   }
+}
+
+TEST_P(ManPagesTest, HelpNamesTheProgramOnceAndNoPathOfItsBuild) {
+  const std::string help = Printed("--help", 1);
+  EXPECT_THAT(help, StartsWith(absl::StrCat(GetParam(), ": ")));
+  EXPECT_THAT(help, Not(StartsWith(absl::StrCat(GetParam(), ": ", GetParam()))));
+  EXPECT_THAT(help, HasSubstr(absl::StrCat("Flags from ", GetParam(), ":")));
+  EXPECT_THAT(help, Not(HasSubstr("_config.")));
 }
 
 TEST_P(ManPagesTest, ManReadsEachLineAsTextOrAsARequestThatItKnows) {

@@ -34,12 +34,17 @@ class Operator {
       : stub_(Admin::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()))) {}
 
   grpc::Status Set(const std::string& name, uint64_t host_weight, const std::string& secret = "") {
+    return SetField(name, v1::SHARE_WEIGHT, host_weight, secret);
+  }
+  // Sets a field of the tenant's share of host memory.
+  grpc::Status SetField(const std::string& name, v1::ShareField field, uint64_t value,
+                        const std::string& secret = "") {
     v1::SetTenantRequest request;
     request.mutable_settings()->set_name(name);
-    v1::TenantSetting* const weight = request.mutable_settings()->add_values();
-    weight->set_tier(v1::TIER_HOST);
-    weight->set_field(v1::SHARE_WEIGHT);
-    weight->set_value(host_weight);
+    v1::TenantSetting* const setting = request.mutable_settings()->add_values();
+    setting->set_tier(v1::TIER_HOST);
+    setting->set_field(field);
+    setting->set_value(value);
     request.set_secret(secret);
     grpc::ClientContext context;
     v1::SetTenantResponse response;
@@ -147,6 +152,13 @@ TEST_F(SetTenantsTest, ASecretThatIsMountedLetsItsTenantIn) {
   TestWorker beta(Beta(agent));
   ASSERT_TRUE(Await([&] { return beta.Put(kPrefix) == static_cast<size_t>(kPrefix.count); }));
   EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));
+}
+
+TEST_F(SetTenantsTest, AMaximumThatLeavesATenantNoSlabIsRefusedByName) {
+  NodeOperator node(cluster_.StartAgent("node-a", flags_).admin_address());
+  EXPECT_THAT(node.SetField("alpha", v1::SHARE_MAXIMUM, (1 << 20) - 1).error_message(),
+              HasSubstr("host_maximum: 1048575; must be 0 or at least one slab of 1048576 bytes"));
+  EXPECT_TRUE(node.SetField("alpha", v1::SHARE_MAXIMUM, 1 << 20).ok());
 }
 
 TEST_F(SetTenantsTest, WhatIsSetForTheClusterReachesItsNodesAndOutlastsItsCoordinator) {

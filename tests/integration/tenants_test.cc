@@ -211,6 +211,10 @@ TEST_F(TenantsTest, AnOperatorSeesWhatEachHas) {
   EXPECT_EQ(beta.sessions().used(), 0u);
   EXPECT_EQ(beta.host_used_bytes(), 0u);
   EXPECT_EQ(beta.host_capacity_bytes(), alpha.host_capacity_bytes());
+  ASSERT_GE(listed.tiers_size(), 1);
+  EXPECT_EQ(listed.tiers(0).tier(), v1::TIER_HOST);
+  EXPECT_EQ(listed.tiers(0).capacity_bytes(),
+            alpha.host_capacity_bytes() + beta.host_capacity_bytes());
 }
 
 }  // namespace
