@@ -132,7 +132,7 @@ class _Pace:
 
 @dataclass(frozen=True)
 class Evening:
-    """What all nights of a run have in common."""
+    """Options that all nights of a run have in common."""
 
     turn_seconds: float
     order: str  # One of ORDERS.

@@ -162,7 +162,7 @@ struct Reference {
     const Ranked givers = Givers(fair);
     const bool lacks_guarantee = !getters.domains.empty() && getters.rank.first > 0;
     if (!lacks_guarantee && HasTooMany()) return LeavesFrom(givers.domains);
-    // What is beyond a maximum goes to nobody, where nobody wants it.
+    // Memory beyond a maximum goes to nobody, where nobody wants it.
     if (getters.domains.empty()) return LeavesFrom(BeyondMaximum());
     Moves moves;
     for (const DomainId to : getters.domains) {
