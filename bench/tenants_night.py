@@ -190,7 +190,8 @@ def _run(kind: str, evening: Evening, nights: dict[str, list[Tenant]]) -> list[T
         for tenant in set(own.values()):
             (secrets / tenant).write_bytes(secret_of(tenant))
             (secrets / tenant).chmod(0o600)
-        flags = (f"--tenants_dir={secrets}", f"--slab_bytes={_SLAB_BYTES // _MIB}MiB", f"--host_eviction={evening.order}")
+        flags = (f"--tenants_dir={secrets}", f"--slab_bytes={_SLAB_BYTES // _MIB}MiB",
+                 f"--host_eviction={evening.order}")
         with Node("night", Path(folder), f"{_HOST_BYTES // _MIB}MiB", more=flags) as node:
             answer = multiprocessing.Queue()
             pace = _Pace(time.monotonic() + 2, evening.turn_seconds)

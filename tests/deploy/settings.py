@@ -1,4 +1,4 @@
-"""Reads a file of tenants' settings as the agent does (ParseTenantSettings() of core/tenant_settings.cc), and complains.
+"""Reads a file of tenants' settings as the agent does: ParseTenantSettings() of core/tenant_settings.cc.
 
 Names and limits are read from the sources, so that a setting which the agent does not know any more is a complaint.
 test_settings.py gives the same damaged files to these rules and, where there is a build, to the agent.

@@ -51,7 +51,8 @@ def shipped(folder):
 
 
 def agent_refuses(text):
-    """Returns what the agent says of a file of settings; empty: it takes it. Its disk is none, so it ends behind that."""
+    """Returns what the agent says of a file of settings; empty: it takes the file. It ends soon in each case, as its
+    disk cannot be opened."""
     with tempfile.TemporaryDirectory() as root:
         folder = pathlib.Path(root)
         (folder / "tenants").mkdir()

@@ -3,8 +3,8 @@
 // all tenants together never take more than the node has; and a slab that left a tenant leaves no
 // page behind in the tenant's file.
 //
-// A tenant wants the memory that the agent says. Besides, whatever the agent says, it wants one more
-// slab when its blocks make room for its own or its workers are refused room.
+// A tenant wants the memory that the agent says. Besides, whatever the agent says, it wants one
+// more slab when its blocks make room for its own or its workers are refused room.
 #ifndef KVTIER_TESTS_SIM_GUARANTEE_CHECKER_H_
 #define KVTIER_TESTS_SIM_GUARANTEE_CHECKER_H_
 
