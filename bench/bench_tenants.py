@@ -9,8 +9,8 @@ calls       one key that one tenant asks for while another keeps calls of 8,192 
 starvation  the same beside all kinds of calls from --sessions sessions, and what of the first tenant's blocks stays
 isolation   whether a tenant can tell another's blocks from nobody's (bench/tenants_isolation.py)
 overload    memory and refusals with ten times the callers that there is memory for (bench/tenants_overload.py)
-night       hits and waits while a conversation of a third tenant grows to 124,000 tokens (bench/tenants_night.py,
-            bench/plot_night.py)
+night       hits and waits while a conversation of a third tenant grows to 124,000 tokens, in host memory of
+            --night_order (bench/tenants_night.py, bench/plot_night.py)
 
 Ends with exit code 1 where a part's claim does not hold; calls claims nothing.
 """
@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 from tenants_hostile import Shape, measure_calls, measure_starvation
 from tenants_isolation import measure_isolation
-from tenants_night import measure_night
+from tenants_night import ORDERS, Evening, measure_night
 from tenants_overload import MOST_SECONDS, measure_overload
 
 
@@ -31,7 +31,8 @@ _PARTS: dict[str, Callable[[argparse.Namespace], bool]] = {
         Shape(options.processes, options.sessions, options.starve_outstanding), options.starve_seconds),
     "isolation": lambda options: measure_isolation(options.samples),
     "overload": lambda options: measure_overload(options.overload_seconds),
-    "night": lambda options: measure_night(options.turn_seconds, options.night_json)}
+    "night": lambda options: measure_night(
+        Evening(options.turn_seconds, options.night_order), options.night_json)}
 
 
 def main() -> None:
@@ -47,6 +48,8 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=10_000, help="lookups of each kind by each call: isolation")
     parser.add_argument("--overload_seconds", type=float, default=15, help=f"of overload, {MOST_SECONDS} at most")
     parser.add_argument("--turn_seconds", type=float, default=0.2, help="length of each of the 310 turns of a night")
+    parser.add_argument("--night_order", choices=ORDERS, default=ORDERS[0],
+                        help="order of eviction of host memory in the nights")
     parser.add_argument("--night_json", default="", help="file that the nights are written to; empty: none")
     options = parser.parse_args()
     if min(options.outstanding, options.processes, options.samples) < 1:

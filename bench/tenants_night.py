@@ -8,7 +8,7 @@ borrow; in the morning they come back for most of it, and from then on they are 
 There are four nights. In "control" the conversation stops growing where it fills what its tenant is guaranteed; in
 "busy_control" its worker uses as much of the processor in each turn, besides, as it does in "shares". In "shares" it
 grows, and each tenant has its share; in "no_shares" it grows, and all three are one tenant. It is judged that "shares"
-is no worse for the others than "control".
+is no worse for the others than "control". Host memory is in the order of eviction that is asked for.
 """
 
 import json
@@ -48,6 +48,7 @@ _MOST_POINTS = 1.0  # Percentage points of hits that the others may lose.
 _MOST_RATIO = 1.25  # Largest ratio of their p99.
 _MOST_LATE = 1.05  # Times its planned duration that a night may take.
 SCHEMA = 2
+ORDERS = ("learnt", "lru")  # The agent's default order of eviction comes first.
 
 
 @dataclass
@@ -130,6 +131,14 @@ class _Pace:
 
 
 @dataclass(frozen=True)
+class Evening:
+    """Options that all nights of a run have in common."""
+
+    turn_seconds: float
+    order: str  # One of ORDERS.
+
+
+@dataclass(frozen=True)
 class _Thread:
     """Parameters of the first tenant, whose conversation grows."""
 
@@ -170,7 +179,7 @@ def _live_as_other(socket_dir: str, tenant: str, name: str, pace: _Pace, answer)
     answer.put(asdict(lived))
 
 
-def _run(kind: str, turn_seconds: float, nights: dict[str, list[Tenant]]) -> list[Tenant]:
+def _run(kind: str, evening: Evening, nights: dict[str, list[Tenant]]) -> list[Tenant]:
     """Runs one night, after those in `nights`; returns what each tenant lived through, the thread's first."""
     own = {name: name if kind != "no_shares" else "all" for name in (_THREAD_TENANT, *_OTHERS)}
     thread = _Thread(most_blocks=_SHARE_BLOCKS if "control" in kind else _BLOCKS_PER_TURN * _TURNS,
@@ -181,10 +190,11 @@ def _run(kind: str, turn_seconds: float, nights: dict[str, list[Tenant]]) -> lis
         for tenant in set(own.values()):
             (secrets / tenant).write_bytes(secret_of(tenant))
             (secrets / tenant).chmod(0o600)
-        flags = (f"--tenants_dir={secrets}", f"--slab_bytes={_SLAB_BYTES // _MIB}MiB", "--host_eviction=lru")
+        flags = (f"--tenants_dir={secrets}", f"--slab_bytes={_SLAB_BYTES // _MIB}MiB",
+                 f"--host_eviction={evening.order}")
         with Node("night", Path(folder), f"{_HOST_BYTES // _MIB}MiB", more=flags) as node:
             answer = multiprocessing.Queue()
-            pace = _Pace(time.monotonic() + 2, turn_seconds)
+            pace = _Pace(time.monotonic() + 2, evening.turn_seconds)
             socket_dir = str(node.socket_dir)
             processes = [multiprocessing.Process(target=_live_as_thread, args=(
                 socket_dir, own[_THREAD_TENANT], thread, pace, answer), daemon=True)]
@@ -192,7 +202,7 @@ def _run(kind: str, turn_seconds: float, nights: dict[str, list[Tenant]]) -> lis
                 socket_dir, own[name], name, pace, answer), daemon=True) for name in _OTHERS]
             for process in processes:
                 process.start()
-            planned_s = _TURNS * turn_seconds
+            planned_s = _TURNS * evening.turn_seconds
             lived = [Tenant(**answer.get(timeout=10 * planned_s + 60)) for _ in processes]
             took_s = time.monotonic() - pace.start
             if took_s > _MOST_LATE * planned_s:
@@ -234,21 +244,22 @@ def _judge(nights: dict[str, list[Tenant]]) -> list[str]:
     return lost
 
 
-def measure_night(turn_seconds: float, json_path: str) -> bool:
+def measure_night(evening: Evening, json_path: str) -> bool:
     """Runs the nights, prints their figures and writes all of it; returns whether the others lost no more than they
     may to the conversation that grows."""
     print(f"scale: blocks of {_TOKENS_PER_BLOCK} tokens of {_BLOCK_BYTES >> 10} KiB instead of "
           f"{_PRINTED_BLOCK_BYTES >> 10} KiB, some 1/50; the conversation grows to "
           f"{_TURNS * _BLOCKS_PER_TURN * _TOKENS_PER_BLOCK} tokens, its tenant is guaranteed room for "
-          f"{_SHARE_BLOCKS * _TOKENS_PER_BLOCK}")
+          f"{_SHARE_BLOCKS * _TOKENS_PER_BLOCK}; host memory is in the order {evening.order}")
     nights: dict[str, list[Tenant]] = {}
     for kind in _NIGHTS:
-        print(f"night {kind}: {_TURNS} turns of {turn_seconds:g} s", flush=True)
-        nights[kind] = _run(kind, turn_seconds, nights)
+        print(f"night {kind}: {_TURNS} turns of {evening.turn_seconds:g} s", flush=True)
+        nights[kind] = _run(kind, evening, nights)
     _print_figures(nights)
     if json_path:
         written = {"schema": SCHEMA, "tokens_per_turn": _BLOCKS_PER_TURN * _TOKENS_PER_BLOCK, "wake_turn": _WAKE_TURN,
-                   "measured_turn": _WAKE_TURN + _WARM_TURNS, "turn_seconds": turn_seconds,
+                   "measured_turn": _WAKE_TURN + _WARM_TURNS, "turn_seconds": evening.turn_seconds,
+                   "order": evening.order,
                    "share_tokens": _SHARE_BLOCKS * _TOKENS_PER_BLOCK,
                    "nights": {kind: [asdict(tenant) for tenant in lived] for kind, lived in nights.items()}}
         Path(json_path).write_text(json.dumps(written))

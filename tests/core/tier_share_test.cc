@@ -1,12 +1,12 @@
 #include "core/tier_share.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/shares_one_by_one.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
@@ -66,31 +66,6 @@ TEST(FairSharesTest, ATierOfManyTerabytesAndTheLargestWeightsDoNotOverflow) {
   for (const uint64_t share : FairShares(bytes, claims)) EXPECT_EQ(share, bytes / 256);
 }
 
-// Hands out one unit after the other, each to the claim that has the least beyond its guarantee, in
-// proportion to its weight.
-std::vector<uint64_t> OneByOne(uint64_t capacity, const std::vector<ShareClaim>& claims) {
-  std::vector<uint64_t> fair;
-  for (const ShareClaim& claim : claims) {
-    fair.push_back(std::min(claim.wanted, claim.share.guaranteed));
-    capacity -= fair.back();
-  }
-  std::vector<uint64_t> beyond(claims.size());
-  for (; capacity > 0; --capacity) {
-    size_t next = claims.size();
-    for (size_t i = 0; i < claims.size(); ++i) {
-      if (fair[i] >= std::min(claims[i].wanted, claims[i].share.maximum)) continue;
-      if (next == claims.size() || (beyond[i] + 1) * claims[next].share.weight <
-                                       (beyond[next] + 1) * claims[i].share.weight) {
-        next = i;
-      }
-    }
-    if (next == claims.size()) break;
-    ++fair[next];
-    ++beyond[next];
-  }
-  return fair;
-}
-
 TEST(FairSharesTest, SharesAreThoseOfHandingOutOneByOne) {
   std::mt19937_64 random(testing::TestSeed());
   for (int round = 0; round < 2000; ++round) {
@@ -105,7 +80,7 @@ TEST(FairSharesTest, SharesAreThoseOfHandingOutOneByOne) {
       claim.wanted = random() % 3 == 0 ? kAll : random() % 400;
     }
     const std::vector<uint64_t> fair = FairShares(capacity, claims);
-    ASSERT_EQ(fair, OneByOne(capacity, claims)) << "round " << round;
+    ASSERT_EQ(fair, testing::SharesOneByOne(capacity, claims)) << "round " << round;
   }
 }
 

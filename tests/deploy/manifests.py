@@ -8,7 +8,7 @@ import yaml
 import programs
 
 KUSTOMIZE = programs.DEPLOY / "kustomize"
-RENDERED = ("base", "overlays/encrypted", "overlays/io-uring", "overlays/single-node")
+RENDERED = ("base", "overlays/encrypted", "overlays/io-uring", "overlays/single-node", "overlays/tenants")
 WORKER = KUSTOMIZE / "examples" / "worker-pod.yaml"
 UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
          "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}

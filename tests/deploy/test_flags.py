@@ -46,22 +46,6 @@ class Flags(unittest.TestCase):
                 loopback = flags["listen"].startswith("127.0.0.1:")
                 self.assertEqual(flags.get("insecure_listen"), None if loopback else "true")
 
-    def test_the_tenants_settings_are_mounted_and_say_only_what_the_agent_reads(self):
-        for folder in manifests.RENDERED:
-            with self.subTest(folder):
-                objects = manifests.render(folder)
-                pod = manifests.pod_of(manifests.find(objects, "DaemonSet"))
-                container = pod["containers"][0]
-                path = manifests.flags_of(pod, container, objects).get("tenant_settings")
-                if path is None:
-                    continue
-                lines = manifests.config_file(pod, container, objects, path).splitlines()
-                for line in lines:
-                    words = line.partition("#")[0].split()
-                    for word in words[1:]:
-                        self.assertRegex(word, r"^((host|disk|gpu)_(guaranteed|maximum|weight)=\S+"
-                                               r"|members=\S+:(read|write)(,\S+:(read|write))*)$")
-
     def test_the_unit_s_memory_holds_the_tiers_of_its_flag_file(self):
         flags = manifests.parse_flags((SYSTEMD / "agent.flags").read_text().splitlines())
         unit = (SYSTEMD / "kvtier-agent.service").read_text()

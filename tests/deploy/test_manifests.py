@@ -58,7 +58,7 @@ class Manifests(unittest.TestCase):
         self.assertIn(agent["securityContext"]["runAsGroup"], worker["supplementalGroups"])
 
     def test_only_the_single_node_overlay_runs_anything_as_root(self):
-        for folder in ("base", "overlays/encrypted", "overlays/io-uring"):
+        for folder in set(manifests.RENDERED) - {"overlays/single-node"}:
             pod = manifests.pod_of(manifests.find(manifests.render(folder), "DaemonSet"))
             self.assertNotIn("initContainers", pod, folder)
 
@@ -83,7 +83,7 @@ class Manifests(unittest.TestCase):
         self.assertNotIn("optional", secret)
 
     def test_no_pod_starts_on_a_directory_of_tenants_that_is_not_mounted(self):
-        for folder in ("base", "overlays/encrypted", "overlays/io-uring", "overlays/single-node"):
+        for folder in manifests.RENDERED:
             objects = manifests.render(folder)
             agent = manifests.pod_of(manifests.find(objects, "DaemonSet"))
             flags = manifests.flags_of(agent, agent["containers"][0], objects)
@@ -96,8 +96,8 @@ class Manifests(unittest.TestCase):
 
     def test_a_changed_flag_changes_the_config_map_that_the_pods_name(self):
         names = {manifests.find(manifests.render(folder), "ConfigMap", "kvtier-agent-flags")
-                 ["metadata"]["name"] for folder in ("base", "overlays/single-node")}
-        self.assertEqual(len(names), 2)
+                 ["metadata"]["name"] for folder in ("base", "overlays/single-node", "overlays/tenants")}
+        self.assertEqual(len(names), 3)
 
     def test_yamllint_has_no_complaint(self):
         config = str(programs.REPO / "tests" / "deploy" / "yamllint.yaml")

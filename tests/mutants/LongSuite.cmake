@@ -28,6 +28,13 @@ kvtier_patched(a_long_call_never_pauses PROGRAM agent_test ARGS --gtest_filter=F
 # Memory that was lent is not given back, to its owner or to the system; a tenant that leases on and on keeps it;
 # memory that was taken away stays registered with the disks.
 kvtier_patched(guarantee_is_lent_for_good PROGRAM agent_test ARGS --gtest_filter=MemoryMoverTest.*)
+kvtier_patched(guarantee_is_lent_for_good AS simulated_guarantee_is_lent_for_good
+  PROGRAM kvtier-sim ARGS --seeds 60)
+kvtier_patched(guarantee_is_lent_for_good AS shares_without_guarantees
+  PROGRAM tier_host_test ARGS --gtest_filter=HostSharesModelTest.*)
+kvtier_patched(full_tenants_want_no_more AS shares_of_full_tenants
+  PROGRAM tier_host_test ARGS --gtest_filter=HostSharesModelTest.*)
+kvtier_patched(full_tenants_want_no_more PROGRAM kvtier-sim ARGS --seeds 60)
 kvtier_patched(memory_is_not_given_back PROGRAM agent_test ARGS --gtest_filter=MemoryMoverTest.*)
 kvtier_patched(leaving_blocks_are_leased PROGRAM agent_test ARGS --gtest_filter=MemoryMoverTest.*)
 kvtier_patched(removed_memory_stays_pinned PROGRAM tier_disk_test ARGS --gtest_filter=*RealDiskTest*)

@@ -206,6 +206,13 @@ void SimNode::Unregister(CallInFlight* call) {
   std::erase_if(calls_, [call](const auto& entry) { return entry.second == call; });
 }
 
+void SimNode::NotePut(size_t tenant, Tier target, const Reserved& reserved) {
+  if (target != Tier::kHost) return;
+  const auto refused =
+      std::ranges::count(reserved.blocks, ReservedBlock::State::kNoRoom, &ReservedBlock::state);
+  guarantee_checker_->NoteRefused(static_cast<DomainId>(tenant), static_cast<uint64_t>(refused));
+}
+
 std::span<std::byte> SimNode::Memory(Tier tier, DomainId domain, uint64_t offset, uint64_t bytes) {
   // One process plays both sides: a worker would map the pool at addresses of its own.
   if (tier == Tier::kGpu) return {agent_->gpus().at(0).pool().region()->address() + offset, bytes};

@@ -126,6 +126,8 @@ class SimNode {
   // Adds a call, which breaks when the node dies.
   void Register(CallInFlight* call) { calls_.insert({next_call_++, call}); }
   void Unregister(CallInFlight* call);
+  // Notes what a worker of the tenant was answered that wants to put. REQUIRES: the node runs.
+  void NotePut(size_t tenant, Tier target, const Reserved& reserved);
 
   // Expects that any two conflicting accesses to memory that lanes copy have an order.
   void ExpectOrdered() const;

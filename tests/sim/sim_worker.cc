@@ -362,6 +362,7 @@ Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
   world_.oracle->Expect(reserved.ok() || absl::IsUnavailable(reserved.status()),
                         "reserve fails: " + reserved.status().ToString());
   if (!reserved.ok() || !Connected() || incarnation_ != incarnation) co_return 0;
+  node_->NotePut(identity_.tenant, target, *reserved);
   const auto put = std::make_shared<Reserving>();
   for (size_t i = 0; i < reserved->blocks.size(); ++i) {
     if (reserved->blocks[i].state != ReservedBlock::State::kReserved) continue;

@@ -24,7 +24,7 @@ using testing::DiskRig;
 constexpr uint64_t kSegmentBytes = uint64_t{1} << 20;
 constexpr size_t kTenants = 4;
 constexpr uint64_t kNumbers = 600;  // Number of different blocks of all tenants.
-constexpr int kSteps = 1500;
+constexpr int kSteps = testing::kSanitized ? 1500 : 4000;
 
 // A block's tenant, length and parent are functions of its number. A chain belongs to one tenant.
 size_t TenantOf(uint64_t number) { return number / 10 % kTenants; }
