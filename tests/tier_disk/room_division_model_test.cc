@@ -77,7 +77,8 @@ struct PlainTenant {
   uint64_t caused = 0;
 };
 
-// ModelDisk has blocks of several tenants in a log, and does the same to RoomShares and the reference.
+// ModelDisk has blocks of several tenants in a log, and does the same to RoomShares and the
+// reference.
 class ModelDisk {
  public:
   explicit ModelDisk(uint64_t seed) : random_(seed) {}
