@@ -77,10 +77,11 @@ struct PlainTenant {
   uint64_t caused = 0;
 };
 
-// Disk has blocks of several tenants in a log, and does the same to RoomShares and the reference.
-class Disk {
+// ModelDisk has blocks of several tenants in a log, and does the same to RoomShares and the
+// reference.
+class ModelDisk {
  public:
-  explicit Disk(uint64_t seed) : random_(seed) {}
+  explicit ModelDisk(uint64_t seed) : random_(seed) {}
 
   void Step() {
     // Draws the tenants unequally, and another one most often from time to time.
@@ -263,7 +264,7 @@ class Disk {
 };
 
 TEST(RoomDivisionModelTest, AMillionStepsDivideTheRoomAsAPlainReferenceDoes) {
-  Disk disk(testing::TestSeed());
+  ModelDisk disk(testing::TestSeed());
   for (int step = 0; step < kSteps; ++step) {
     disk.Step();
     if (!HasFatalFailure()) disk.CheckAllowances();
