@@ -162,8 +162,7 @@ struct Reference {
     const Ranked givers = Givers(fair);
     const bool lacks_guarantee = !getters.domains.empty() && getters.rank.first > 0;
     if (!lacks_guarantee && HasTooMany()) return LeavesFrom(givers.domains);
-    // Memory beyond a maximum goes to nobody, where nobody wants it.
-    if (getters.domains.empty()) return LeavesFrom(BeyondMaximum());
+    if (getters.domains.empty()) return NextBeyondMaximum();
     Moves moves;
     for (const DomainId to : getters.domains) {
       if (Present() < slabs) {
@@ -175,20 +174,31 @@ struct Reference {
     return OrNone(std::move(moves));
   }
   Moves NextToLeave() const {
-    if (HasTooMany()) return LeavesFrom(Givers(Fair(Want::kNow)).domains);
-    Moves moves = LeavesFrom(BeyondMaximum());
-    moves.push_back(std::nullopt);  // It may be left to Next().
-    return moves;
+    if (!HasTooMany()) return {std::nullopt};
+    return LeavesFrom(Givers(Fair(Want::kNow)).domains);
   }
-  Moves NextToFill() const {
-    if (Present() >= slabs) return {std::nullopt};
+  // Memory beyond a maximum goes to a domain that lacks most of what it may have, or to nobody.
+  Moves NextBeyondMaximum() const {
+    Moves moves;
+    for (const DomainId from : BeyondMaximum()) {
+      for (const DomainId to : Neediest()) moves.push_back(SlabMove{.from = from, .to = to});
+      if (Neediest().empty()) moves.push_back(SlabMove{.from = from});
+    }
+    return OrNone(std::move(moves));
+  }
+  // Returns the domains that lack most of what they had if all wanted everything.
+  std::vector<DomainId> Neediest() const {
     const std::vector<uint64_t> fair = Fair(Want::kAll);
     Ranked getters;
     for (size_t i = 0; i < domains.size(); ++i) {
       if (fair[i] > domains[i].held()) getters.Add(i, {fair[i] - domains[i].held(), 0});
     }
+    return getters.domains;
+  }
+  Moves NextToFill() const {
+    if (Present() >= slabs) return {std::nullopt};
     Moves moves;
-    for (const DomainId to : getters.domains) moves.push_back(SlabMove{.to = to});
+    for (const DomainId to : Neediest()) moves.push_back(SlabMove{.to = to});
     return OrNone(std::move(moves));
   }
 };
