@@ -1,6 +1,5 @@
 // Compares HostShares with a plain reference: shares, sizes of the node and what domains use
-// change, domains come and go, and slabs are on their way, arrive, stay or get lost. The reference
-// hands out one slab at a time, and lists all moves that may be next.
+// change, domains come and go, and slabs are on their way, arrive, stay or get lost.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,197 +18,26 @@
 #include "core/block_lengths.h"
 #include "core/tier_share.h"
 #include "tests/testing/patience.h"
-#include "tests/testing/shares_one_by_one.h"
 #include "tests/testing/test_seed.h"
+#include "tests/tier_host/plain_host_shares.h"
 #include "tier_host/host_shares.h"
 #include "tier_host/host_tier.h"
 
 namespace kvtier {
 namespace {
 
+using testing::Moves;
+using testing::Moving;
+using testing::PlainDomain;
+using testing::PlainHostShares;
+
 constexpr uint64_t kSlab = 4096;  // A slot is a whole slab.
-constexpr uint64_t kMaxSlabs = 24;
+constexpr uint64_t kMaxSlabs = testing::kMaxModelSlabs;
 constexpr size_t kDomainsAtFirst = 4;
 constexpr size_t kMaxDomains = 7;
 constexpr int kStepsOfANode = 10'000;
 constexpr int kNodes = testing::kSanitized ? 10 : 100;
 constexpr uint64_t kMaxMovesToSettle = 4 * kMaxSlabs;
-
-using Moves = std::vector<std::optional<SlabMove>>;
-
-// Moving is a move that has begun.
-struct Moving {
-  SlabMove move;
-  uint32_t slab = 0;        // Slab that leaves the domain.
-  bool is_between = false;  // Whether no domain has the slab.
-};
-
-// Plain is what the reference knows of a domain.
-struct Plain {
-  TierShare share{.maximum = 0};
-  bool is_fixed = false;
-  uint64_t open = 0;      // Slabs that it has and that are not about to leave.
-  uint64_t used = 0;      // Slabs of these with a block.
-  uint64_t closed = 0;    // Slabs that are about to leave.
-  uint64_t incoming = 0;  // Slabs on their way to it.
-
-  uint64_t held() const { return open + incoming; }
-  uint64_t wanted() const {
-    if (held() == used) return UINT64_MAX;
-    return used + std::max<uint64_t>(1, used / 8);
-  }
-};
-
-// Reference says what HostShares should answer, in time that does not matter.
-struct Reference {
-  uint64_t slabs = 0;
-  std::vector<Plain> domains;
-  std::vector<Moving> moving;
-
-  uint64_t Present() const {
-    auto present = static_cast<uint64_t>(std::ranges::count(moving, true, &Moving::is_between));
-    for (const Plain& domain : domains) present += domain.open + domain.closed;
-    return present;
-  }
-  bool HasTooMany() const {
-    const auto leaves = [](const Moving& one) { return !one.move.to.has_value(); };
-    return Present() > slabs + static_cast<uint64_t>(std::ranges::count_if(moving, leaves));
-  }
-
-  // Hands out all slabs but those of fixed domains, one after the other. Guarantees are cut, in the
-  // order of the domains, to what fixed domains leave.
-  enum class Want : uint8_t { kNow, kAll };
-  std::vector<uint64_t> Fair(Want want) const {
-    uint64_t capacity = slabs;
-    for (const Plain& domain : domains) {
-      if (domain.is_fixed) capacity -= std::min(capacity, domain.held());
-    }
-    uint64_t unguaranteed = capacity;
-    std::vector<ShareClaim> claims;
-    for (const Plain& domain : domains) {
-      ShareClaim& claim = claims.emplace_back();
-      if (domain.is_fixed) continue;
-      claim = {.share = domain.share, .wanted = want == Want::kAll ? UINT64_MAX : domain.wanted()};
-      claim.share.maximum = std::min(claim.share.maximum, kMaxSlabs);
-      claim.share.guaranteed =
-          std::min({claim.share.guaranteed, claim.share.maximum, unguaranteed});
-      unguaranteed -= claim.share.guaranteed;
-    }
-    std::vector<uint64_t> fair = testing::SharesOneByOne(capacity, claims);
-    for (size_t i = 0; i < domains.size(); ++i) {
-      if (domains[i].is_fixed) fair[i] = domains[i].held();
-    }
-    return fair;
-  }
-
-  // Domains of the highest rank, and whether the first of them lacks some of its guarantee.
-  struct Ranked {
-    std::pair<uint64_t, uint64_t> rank;
-    std::vector<DomainId> domains;
-
-    void Add(size_t domain, const std::pair<uint64_t, uint64_t>& its) {
-      if (!domains.empty() && its < rank) return;
-      if (its > rank) domains.clear();
-      rank = its;
-      domains.push_back(static_cast<DomainId>(domain));
-    }
-  };
-  // Returns the domains that lack most of their guarantees, or else of their fair shares.
-  Ranked Getters(const std::vector<uint64_t>& fair) const {
-    Ranked getters;
-    for (size_t i = 0; i < domains.size(); ++i) {
-      const uint64_t held = domains[i].held();
-      if (held >= fair[i]) continue;
-      const uint64_t guaranteed = std::min(fair[i], domains[i].share.guaranteed);
-      getters.Add(i, {guaranteed - std::min(guaranteed, held), fair[i] - held});
-    }
-    return getters;
-  }
-  // Returns the domains beyond their fair shares with a free slab, or else those furthest beyond.
-  Ranked Givers(const std::vector<uint64_t>& fair) const {
-    Ranked givers;
-    for (size_t i = 0; i < domains.size(); ++i) {
-      const Plain& domain = domains[i];
-      if (domain.held() <= fair[i] || domain.incoming > 0) continue;
-      givers.Add(i, {domain.open > domain.used ? 1 : 0, domain.held() - fair[i]});
-    }
-    return givers;
-  }
-  std::vector<DomainId> BeyondMaximum() const {
-    std::vector<DomainId> beyond;
-    for (size_t i = 0; i < domains.size(); ++i) {
-      const Plain& domain = domains[i];
-      if (domain.is_fixed || domain.incoming > 0) continue;
-      if (domain.held() > domain.share.maximum) beyond.push_back(static_cast<DomainId>(i));
-    }
-    return beyond;
-  }
-
-  static Moves OrNone(Moves moves) {
-    if (moves.empty()) moves.push_back(std::nullopt);
-    return moves;
-  }
-  static Moves LeavesFrom(const std::vector<DomainId>& givers) {
-    Moves moves;
-    for (const DomainId from : givers) moves.push_back(SlabMove{.from = from});
-    return OrNone(std::move(moves));
-  }
-
-  // Returns the moves of which any may be Next().
-  Moves Next() const {
-    const std::vector<uint64_t> fair = Fair(Want::kNow);
-    const Ranked getters = Getters(fair);
-    const Ranked givers = Givers(fair);
-    const bool lacks_guarantee = !getters.domains.empty() && getters.rank.first > 0;
-    if (!lacks_guarantee && HasTooMany()) return LeavesFrom(givers.domains);
-    if (getters.domains.empty()) return NextBeyondMaximum();
-    Moves moves;
-    for (const DomainId to : getters.domains) {
-      if (Present() < slabs) {
-        moves.push_back(SlabMove{.to = to});
-        continue;
-      }
-      for (const DomainId from : givers.domains) moves.push_back(SlabMove{.from = from, .to = to});
-    }
-    return OrNone(std::move(moves));
-  }
-  Moves NextToLeave() const {
-    if (!HasTooMany()) return {std::nullopt};
-    return LeavesFrom(Givers(Fair(Want::kNow)).domains);
-  }
-  // Memory beyond a maximum goes to a domain that lacks most of what it may have, or to nobody.
-  Moves NextBeyondMaximum() const {
-    Moves moves;
-    for (const DomainId from : BeyondMaximum()) {
-      for (const DomainId to : Neediest()) moves.push_back(SlabMove{.from = from, .to = to});
-      if (Neediest().empty()) moves.push_back(SlabMove{.from = from});
-    }
-    return OrNone(std::move(moves));
-  }
-  // Returns the domains that lack most of what they had if all wanted everything.
-  std::vector<DomainId> Neediest() const {
-    const std::vector<uint64_t> fair = Fair(Want::kAll);
-    Ranked getters;
-    for (size_t i = 0; i < domains.size(); ++i) {
-      if (fair[i] > domains[i].held()) getters.Add(i, {fair[i] - domains[i].held(), 0});
-    }
-    return getters.domains;
-  }
-  Moves NextToFill() const {
-    if (Present() >= slabs) return {std::nullopt};
-    Moves moves;
-    for (const DomainId to : Neediest()) moves.push_back(SlabMove{.to = to});
-    return OrNone(std::move(moves));
-  }
-};
-
-std::string ToText(const std::optional<SlabMove>& move) {
-  if (!move.has_value()) return "no move";
-  const auto name = [](const std::optional<DomainId>& domain) {
-    return domain.has_value() ? absl::StrCat(static_cast<uint32_t>(*domain)) : "nobody";
-  };
-  return absl::StrCat("from ", name(move->from), " to ", name(move->to));
-}
 
 // ModelNode does the same things to HostShares with its HostTier, and to the reference.
 class ModelNode {
@@ -249,10 +77,10 @@ class ModelNode {
 
   // Compares all answers with the reference's.
   void Check() const {
-    ASSERT_EQ(shares_.Fair(*host_), plain_.Fair(Reference::Want::kNow)) << ToText();
+    ASSERT_EQ(shares_.Fair(*host_), plain_.Fair(PlainHostShares::Want::kNow)) << ToText();
     ASSERT_EQ(shares_.Present(*host_), plain_.Present());
     const std::optional<SlabMove> next = shares_.Next(*host_);
-    ASSERT_TRUE(Contains(plain_.Next(), next)) << kvtier::ToText(next) << "\n" << ToText();
+    ASSERT_TRUE(Contains(plain_.Next(), next)) << testing::ToText(next) << "\n" << ToText();
   }
 
  private:
@@ -273,7 +101,7 @@ class ModelNode {
     for (uint64_t slabs = 1 + random_() % 3; slabs > 0; --slabs) {
       absl::StatusOr<HostSlot> slot =
           host_->Reserve(static_cast<DomainId>(domain), ExactRoom(kSlab));
-      Plain& plain = plain_.domains[domain];
+      PlainDomain& plain = plain_.domains[domain];
       ASSERT_EQ(slot.ok(), plain.used < plain.open);
       if (!slot.ok()) return;
       slots_[domain].push_back(*std::move(slot));
@@ -295,7 +123,7 @@ class ModelNode {
     BeginOneOf(shares_.Next(*host_), plain_.Next());
   }
   void BeginOneOf(const std::optional<SlabMove>& move, const Moves& allowed) {
-    ASSERT_TRUE(Contains(allowed, move)) << kvtier::ToText(move) << "\n" << ToText();
+    ASSERT_TRUE(Contains(allowed, move)) << testing::ToText(move) << "\n" << ToText();
     if (!move.has_value()) return;
     shares_.Begin(*move);
     Moving moving{.move = *move, .is_between = !move->from.has_value()};
@@ -322,7 +150,7 @@ class ModelNode {
       Arrive(moving.move, random_() % 10 == 0);
       return End(which, HostShares::Outcome::kMoved);
     }
-    Plain& from = plain_.domains[static_cast<size_t>(*moving.move.from)];
+    PlainDomain& from = plain_.domains[static_cast<size_t>(*moving.move.from)];
     --from.closed;
     if (random_() % 5 == 0) {
       host_->ReopenSlab(*moving.move.from, moving.slab);
@@ -368,7 +196,7 @@ class ModelNode {
       shares_.Divide(shares);
     }
     std::vector<ShareClaim> claims;
-    for (const Plain& domain : plain_.domains) {
+    for (const PlainDomain& domain : plain_.domains) {
       claims.push_back({.share = domain.share, .wanted = UINT64_MAX});
     }
     std::vector<uint64_t> at_first = shares_.AtFirst();
@@ -394,9 +222,9 @@ class ModelNode {
       while (!plain_.moving.empty()) GoOn(0);
     }
     ASSERT_TRUE(shares_.IsSettled(*host_) || HasFixed());
-    const std::vector<uint64_t> fair = plain_.Fair(Reference::Want::kNow);
+    const std::vector<uint64_t> fair = plain_.Fair(PlainHostShares::Want::kNow);
     for (size_t i = 0; i < fair.size(); ++i) {
-      const Plain& domain = plain_.domains[i];
+      const PlainDomain& domain = plain_.domains[i];
       const SlotPool& slots = host_->slots(static_cast<DomainId>(i));
       ASSERT_EQ(slots.present_slabs(), domain.open) << ToText();
       ASSERT_EQ(slots.free_slabs(), domain.open - domain.used) << ToText();
@@ -407,15 +235,16 @@ class ModelNode {
     host_->Audit();
   }
   bool HasFixed() const {
-    return std::ranges::any_of(plain_.domains, [](const Plain& domain) { return domain.is_fixed; });
+    return std::ranges::any_of(plain_.domains,
+                               [](const PlainDomain& domain) { return domain.is_fixed; });
   }
 
   std::string ToText() const {
-    const std::vector<uint64_t> fair = plain_.Fair(Reference::Want::kNow);
+    const std::vector<uint64_t> fair = plain_.Fair(PlainHostShares::Want::kNow);
     std::string text =
         absl::StrCat(plain_.slabs, " slabs, of which ", plain_.Present(), " present");
     for (size_t i = 0; i < fair.size(); ++i) {
-      const Plain& domain = plain_.domains[i];
+      const PlainDomain& domain = plain_.domains[i];
       absl::StrAppend(&text, "\ndomain ", i, ": guaranteed ", domain.share.guaranteed, ", maximum ",
                       domain.share.maximum, ", weight ", domain.share.weight, ", open ",
                       domain.open, ", used ", domain.used, ", closed ", domain.closed,
@@ -423,14 +252,14 @@ class ModelNode {
                       domain.is_fixed ? ", fixed" : "");
     }
     for (const Moving& moving : plain_.moving) {
-      absl::StrAppend(&text, "\nmoving ", kvtier::ToText(moving.move),
+      absl::StrAppend(&text, "\nmoving ", testing::ToText(moving.move),
                       moving.is_between ? ", between" : "");
     }
     return text;
   }
 
   std::mt19937_64 random_;
-  Reference plain_;
+  PlainHostShares plain_;
   HostShares shares_;
   std::unique_ptr<HostTier> host_;
   std::vector<std::vector<HostSlot>> slots_;  // Slots that are used, by domain; freed before host_.
