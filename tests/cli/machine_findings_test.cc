@@ -103,11 +103,11 @@ TEST(MachineFindings, SaysWhereWorkersWriteAndWhoCannot) {
 TEST(MachineFindings, NoHugePageWarnsWithWhatStandsInItsWay) {
   NodeFacts facts = WellMachine();
   facts.huge_pages = false;
-  ExpectSaid(Said("huge pages", facts), Health::kWarn, "none of 2 MiB", "compact_memory");
+  ExpectSaid(Said("huge pages", facts), Health::kWarn, "gives no 2 MiB pages", "compact_memory");
   facts.shmem_enabled = "deny";
   ExpectSaid(Said("huge pages", facts), Health::kWarn, "shmem_enabled deny", "echo never");
   facts.kernel = "5.15.0";
-  ExpectSaid(Said("huge pages", facts), Health::kWarn, "none", "Linux 6.1");
+  ExpectSaid(Said("huge pages", facts), Health::kWarn, "gives no", "Linux 6.1");
 }
 
 TEST(MachineFindings, NoRingWarnsWithWhatStandsInItsWay) {

@@ -63,7 +63,8 @@ TEST(ModelConfigTest, LatentAttentionKeepsOneVector) {
 }
 
 std::string Windowed(const std::string& more) {
-  return R"({"num_hidden_layers": 6, "num_attention_heads": 4, "head_dim": 64, "dtype": "bf16", )" +
+  return R"({"num_hidden_layers": 6, "num_attention_heads": 4, "num_key_value_heads": 4,
+             "head_dim": 64, "dtype": "bf16", )" +
          more + "}";
 }
 
