@@ -27,12 +27,13 @@ class StatedTimes(unittest.TestCase):
         stays = seconds("agent/limits.h", "kSlabLeaveTimeout")
         leased = seconds("agent/limits.h", "kLeaseDuration") + seconds("agent/limits.h", "kLeaseGrace")
         self.assertEqual(held, stays + leased)
+        self.assertEqual(free, leased)
         operating = page("docs/OPERATING.md")
-        self.assertIn(f"comes back within {free} s when its owner fills the rest; within {leased} s where", operating)
+        self.assertIn(f"comes back within {free} s when its owner fills the rest", operating)
         self.assertIn(f"and within {held} s where a worker holds a slab", operating)
         self.assertIn(f"workers held slabs for {stays} s", operating)
         tenants = page("docs/design/tenants.md")
-        for told in (f"| {free} s. A slab takes", f"| {leased} s, when its current leases have ended",
+        for told in (f"| {free} s, and mostly one. A slab takes", f"| {leased} s, when its current leases have ended",
                      f"| {held} s. The slab stays after {stays} s (`kSlabLeaveTimeout`)"):
             self.assertIn(told, tenants)
         self.assertIn(f"has it within {free} s, or within {held} s where slabs are held", page("docs/TESTING.md"))

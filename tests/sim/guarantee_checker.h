@@ -25,7 +25,7 @@ namespace kvtier::sim {
 
 // Longest time until a tenant has what it is promised, while no slab that is to leave is held. The
 // pages state this time and the next: tests/layers/test_stated_times.py.
-inline constexpr absl::Duration kTakeBackTime = absl::Seconds(2);
+inline constexpr absl::Duration kTakeBackTime = absl::Seconds(11);
 // Longest such time, where slabs are held. One of them may stay until the agent tries another,
 // whose leases then have to end.
 inline const absl::Duration kTakeBackTimeHeld = kSlabLeaveTimeout + kLeaseDuration + kLeaseGrace;

@@ -237,6 +237,15 @@ void SimNode::ExpectOrdered() const {
                         absl::StrCat("RACE on node ", number(), ": ", checker_->races().front()));
 }
 
+TenantRoom SimNode::DiskRoomOf(size_t tenant) const {
+  const DiskSet* const disks = agent_->disks().set();
+  const TenantTag owner = TenantTagOf(Tenants().OfDomain(static_cast<DomainId>(tenant)).name);
+  for (const TenantRoom& room : disks == nullptr ? std::vector<TenantRoom>() : disks->Tenants()) {
+    if (room.owner == owner) return room;
+  }
+  return {};
+}
+
 void SimNode::ChangeDiskShares() {
   DiskSet* const disks = agent_->disks().set();
   if (disks == nullptr) return;

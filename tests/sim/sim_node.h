@@ -142,6 +142,8 @@ class SimNode {
   void ResizeHost(uint64_t percent);
   // Gives all tenants equal shares again, and host memory its size at the start.
   void ResetShares();
+  // Returns the tenant's room on the disks, all together; empty if there are none.
+  TenantRoom DiskRoomOf(size_t tenant) const;
   // Gives each tenant another share of the disks, or none. REQUIRES: it serves.
   void ChangeDiskShares();
   // Runs every part's Audit(), and the checks that only the world can make.
