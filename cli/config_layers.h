@@ -17,7 +17,7 @@ struct ConfigLayers {
   uint64_t window_layers = 0;  // Layers with a window; 0 beside a window: the config does not say.
 };
 
-// Returns the layers. What is not 0 in `given` stands for what the config lacks or says otherwise.
+// Returns the layers. Fields of `given` that are not 0 replace what the config says or lacks.
 // Where the config says how many layers have attention, `layers` is that number, whatever is given.
 // Errors: kInvalidArgument, which names the member and its value, and the option that gives what
 // cannot be told.

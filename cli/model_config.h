@@ -16,8 +16,8 @@ namespace kvtier::cli {
 inline constexpr size_t kMaxConfigBytes = size_t{4} << 20;
 
 // Returns the facts in the text of a config.json; those of the text model where it has several.
-// What is not 0 in `given` stands for members that are absent or wrong, and for the heads and the
-// latent also for members that are there. Leaves empty what neither says and is not needed: the
+// A field of `given` that is not 0 replaces a member that is absent or wrong; heads and the latent
+// also replace members that are there. Leaves empty what neither says and is not needed: the
 // parameters, the query heads, and the type where that is absent.
 // Errors: kInvalidArgument, which names the member and its value, or the option that gives it.
 absl::StatusOr<ModelFacts> FactsFromConfig(absl::string_view json, const ModelFacts& given);

@@ -250,8 +250,7 @@ absl::Status NodeTenants::CheckMayDrop(const Tenant* tenant) const {
   if (parts_.tenants->size() == 1) {
     return refused(
         "is the only tenant of this node and cannot be dropped; make another one first, which "
-        "needs "
-        "--tenants_dir");
+        "needs --tenants_dir");
   }
   if (std::ranges::find(parts_.rooms.gpus->tenants(), tenant->domain) !=
       parts_.rooms.gpus->tenants().end()) {

@@ -84,7 +84,7 @@ class DescriptorSocket {
   ~DescriptorSocket();
   // Hangs up on the session's worker, which trusts nothing of the session from this moment on. The
   // thread sees the hangup, and closes the session as if the worker had hung up. Ignores unknown
-  // ids. Any thread.
+  // ids: a worker that was not welcomed yet has leased nothing. Any thread.
   void HangUp(SessionId session);
 
  private:

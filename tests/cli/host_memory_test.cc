@@ -11,11 +11,13 @@
 #include "cli/status.h"
 #include "cli/tiers.h"
 #include "proto/convert.h"
+#include "tests/cli/tenant_reports.h"
 #include "tests/testing/fake_admin.h"
 
 namespace kvtier::cli {
 namespace {
 
+using testing::AddTenant;
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -55,16 +57,6 @@ v1::HostMemoryReport EightGiB() {
   large->set_used_slots(2584);
   large->set_free_slots(456);
   return memory;
-}
-
-void AddTenant(const std::string& name, uint64_t used_gib, uint64_t guaranteed_gib,
-               v1::ListTenantsResponse* response) {
-  v1::TenantReport* const tenant = response->add_tenants();
-  tenant->set_name(name);
-  tenant->set_host_capacity_bytes((used_gib + 1) * kGiB);
-  tenant->set_host_used_bytes(used_gib * kGiB);
-  tenant->mutable_host()->set_guaranteed_bytes(guaranteed_gib * kGiB);
-  tenant->mutable_host()->set_maximum_bytes(UINT64_MAX);
 }
 
 v1::ListTenantsResponse ThreeTenants() {

@@ -9,10 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/tier_parts.h"
+#include "tests/cli/tenant_reports.h"
 
 namespace kvtier::cli {
 namespace {
 
+using testing::AddTenant;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
@@ -22,17 +24,6 @@ void SetTier(v1::Tier tier, uint64_t gib, v1::ListTenantsResponse* response) {
   v1::TierUsage* const usage = response->add_tiers();
   usage->set_tier(tier);
   usage->set_capacity_bytes(gib * kGiB);
-}
-
-v1::TenantReport* AddTenant(const std::string& name, uint64_t used_gib, uint64_t guaranteed_gib,
-                            v1::ListTenantsResponse* response) {
-  v1::TenantReport* const tenant = response->add_tenants();
-  tenant->set_name(name);
-  tenant->set_host_capacity_bytes((used_gib + 1) * kGiB);
-  tenant->set_host_used_bytes(used_gib * kGiB);
-  tenant->mutable_host()->set_guaranteed_bytes(guaranteed_gib * kGiB);
-  tenant->mutable_host()->set_maximum_bytes(UINT64_MAX);
-  return tenant;
 }
 
 void Take(const std::string& tenant, uint64_t blocks, v1::TenantReport* from) {
