@@ -25,6 +25,11 @@ constexpr size_t kSegmentsPerFreeAhead = 32;
 // which half survives, takes a quarter of a second. Foreground reads go first in any case
 // (IoClass::kReclaim); this bounds what is taken from offload.
 constexpr double kReclaimBytesPerSecond = 256 << 20;
+// Bytes of survivors that are copied at a time, and the maximum number of survivors. A copy is a
+// read, a check, a write and a commit one after another; as many copies at a time as a put load has
+// puts keep the disk busy while a put waits for the room.
+constexpr uint64_t kCopyBytes = 4 << 20;
+constexpr size_t kMaxCopyStreams = 16;
 
 }  // namespace
 
@@ -98,31 +103,44 @@ Task<absl::Status> DiskTier::State::ReclaimOne(std::optional<ReclaimChoice> choi
   co_return outcome->status;
 }
 
-Task<DiskTier::State::Copied> DiskTier::State::CopySurvivors(SegmentId victim,
-                                                             std::vector<BlockKey> keys) {
-  Copied copied;
+Task<void> DiskTier::State::CopySome(std::shared_ptr<Copying> copying) {
   std::optional<PageBuffer> buffer;  // Kept for all records, as new pages are expensive.
-  const absl::Time started = executor->Now();
-  for (const BlockKey& key : keys) {
+  while (!copying->is_full && copying->next < copying->keys.size()) {
+    const BlockKey key = copying->keys[copying->next++];
     const std::optional<DiskEntry> entry = index.Find(key);
-    if (!entry.has_value() || entry->place.segment != victim) continue;  // Erased meanwhile.
+    // The block was erased meanwhile.
+    if (!entry.has_value() || entry->place.segment != copying->victim) continue;
     const uint64_t bytes = SlotBytes(entry->block.length);
     if (!buffer || buffer->bytes().size() < bytes) buffer.emplace(bytes);
     const absl::Status moved = co_await Reappend(key, buffer->bytes().first(bytes));
     if (absl::IsResourceExhausted(moved)) {
-      copied.is_full = true;
+      copying->is_full = true;
       break;
     }
     // Any other failure concerns this block only: it is not copied, and is dropped with its
     // segment.
-    copied.bytes += RecordBytes(entry->block.length);
-    if (!shares.is_lone()) log->ReserveForReclaim(index.live_bytes(victim));
+    copying->bytes += RecordBytes(entry->block.length);
+    if (!shares.is_lone()) log->ReserveForReclaim(index.live_bytes(copying->victim));
     if (hurried) continue;
     const absl::Duration due =
-        absl::Seconds(static_cast<double>(copied.bytes) / kReclaimBytesPerSecond);
-    co_await SleepUntil(executor, started + due);
+        absl::Seconds(static_cast<double>(copying->bytes) / kReclaimBytesPerSecond);
+    co_await SleepUntil(executor, copying->started + due);
   }
-  co_return copied;
+  if (--copying->streams == 0) copying->done.Set();
+}
+
+Task<std::shared_ptr<DiskTier::State::Copying>> DiskTier::State::CopySurvivors(
+    SegmentId victim, std::vector<BlockKey> keys) {
+  uint64_t largest = 0;
+  for (const BlockKey& key : keys) {
+    if (const auto entry = index.Find(key)) largest = std::max(largest, entry->block.length);
+  }
+  const uint64_t streams = std::clamp<uint64_t>(kCopyBytes / std::max<uint64_t>(largest, 1), 1,
+                                                std::min(kMaxCopyStreams, keys.size()));
+  const auto copying = std::make_shared<Copying>(executor, victim, std::move(keys), streams);
+  for (uint64_t i = 0; i < streams; ++i) background.Spawn(CopySome(copying));
+  co_await copying->done.WaitUntil(absl::InfiniteFuture());
+  co_return copying;
 }
 
 ReclaimPlan DiskTier::State::PlanFor(const ReclaimChoice& choice, uint64_t budget_bytes) const {
@@ -153,9 +171,9 @@ Task<absl::Status> DiskTier::State::CopyWhatStays(const ReclaimChoice& choice,
     std::vector<BlockKey> keys = plan.reappend;
     std::erase_if(keys, [&](const BlockKey& key) { return !tried.insert(key).second; });
     if (keys.empty()) co_return absl::OkStatus();
-    const Copied copied = co_await CopySurvivors(victim, std::move(keys));
-    budget_bytes -= std::min(budget_bytes, copied.bytes);
-    if (!copied.is_full) continue;
+    const auto copied = co_await CopySurvivors(victim, std::move(keys));
+    budget_bytes -= std::min(budget_bytes, copied->bytes);
+    if (!copied->is_full) continue;
     if (choice.is_forced) co_return absl::OkStatus();
     budget_bytes = 0;
     if (PlanFor(choice, 0).held_bytes > 0) {

@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -149,12 +151,27 @@ struct DiskTier::State {
   // Copies the blocks that are worth a second write, and those that must not be taken from their
   // tenants. Errors: kResourceExhausted, there was no room for all of the latter.
   Task<absl::Status> CopyWhatStays(const ReclaimChoice& choice, uint64_t budget_bytes);
-  struct Copied {
+  // Copies of survivors of one segment, made by several streams.
+  struct Copying {
+    Copying(Executor* executor, SegmentId victim, std::vector<BlockKey> keys, size_t streams)
+        : victim(victim),
+          keys(std::move(keys)),
+          started(executor->Now()),
+          streams(streams),
+          done(executor) {}
+    const SegmentId victim;
+    const std::vector<BlockKey> keys;
+    const absl::Time started;
+    size_t next = 0;       // Index of the next key to copy.
     uint64_t bytes = 0;    // Bytes of the copied records.
     bool is_full = false;  // Whether room for more ran out.
+    size_t streams = 0;    // Number of streams that have not ended.
+    Event done;            // Event that is set when the last stream ends.
   };
-  // Copies these blocks one after another, as slowly as permitted.
-  Task<Copied> CopySurvivors(SegmentId victim, std::vector<BlockKey> keys);
+  // Copies these blocks, several at a time and as slowly as permitted.
+  Task<std::shared_ptr<Copying>> CopySurvivors(SegmentId victim, std::vector<BlockKey> keys);
+  // Copies one block after another until none is left or the room ran out.
+  Task<void> CopySome(std::shared_ptr<Copying> copying);
   // Returns the bytes by which the tenant's blocks and puts in flight exceed its maximum.
   uint64_t BeyondMaximum(TenantTag owner) const;
   // Drops blocks of the tenant until it is within its maximum. Errors: kResourceExhausted, too

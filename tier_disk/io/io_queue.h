@@ -22,7 +22,7 @@ namespace kvtier {
 // than that. I/O that waits in the queue meanwhile forms long batches, which start one after
 // another. If all of it were inside the device, all puts would end together, and the device would
 // idle while they are committed.
-inline constexpr uint64_t kBackgroundBytes = 1 << 20;
+inline constexpr uint64_t kBackgroundBytes = 3 << 20;
 // Same bound for reads, foreground and prefetch together. It lets the device read the next blocks
 // while earlier ones are verified. It is larger, because small reads need more in flight than small
 // writes.

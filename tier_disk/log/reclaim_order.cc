@@ -12,6 +12,9 @@ namespace {
 // within a round.
 constexpr double kOfMean = 0.9;
 constexpr double kOfPut = 0.25;
+// Minimum chance of a use within the next round. A block with a lower one would be written more
+// than 32 times for each use: that takes the disk longer than an engine needs to compute the block.
+constexpr double kMinChance = 1.0 / 32;
 // Weight of the newest segment in the mean.
 constexpr double kNewestSegment = 0.1;
 // Share of the counts of blocks put that remains after each reclaim.
@@ -102,7 +105,8 @@ void ReclaimOrder::BeginReclaim(SegmentId victim) {
     double& mean_chance = learning_->mean_chance;
     mean_chance = mean_chance == 0 ? mean : mean_chance + kNewestSegment * (mean - mean_chance);
   }
-  learning_->bar = std::max(kOfMean * learning_->mean_chance, kOfPut * ChanceOfPuts());
+  learning_->bar =
+      std::max({kOfMean * learning_->mean_chance, kOfPut * ChanceOfPuts(), kMinChance});
   for (float& puts : learning_->puts) puts *= kFading;
 }
 
