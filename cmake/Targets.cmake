@@ -1,6 +1,7 @@
-# clang finds that std::stable_sort of libstdc++ 12 calls what libstdc++ deprecates.
+# clang finds that std::stable_sort of libstdc++ 12 calls what libstdc++ deprecates. clang, which
+# compiles the builds with sanitizers, checks the locks as it does (scripts/lint thread-safety).
 set(KVTIER_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers
-  $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
+  "$<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations;-Wthread-safety;-Wthread-safety-beta>")
 
 # kvtier_join(<name>): compiles the target's sources eight at a time, since reading headers is most
 # of what compiling one takes. Those with kill points stay by themselves: a program compiles them
@@ -47,7 +48,7 @@ endfunction()
 
 # kvtier_units(<variable> <name> <sources>...): the same sources, but tests of this folder
 # (*_test.cc) several at a time as one file (tests/one_unit).
-set(KVTIER_TESTS_A_UNIT 8)
+set(KVTIER_TESTS_A_UNIT 12)
 function(kvtier_units variable name)
   set(one_unit ${PROJECT_SOURCE_DIR}/tests/one_unit)
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})

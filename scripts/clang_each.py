@@ -1,11 +1,11 @@
 """Runs a clang command on source files with the flags of a compilation database.
 
-    clang_each.py DATABASE [--jobs N] [--mentioning PATTERN] -- clang++-19 ... < names of files
+    clang_each.py DATABASE [--jobs N] [--mentioning PATTERN] [--not-in BUILD] -- clang++-19 ... < names of files
     clang_each.py DATABASE [--jobs N] --flags-last -- clang-tidy-19 ... < names of files
     clang_each.py DATABASE        lists the source files that the database compiles
 
 With --mentioning, runs only on files that mention PATTERN themselves or in a header of ours that they
-include by name. Keeps include paths, macros and the language standard of each file's own command;
+include by name. With --not-in BUILD, leaves out the files that ninja compiles there by default. Keeps include paths, macros and the language standard of each file's own command;
 drops the other flags, which are another compiler's. Prints clang's output; the exit status is 0 when it
 says nothing.
 """
@@ -19,7 +19,6 @@ import shlex
 import subprocess
 import sys
 
-TIMEOUT_S = 300
 WITH_VALUE = ("-I", "-isystem", "-D", "-U", "-include")
 
 
@@ -38,10 +37,10 @@ def kept_flags(command):
     return kept
 
 
-def sources_of(entry):
-    """Returns the files that an entry of the database compiles: its own file, or the files that it
-    joins (kvtier_join(), tests/one_unit), which its #line or #include lines name."""
-    path = os.path.realpath(entry["file"])
+def sources_of(file):
+    """Returns the files that compiling a file compiles: itself, or the files that it joins
+    (kvtier_join(), tests/one_unit), which its #line or #include lines name."""
+    path = os.path.realpath(file)
     if os.path.exists(path):
         joined = re.findall(r'^#(?:line 1|include) "([^"]+\.cc)"$', text_of(path), re.M)
         if joined:
@@ -62,17 +61,26 @@ def mentions(path, pattern):
                [text, *(text_of(header) for header in included if os.path.exists(header))])
 
 
+def compiled_in(build):
+    """Returns the files that ninja compiles by default in the folder of a build."""
+    commands = subprocess.run(["ninja", "-C", build, "-t", "commands", "all"], check=True, capture_output=True,
+                              text=True).stdout
+    return {source for file in re.findall(r" -c (\S+\.cc|\S+\.cxx)$", commands, re.M)
+            for source in sources_of(os.path.join(build, file))}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("database")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--mentioning", default="")
+    parser.add_argument("--not-in", metavar="BUILD")
     parser.add_argument("--flags-last", action="store_true", help="as `FILE -- FLAGS`")
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
     arguments, clang = parser.parse_args(words[:end]), words[end + 1:]
     with open(arguments.database, encoding="utf-8") as database:
-        entries = {path: entry for entry in json.load(database) for path in sources_of(entry)}
+        entries = {path: entry for entry in json.load(database) for path in sources_of(entry["file"])}
     if not clang:
         print("\n".join(sorted(os.path.relpath(path) for path in entries)))
         return 0
@@ -81,14 +89,16 @@ def main():
         flags = kept_flags(entries[os.path.realpath(path)]["command"])
         command = [*clang, path, "--", *flags] if arguments.flags_last else [*clang, *flags, path]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              stdin=subprocess.DEVNULL, text=True, timeout=TIMEOUT_S, check=False)
+                              stdin=subprocess.DEVNULL, text=True, check=False)
         # Drops clang's count of the warnings in headers that are not ours.
         of_headers = r"^\d+ warnings? (generated|treated as error).*\n"
         output = re.sub(of_headers, "", done.stdout, flags=re.M)
         return path, done.returncode, output
 
     failed = 0
-    paths = [path for path in sys.stdin.read().split() if mentions(path, arguments.mentioning)]
+    elsewhere = compiled_in(arguments.not_in) if arguments.not_in else set()
+    paths = [path for path in sys.stdin.read().split()
+             if os.path.realpath(path) not in elsewhere and mentions(path, arguments.mentioning)]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for path, status, output in pool.map(check, paths):
             failed += status != 0

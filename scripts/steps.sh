@@ -16,6 +16,21 @@ step() {
   printf '\n== [%4d s] %s\n' "$SECONDS" "$*"
 }
 
+# processor_seconds: those that the commands of this script have taken so far.
+processor_seconds() {
+  local stat
+  read -r -a stat <"/proc/$$/stat"
+  echo $(((stat[15] + stat[16]) / $(getconf CLK_TCK)))
+}
+
+# loop_time: how long this machine takes now for a fixed loop, to tell a busy machine from an idle one.
+loop_time() {
+  python3 -c 'import time
+began = time.perf_counter()
+sum(i for i in range(10_000_000))
+print(f"a loop that adds ten million numbers: {time.perf_counter() - began:.2f} s")'
+}
+
 fail() {
   echo "$(basename "$0"): $*" >&2
   exit 1

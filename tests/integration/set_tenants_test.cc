@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <functional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "grpcpp/create_channel.h"
 #include "kvtier/v1/admin.grpc.pb.h"
 #include "tests/testing/patience.h"
@@ -82,15 +80,7 @@ class Operator {
 using NodeOperator = Operator<v1::AgentAdmin>;
 using ClusterOperator = Operator<v1::CoordinatorAdmin>;
 
-// Waits until `is_so` holds. False: not within 20 s.
-bool Await(const std::function<bool()>& is_so) {
-  const absl::Time deadline = absl::Now() + Patience(absl::Seconds(20));
-  while (!is_so()) {
-    if (absl::Now() > deadline) return false;
-    absl::SleepFor(absl::Milliseconds(50));
-  }
-  return true;
-}
+constexpr absl::Duration kSettleTimeout = absl::Seconds(20);
 
 class SetTenantsTest : public ::testing::Test {
  protected:
@@ -150,7 +140,8 @@ TEST_F(SetTenantsTest, ASecretThatIsMountedLetsItsTenantIn) {
   AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
   cluster_.WriteTenants({{"beta", kBetaSecret}});
   TestWorker beta(Beta(agent));
-  ASSERT_TRUE(Await([&] { return beta.Put(kPrefix) == static_cast<size_t>(kPrefix.count); }));
+  ASSERT_TRUE(Await(kSettleTimeout,
+                    [&] { return beta.Put(kPrefix) == static_cast<size_t>(kPrefix.count); }));
   EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));
 }
 
@@ -179,11 +170,11 @@ TEST_F(SetTenantsTest, WhatIsSetForTheClusterReachesItsNodesAndOutlastsItsCoordi
     }
     return 0u;
   };
-  ASSERT_TRUE(Await([&] { return weight() == 3; }));
+  ASSERT_TRUE(Await(kSettleTimeout, [&] { return weight() == 3; }));
   EXPECT_EQ(node.Describe("alpha").settings_source(), "cluster");
   // The node follows the settings before it has stored them.
   const std::string stored = absl::StrCat(agent.options().disk_dir, "/tenant_settings");
-  ASSERT_TRUE(Await([&] { return std::filesystem::exists(stored); }));
+  ASSERT_TRUE(Await(kSettleTimeout, [&] { return std::filesystem::exists(stored); }));
   coordinator.Kill();
   agent.Kill();
   ASSERT_EQ(agent.Start().status(), absl::OkStatus());
@@ -205,8 +196,8 @@ TEST_F(SetTenantsTest, ACoordinatorThatLostItsDataLearnsTheSettingsFromItsNodes)
   {
     ClusterOperator cluster(coordinator.admin_address());
     // The node may report between any two of these.
-    ASSERT_TRUE(Await([&] { return cluster.Set("beta", 7).ok(); }));
-    ASSERT_TRUE(Await([&] { return cluster.SetReader("ghost", "beta").ok(); }));
+    ASSERT_TRUE(Await(kSettleTimeout, [&] { return cluster.Set("beta", 7).ok(); }));
+    ASSERT_TRUE(Await(kSettleTimeout, [&] { return cluster.SetReader("ghost", "beta").ok(); }));
   }
   const auto knows_all = [&] {
     const v1::TenantReport beta = node.Describe("beta");
@@ -214,18 +205,20 @@ TEST_F(SetTenantsTest, ACoordinatorThatLostItsDataLearnsTheSettingsFromItsNodes)
     return beta.settings().values_size() == 1 && beta.settings().values(0).value() == 7u &&
            ghost.settings().members_size() == 1 && ghost.settings().members(0).tenant() == "beta";
   };
-  ASSERT_TRUE(Await(knows_all));
+  ASSERT_TRUE(Await(kSettleTimeout, knows_all));
 
   coordinator.Kill();
   std::filesystem::remove_all(coordinator.data_dir());
   ASSERT_EQ(coordinator.Start(), absl::OkStatus());
   {
     ClusterOperator cluster(coordinator.admin_address());
-    ASSERT_TRUE(Await([&] { return cluster.Set("gamma", 3).ok(); }));
-    ASSERT_TRUE(Await([&] { return node.Describe("gamma").settings().values_size() == 1; }));
+    ASSERT_TRUE(Await(kSettleTimeout, [&] { return cluster.Set("gamma", 3).ok(); }));
+    ASSERT_TRUE(Await(kSettleTimeout,
+                      [&] { return node.Describe("gamma").settings().values_size() == 1; }));
     EXPECT_TRUE(knows_all());
     EXPECT_EQ(node.Describe("gamma").settings().values(0).value(), 3u);
-    ASSERT_TRUE(Await([&] { return cluster.Describe("ghost").settings().members_size() == 1; }));
+    ASSERT_TRUE(Await(kSettleTimeout,
+                      [&] { return cluster.Describe("ghost").settings().members_size() == 1; }));
     EXPECT_EQ(cluster.Describe("beta").settings().values(0).value(), 7u);
   }
 

@@ -5,14 +5,12 @@
 
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "core/session_key.h"
 #include "grpcpp/create_channel.h"
 #include "kvtier/v1/admin.grpc.pb.h"
@@ -39,14 +37,7 @@ constexpr char kBetaSecret[] = "beta's secret, which is different";
 constexpr char kGammaSecret[] = "gamma's secret, and another yet";
 constexpr char kGroupSecret[] = "the prompts' own secret, unshared";
 
-bool Await(const std::function<bool()>& is_so) {
-  const absl::Time deadline = absl::Now() + Patience(absl::Seconds(20));
-  while (!is_so()) {
-    if (absl::Now() > deadline) return false;
-    absl::SleepFor(absl::Milliseconds(20));
-  }
-  return true;
-}
+constexpr absl::Duration kSettleTimeout = absl::Seconds(20);
 
 // Alpha writes the group's blocks, beta reads them, gamma is no member.
 class ShareGroupsTest : public ::testing::Test {
@@ -282,11 +273,13 @@ TEST_F(ShareGroupsTest, MembersComeAndGoWhileTheirWorkersRun) {
   ASSERT_EQ(alpha.Put(kPrompt), kPrompt.count);
   ASSERT_THAT(beta.Get(kPrompt), SizeIs(kPrompt.count));
   ASSERT_TRUE(Set("beta", v1::GROUP_ACCESS_NONE).ok());
-  EXPECT_TRUE(Await([&] { return beta.Get(kPrompt).empty() && !beta.client().connected(); }));
+  EXPECT_TRUE(Await(kSettleTimeout,
+                    [&] { return beta.Get(kPrompt).empty() && !beta.client().connected(); }));
   ASSERT_TRUE(Set("beta", v1::GROUP_ACCESS_READ).ok());
-  EXPECT_TRUE(Await([&] { return beta.Get(kPrompt).size() == kPrompt.count; }));
+  EXPECT_TRUE(Await(kSettleTimeout, [&] { return beta.Get(kPrompt).size() == kPrompt.count; }));
   ASSERT_TRUE(Set("beta", v1::GROUP_ACCESS_WRITE).ok());
-  EXPECT_TRUE(Await([&] { return beta.Put({500, 4}) == 4; })) << "its next session may write";
+  EXPECT_TRUE(Await(kSettleTimeout, [&] { return beta.Put({500, 4}) == 4; }))
+      << "its next session may write";
   EXPECT_THAT(alpha.Get({500, 4}), SizeIs(4));
 }
 

@@ -40,8 +40,8 @@ function(kvtier_patched name)
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/apply ${patch} ${PROJECT_SOURCE_DIR} ${copy}
     DEPENDS ${patch} ${originals} ${CMAKE_CURRENT_SOURCE_DIR}/apply
     COMMENT "Planting the bug of ${name}.patch" VERBATIM)
-  # Code that a patch leaves unused is no error, and -O1 is enough for a program that runs once.
-  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-Wno-error;-O1")
+  # Code that a patch leaves unused is no error, and a program that runs once needs no optimising.
+  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-Wno-error;-O0")
 
   # A source of the program itself is replaced; one of a library comes before the library.
   get_target_property(own ${ARG_PROGRAM} SOURCES)

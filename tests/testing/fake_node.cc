@@ -6,9 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "core/check.h"
-#include "core/clock.h"
 #include "tests/testing/blocks.h"
 
 namespace kvtier::testing {
@@ -73,16 +71,6 @@ size_t GetBlocks(Client* client, SpaceHandle space, std::span<const EngineKey> k
     KVT_CHECK(HoldsBlock(kTenantSeed, keys[i], hit->bytes(i)));
   }
   return hit->empty() || hit->valid() ? hit->size() : 0;
-}
-
-bool Eventually(absl::FunctionRef<bool()> condition) {
-  const MonotonicClock clock;
-  const absl::Time deadline = clock.Now() + absl::Seconds(10);
-  while (!condition()) {
-    if (clock.Now() > deadline) return false;
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  return true;
 }
 
 }  // namespace kvtier::testing

@@ -5,16 +5,18 @@
 
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "client/client.h"
 #include "core/block_key.h"
 #include "core/space.h"
 #include "tests/testing/fake_agent.h"
+#include "tests/testing/patience.h"
 
 namespace kvtier::testing {
 
@@ -51,7 +53,11 @@ size_t PutBlocks(Client* client, SpaceHandle space, std::span<const EngineKey> k
 size_t GetBlocks(Client* client, SpaceHandle space, std::span<const EngineKey> keys);
 
 // Waits until another thread has made `condition` true; returns false after 10 s.
-bool Eventually(absl::FunctionRef<bool()> condition);
+template <typename Condition>
+bool Eventually(Condition condition,
+                std::source_location caller = std::source_location::current()) {
+  return Await(absl::Seconds(10), std::move(condition), caller);
+}
 
 }  // namespace kvtier::testing
 

@@ -3,7 +3,9 @@
 #ifndef KVTIER_TESTS_TESTING_PATIENCE_H_
 #define KVTIER_TESTS_TESTING_PATIENCE_H_
 
+#include <cstdio>
 #include <cstdlib>
+#include <source_location>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -30,12 +32,19 @@ inline absl::Duration Patience(absl::Duration limit) { return limit * PatienceFa
 inline absl::Duration Slack() { return Patience(absl::Seconds(1)); }
 
 // Calls `condition` until it holds; false: it did not within `limit`. For changes in another
-// process that the test cannot wait for in another way.
+// process that the test cannot wait for in another way. A line says that the wait was in vain, by
+// which scripts/late.py tells a late test from a wrong one.
 template <typename Condition>
-bool Await(absl::Duration limit, Condition condition) {
+bool Await(absl::Duration limit, Condition condition,
+           std::source_location caller = std::source_location::current()) {
   const absl::Time deadline = absl::Now() + Patience(limit);
   while (!condition()) {
-    if (absl::Now() > deadline) return false;
+    if (absl::Now() > deadline) {
+      std::printf("[  LATE    ] %s:%u: waited %s in vain\n", caller.file_name(),
+                  static_cast<unsigned>(caller.line()),
+                  absl::FormatDuration(Patience(limit)).c_str());
+      return false;
+    }
     absl::SleepFor(absl::Milliseconds(2));
   }
   return true;

@@ -1,6 +1,7 @@
 // Tests which blocks a full disk keeps, by policy. ReclaimOrder's own tests have the rest.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -52,6 +53,40 @@ TEST(DiskEvictionTest, ReclaimKeepsWhatThePolicySays) {
     EXPECT_EQ(rig.tier->reclaimed().reappended_blocks, kept.size());
     rig.tier->Audit();
   }
+}
+
+// Once, blocks that nobody had asked for were written again whenever puts paused for a second: what
+// is known of a block's first second says nothing of the next, and each was as good as the mean.
+// Writes took the time of a read, a write and a commit for each such block.
+TEST(DiskEvictionTest, WhatWasOnlyPutIsWrittenOnce) {
+  constexpr uint64_t kSmall = 4096;
+  DiskRig rig(DiskForm::kSim, {}, "", [](const BlockKey&) {});
+  ASSERT_EQ(rig.Open(), absl::OkStatus());
+  for (uint64_t i = 1; i <= 8000; ++i) {
+    ASSERT_EQ(rig.Put(i, kSmall), absl::OkStatus());
+    if (i % 1000 == 0) rig.sim_time.RunUntil(rig.sim_time.Now() + absl::Milliseconds(2300));
+  }
+  EXPECT_GT(rig.tier->reclaimed().segments, 40U);
+  EXPECT_EQ(rig.tier->reclaimed().reappended_blocks, 0U);
+}
+
+// The put that waits for the room waits for a few copies at most, and not for half a segment of
+// them one after another.
+TEST(DiskEvictionTest, SurvivorsAreCopiedSeveralAtATime) {
+  DiskRig rig(DiskForm::kSim, {.eviction = EvictionPolicy::kLru}, "", [](const BlockKey&) {});
+  ASSERT_EQ(rig.Open(), absl::OkStatus());
+  PutUpTo(40, &rig);
+  for (uint64_t old = 1; old <= 16; ++old) rig.tier->Touch(DiskKey(old), {});
+  const absl::Duration latency = testing::SimDiskFaults().latency;
+  absl::Duration longest;
+  for (uint64_t number = 41; rig.tier->reclaimed().segments == 0; ++number) {
+    const absl::Time began = rig.sim_time.Now();
+    ASSERT_EQ(rig.Put(number, kLength), absl::OkStatus());
+    longest = std::max(longest, rig.sim_time.Now() - began);
+  }
+  const uint64_t copies = rig.tier->reclaimed().reappended_blocks;
+  EXPECT_GE(copies, 7U);
+  EXPECT_LT(longest, latency * static_cast<double>(copies));
 }
 
 // The disk itself stores no states of blocks and no lessons: without StoredLessons a tier begins

@@ -105,6 +105,17 @@ TEST_F(LearntReclaimOrderTest, WhatComesBackIsWorthItAndTheRestIsNot) {
   order_->Audit();
 }
 
+// Once, a block was worth it if it was no worse than the mean, however bad that was.
+TEST_F(LearntReclaimOrderTest, WhatIsHardlyEverUsedIsNotWorthItThoughNothingIsBetter) {
+  Use(EvictionPolicy::kLearnt);
+  for (uint64_t number = 0; number < 2 * kBlocks; ++number) Put(number, kVictim);
+  Wait(absl::Seconds(2));
+  order_->BeginReclaim(kVictim);
+  for (uint64_t number = 0; number < 2 * kBlocks; ++number) {
+    ASSERT_EQ(WorthOf(number), std::nullopt) << number;
+  }
+}
+
 TEST_F(LearntReclaimOrderTest, WhatNobodyWillAskForAgainIsNotWorthIt) {
   PutAndUse({});
   Touch(0, {.will_not_return = true});
