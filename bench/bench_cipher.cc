@@ -23,6 +23,7 @@
 #include "bench/rounds.h"
 #include "core/check.h"
 #include "core/checksum.h"
+#include "tests/testing/numbered_key.h"
 #include "tier_disk/cipher/record_cipher.h"
 #include "tier_disk/cipher/secret_key.h"
 #include "tier_disk/io/page_buffer.h"
@@ -91,9 +92,8 @@ class CipherRun {
   template <typename Fn>
   void ForEach(Fn fn) {
     for (uint64_t at = 0; at + block_bytes_ <= clear_.size(); at += block_bytes_) {
-      RecordIdentity identity{.key = {.hi = at, .lo = block_bytes_},
-                              .length = block_bytes_,
-                              .place = {.generation = generation_, .offset = at}};
+      RecordIdentity identity{
+          .key = name_, .length = block_bytes_, .place = {.generation = generation_, .offset = at}};
       fn(identity, clear_.subspan(at, block_bytes_), rest_.subspan(at, block_bytes_));
     }
   }
@@ -107,6 +107,7 @@ class CipherRun {
   const uint64_t block_bytes_;
   const std::span<std::byte> clear_;
   const std::span<std::byte> rest_;
+  const BlockKey name_ = testing::NumberedKey(1);  // Name of every block; places differ.
   const SecretKey key_;
   const RecordCipher cipher_;
   const RecordCipher later_;  // Cipher of the same key in another opening.

@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "core/byte_threads.h"
 #include "core/call_on_executor.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
+#include "tests/testing/numbered_key.h"
 #include "tier_disk/directory/open_disk.h"
 #include "tier_disk/disk_tier.h"
 #include "tier_disk/log/record.h"
@@ -24,17 +26,12 @@ constexpr uint64_t kChain = 100;
 constexpr uint64_t kBatch = 64;  // Same as the tier's puts in flight.
 constexpr uint64_t kGeneration = 5;
 
-// Real keys are digests, so these are spread alike.
-BlockKey KeyOf(uint64_t i) {
-  return {.hi = (i + 1) * 0x9e3779b97f4a7c15, .lo = (i + 1) * 0xc2b2ae3d27d4eb4f};
-}
-
-DiskEntry EntryOf(uint64_t i) {
-  DiskEntry entry{.block = {.key = KeyOf(i), .length = kBlockBytes},
+DiskEntry EntryOf(const std::vector<BlockKey>& keys, uint64_t i) {
+  DiskEntry entry{.block = {.key = keys[i], .length = kBlockBytes},
                   .place = {.segment = SegmentId{static_cast<uint32_t>(i / kPerSegment)},
                             .generation = kGeneration + i / kPerSegment,
                             .offset = i % kPerSegment * RecordBytes(kBlockBytes)}};
-  if (i % kChain != 0) entry.block.parent = KeyOf(i - 1);
+  if (i % kChain != 0) entry.block.parent = keys[i - 1];
   return entry;
 }
 
@@ -55,10 +52,13 @@ absl::StatusOr<double> Fill(Executor* executor, const DiskLayout& layout, uint64
     generations.generations.push_back({SegmentId{i}, kGeneration + i});
   }
   KVT_RETURN_IF_ERROR(AwaitOn(executor, disk.manifest->Commit(std::move(generations))));
+  std::vector<BlockKey> keys(blocks);  // Named before the time is measured.
+  for (uint64_t i = 0; i < blocks; ++i) keys[i] = testing::NumberedKey(i);
   const absl::Time started = absl::Now();
   for (uint64_t i = 0; i < blocks; i += kBatch) {
     ManifestBatch batch;
-    for (uint64_t j = i; j < std::min(i + kBatch, blocks); ++j) batch.puts.push_back(EntryOf(j));
+    const uint64_t end = std::min(i + kBatch, blocks);
+    for (uint64_t j = i; j < end; ++j) batch.puts.push_back(EntryOf(keys, j));
     KVT_RETURN_IF_ERROR(AwaitOn(executor, disk.manifest->Commit(std::move(batch))));
   }
   return absl::ToDoubleSeconds(absl::Now() - started) / static_cast<double>(blocks);

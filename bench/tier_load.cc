@@ -9,9 +9,13 @@
 
 #include "core/check.h"
 #include "core/checksum.h"
+#include "tests/testing/numbered_key.h"
 
 namespace kvtier::bench {
 namespace {
+
+// Maximum speed, in bytes per second, for which Put() names all blocks before it measures.
+constexpr double kFastestPuts = 10e9;
 
 double CpuSeconds() {
   rusage used = {};
@@ -80,6 +84,11 @@ std::vector<BlockKey> TierLoad::KeysOf(uint64_t bytes) const {
   return keys;
 }
 
+void TierLoad::NameBlocks(double bytes, uint64_t block_bytes) {
+  const size_t end = puts_ + static_cast<size_t>(bytes / static_cast<double>(block_bytes));
+  while (names_.size() < end) names_.push_back(testing::NumberedKey(names_.size()));
+}
+
 void TierLoad::Count(const absl::Status& failure) {
   ++failures_;
   first_failure_.Update(failure);
@@ -87,7 +96,8 @@ void TierLoad::Count(const absl::Status& failure) {
 
 Task<void> TierLoad::PutOne(uint64_t bytes, std::vector<double>* latencies) {
   const absl::Time started = executor_->Now();
-  const BlockMeta meta{.key = {.hi = next_++, .lo = bytes}, .length = bytes, .sum = sum_};
+  if (puts_ == names_.size()) names_.push_back(testing::NumberedKey(puts_));
+  const BlockMeta meta{.key = names_[puts_++], .length = bytes, .sum = sum_};
   const absl::Status put = co_await tier_->Put(meta, payload_.first(bytes));
   // The put was declined under pressure: nothing moved, and it is no failure of the tier.
   if (absl::IsResourceExhausted(put)) {
@@ -121,6 +131,9 @@ Task<void> TierLoad::GetStream(std::span<std::byte> slot, uint64_t seed) {
 }
 
 Task<IoFigures> TierLoad::Put(Streams load) {
+  NameBlocks(std::min(static_cast<double>(load.limit),
+                      kFastestPuts * absl::ToDoubleSeconds(load.for_time)),
+             load.bytes);
   Measurement measurement(this);
   sum_ = SumPayload(payload_.first(load.bytes));
   until_ = executor_->Now() + load.for_time;
@@ -161,6 +174,7 @@ Task<IoFigures> TierLoad::GetPaced(Paced load) {
   const absl::Duration gap =
       absl::Seconds(static_cast<double>(load.bytes) / load.get_bytes_per_second);
   std::mt19937_64 random(1);
+  NameBlocks(load.put_bytes_per_second * absl::ToDoubleSeconds(load.for_time), load.bytes);
   TaskScope puts(executor_);
   TaskScope gets(executor_);
   Measurement measurement(this);

@@ -64,6 +64,8 @@ class TierLoad {
   Task<void> PutOne(uint64_t bytes, std::vector<double>* latencies);
   Task<void> GetOne(BlockKey key, std::span<std::byte> slot);
   Task<void> PutPaced(Paced load, TaskScope* puts);
+  // Names the blocks of so many bytes of puts. Called before a measurement, which excludes it.
+  void NameBlocks(double bytes, uint64_t block_bytes);
   void Count(const absl::Status& failure);
   std::vector<std::span<std::byte>> SlotsOf(uint64_t bytes, size_t most);
   // Returns the keys for Get(): every block of that size.
@@ -73,9 +75,10 @@ class TierLoad {
   DiskTier* const tier_;
   const std::span<std::byte> memory_;  // Payload of every put, then slots for gets.
   std::span<std::byte> payload_;
-  PayloadSum sum_;              // Sum of the blocks being put.
-  std::vector<BlockKey> keys_;  // Keys for gets.
-  uint64_t next_ = 1;           // Keys are numbers, which the tier permits.
+  PayloadSum sum_;               // Sum of the blocks being put.
+  std::vector<BlockKey> keys_;   // Keys for gets.
+  std::vector<BlockKey> names_;  // Keys of the puts so far, and of puts to come.
+  size_t puts_ = 0;              // Number of puts so far.
   absl::Time until_;
   uint64_t moved_ = 0;             // Bytes of the current measurement.
   std::vector<double> latencies_;  // Latencies of its gets or puts, in seconds.

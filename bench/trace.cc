@@ -18,12 +18,15 @@ uint64_t Spread(uint64_t value) {
 
 }  // namespace
 
-// The upper half of `hi` is the number itself.
-uint32_t BlockOf(const BlockKey& key) { return static_cast<uint32_t>(key.hi >> 32); }
-
+// The key stands for one of BlockNamer's: both halves look random. But it is made in a few
+// nanoseconds, as replays need many millions of keys, and BlockOf() finds the block again.
 BlockKey KeyOf(uint32_t block) {
   const uint64_t low = Spread(uint64_t{block} + 1);
-  return {.hi = uint64_t{block} << 32 | (Spread(low) >> 32), .lo = low};
+  return {.hi = Spread(low) ^ uint64_t{block} << 32, .lo = low};
+}
+
+uint32_t BlockOf(const BlockKey& key) {
+  return static_cast<uint32_t>((key.hi ^ Spread(key.lo)) >> 32);
 }
 
 absl::Duration Trace::BusySpan() const {

@@ -14,6 +14,7 @@
 #include "agent/index/evict.h"
 #include "tests/agent/agent_rig.h"
 #include "tests/testing/fake_residents.h"
+#include "tests/testing/numbered_key.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/still_clock.h"
 #include "tests/testing/test_seed.h"
@@ -27,8 +28,8 @@ constexpr uint64_t kPage = 4096;
 constexpr DomainId kDomain{0};
 
 BlockMeta MetaOf(uint64_t number, uint64_t parent = 0) {
-  BlockMeta meta{.key = {.hi = number * 0x9e3779b97f4a7c15, .lo = number}, .length = kPage};
-  if (parent != 0) meta.parent = BlockKey{.hi = parent * 0x9e3779b97f4a7c15, .lo = parent};
+  BlockMeta meta{.key = testing::NumberedKey(number), .length = kPage};
+  if (parent != 0) meta.parent = testing::NumberedKey(parent);
   return meta;
 }
 

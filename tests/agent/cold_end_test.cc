@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <vector>
 
+#include "tests/testing/numbered_key.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/still_clock.h"
 #include "tests/testing/test_seed.h"
@@ -15,13 +17,12 @@
 namespace kvtier {
 namespace {
 
+using testing::NumberedKey;
 using testing::SimRandom;
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kSlab = 8 * kPage;
 constexpr DomainId kDomain{0};
-
-BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
 
 class ColdEndTest : public ::testing::Test {
  protected:
@@ -35,13 +36,14 @@ class ColdEndTest : public ::testing::Test {
   bool Put(uint64_t number, std::optional<uint64_t> parent = {}, uint64_t length = kPage) {
     absl::StatusOr<HostSlot> slot = host_->Reserve(kDomain, ExactRoom(length));
     if (!slot.ok()) return false;
-    BlockMeta meta{.key = Key(number), .length = length};
-    if (parent) meta.parent = Key(*parent);
+    BlockMeta meta{.key = NumberedKey(number), .length = length};
+    numbers_[meta.key] = number;
+    if (parent) meta.parent = NumberedKey(*parent);
     index_.PublishHost(meta, *std::move(slot), Arrival::kComputed, ReuseHint(), index_.Now());
     return true;
   }
   void Use(uint64_t number) {
-    const Pin pin = *index_.PinOf(Key(number));
+    const Pin pin = *index_.PinOf(NumberedKey(number));
     index_.Touch(std::array{&pin}, ReuseHint());
   }
   // Evicts the block; returns whether ColdEnd had not offered it since its last use.
@@ -51,9 +53,10 @@ class ColdEndTest : public ::testing::Test {
   }
   std::vector<uint64_t> TakeAll() {
     std::vector<uint64_t> taken;
-    while (const std::optional<BlockKey> key = cold_.TakeNext()) taken.push_back(key->lo);
+    while (const std::optional<BlockKey> key = cold_.TakeNext()) taken.push_back(numbers_.at(*key));
     return taken;
   }
+  std::map<BlockKey, uint64_t> numbers_;  // Numbers of the blocks.
   // 32 slabs.
   std::unique_ptr<HostTier> host_ =
       *HostTier::Create({.domains = {{.name = "test", .bytes = 32 * kSlab}}, .slab_bytes = kSlab});
@@ -89,8 +92,8 @@ TEST_F(ColdEndTest, WhatIsUsedAgainIsOfferedAgainBeforeItLeaves) {
   ASSERT_EQ(TakeAll().front(), 0u);
   Use(0);
   EXPECT_EQ(TakeAll(), Numbers{kAll / kReadyDivisor}) << "another in its place; it is warm now";
-  EXPECT_TRUE(Evict(Key(0))) << "it was not offered since";
-  EXPECT_FALSE(Evict(Key(1)));
+  EXPECT_TRUE(Evict(NumberedKey(0))) << "it was not offered since";
+  EXPECT_FALSE(Evict(NumberedKey(1)));
 }
 
 TEST_F(ColdEndTest, EachSlotSizeHasItsOwnColdEnd) {
@@ -123,9 +126,9 @@ TEST_F(ColdEndTest, AParentThatGetsAChildWaitsBehindItAndIsOfferedOnce) {
   ASSERT_EQ(std::count(first.begin(), first.end(), 1000u), 1);
   ASSERT_TRUE(Put(1001, 1000, 2 * kPage));
   EXPECT_EQ(TakeAll(), Numbers{1001}) << "it leaves before its parent";
-  EXPECT_FALSE(Evict(Key(1001)));
+  EXPECT_FALSE(Evict(NumberedKey(1001)));
   EXPECT_EQ(TakeAll(), Numbers());
-  EXPECT_FALSE(Evict(Key(1000)));
+  EXPECT_FALSE(Evict(NumberedKey(1000)));
 }
 
 // If no slab is free, every block that the Evictor takes next was offered since its last use.
@@ -136,11 +139,11 @@ TEST_F(ColdEndTest, TheNextVictimIsReadyWhateverHappened) {
     const uint64_t length = random.Draw(0.3) ? 2 * kPage : kPage;
     if (random.Draw(0.3) && next > 1) {
       const uint64_t number = 1 + random.Below(next - 1);
-      if (index_.Find(Key(number)) != nullptr) Use(number);
+      if (index_.Find(NumberedKey(number)) != nullptr) Use(number);
     } else {
       // A block of the other size cannot be the parent: spaces have one size each.
       std::optional<uint64_t> parent;
-      const HostBlock* last = index_.Find(Key(next - 1));
+      const HostBlock* last = index_.Find(NumberedKey(next - 1));
       if (last != nullptr && last->meta.length == length && random.Draw(0.8)) parent = next - 1;
       while (!Put(next, parent, length)) {
         const std::vector<BlockKey> victims =
@@ -149,7 +152,8 @@ TEST_F(ColdEndTest, TheNextVictimIsReadyWhateverHappened) {
         for (const BlockKey& victim : victims) {
           const bool of_its_size = index_.Find(victim)->meta.length == length;
           const bool unoffered = Evict(victim);
-          ASSERT_TRUE(!unoffered || !of_its_size) << "step " << step << " block " << victim.lo;
+          ASSERT_TRUE(!unoffered || !of_its_size)
+              << "step " << step << " block " << numbers_.at(victim);
         }
         TakeAll();
       }

@@ -10,6 +10,7 @@
 
 #include "agent/limits.h"
 #include "coordinator/coordinator.h"
+#include "tests/testing/numbered_key.h"
 #include "tests/testing/sim_executor.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
@@ -17,21 +18,20 @@
 namespace kvtier {
 namespace {
 
+using testing::NumberedKey;
 using testing::SimExecutor;
 using testing::SimRandom;
 using testing::SimTime;
-
-BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
 
 class DirectorySyncTest : public ::testing::Test {
  protected:
   void Add(uint64_t number) {
     held_.insert(number);
-    sync_.Add({.kind = Delta::Kind::kAdd, .key = Key(number)});
+    sync_.Add({.kind = Delta::Kind::kAdd, .key = NumberedKey(number)});
   }
   void Remove(uint64_t number) {
     held_.erase(number);
-    sync_.Add({.kind = Delta::Kind::kRemove, .key = Key(number)});
+    sync_.Add({.kind = Delta::Kind::kRemove, .key = NumberedKey(number)});
   }
   // Sends one report and takes its answer; returns false if that asks for a resync.
   bool Exchange() {
@@ -43,7 +43,7 @@ class DirectorySyncTest : public ::testing::Test {
     for (int i = 0; i < 200 && sync_.HasNews(); ++i) Exchange();
     ASSERT_FALSE(sync_.HasNews());
   }
-  bool Knows(uint64_t number) { return !coordinator_->Lookup(Key(number)).empty(); }
+  bool Knows(uint64_t number) { return !coordinator_->Lookup(NumberedKey(number)).empty(); }
   void ExpectTruth(uint64_t numbers) {
     for (uint64_t number = 0; number < numbers; ++number) {
       ASSERT_EQ(Knows(number), held_.contains(number)) << "block " << number;
@@ -62,7 +62,7 @@ class DirectorySyncTest : public ::testing::Test {
   DirectorySync sync_{*NodeId::FromString("node"), Epoch{5}, "node:7400", [this] {
                         std::vector<Delta> all;
                         for (const uint64_t number : held_) {
-                          all.push_back({.kind = Delta::Kind::kAdd, .key = Key(number)});
+                          all.push_back({.kind = Delta::Kind::kAdd, .key = NumberedKey(number)});
                         }
                         return all;
                       }};

@@ -10,6 +10,7 @@
 
 #include "core/checksum.h"
 #include "tests/agent/agent_rig.h"
+#include "tests/testing/numbered_key.h"
 #include "tier_disk/cipher/tenant_salt.h"
 
 namespace kvtier {
@@ -29,7 +30,7 @@ class EraseTenantTest : public ::testing::Test {
   void PutOnDiskOf(const std::string& tenant, uint64_t block) {
     const AlignedBuffer slot(testing::kRigBlockBytes, std::make_shared<std::atomic<size_t>>(0));
     testing::FillBlock(1, testing::TestEngineKey(block), slot.bytes());
-    const BlockMeta meta{.key = {.hi = block, .lo = block},
+    const BlockMeta meta{.key = testing::NumberedKey(block),
                          .length = testing::kRigBlockBytes,
                          .sum = SumPayload(slot.bytes())};
     const absl::Status put = rig_.Run(rig_.agent->disks().set()->Put(meta, slot.bytes(), tenant));

@@ -13,6 +13,7 @@
 
 #include "agent/index/block_index.h"
 #include "agent/index/host_order.h"
+#include "tests/testing/numbered_key.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/still_clock.h"
 #include "tests/testing/test_seed.h"
@@ -20,6 +21,7 @@
 namespace kvtier {
 namespace {
 
+using testing::NumberedKey;
 using testing::SimRandom;
 
 constexpr uint64_t kKiB = 1024;
@@ -28,8 +30,6 @@ constexpr uint64_t kLarge = 128 * kKiB;
 constexpr uint64_t kInSlab = 16;  // Small blocks.
 constexpr uint64_t kSlab = kInSlab * kSmall;
 constexpr DomainId kDomain{0};
-
-BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
 
 // Rig is one domain of `slabs` slabs.
 struct Rig {
@@ -40,17 +40,17 @@ struct Rig {
   bool Put(uint64_t number, uint64_t bytes, uint64_t parent = 0) {
     absl::StatusOr<HostSlot> slot = evictor.ReserveHost(kDomain, bytes);
     if (!slot.ok()) return false;
-    BlockMeta meta{.key = Key(number), .length = bytes};
-    if (parent != 0) meta.parent = Key(parent);
+    BlockMeta meta{.key = NumberedKey(number), .length = bytes};
+    if (parent != 0) meta.parent = NumberedKey(parent);
     index.PublishHost(meta, *std::move(slot), Arrival::kComputed, ReuseHint(), index.Now());
     return true;
   }
   // Ignores a block that has left.
   void Use(uint64_t number) {
-    const std::optional<Pin> pin = index.PinOf(Key(number));
+    const std::optional<Pin> pin = index.PinOf(NumberedKey(number));
     if (pin) index.Touch(std::array{&*pin}, ReuseHint());
   }
-  bool Has(uint64_t number) const { return index.In(Tier::kHost, Key(number)); }
+  bool Has(uint64_t number) const { return index.In(Tier::kHost, NumberedKey(number)); }
   // Counts the blocks from `first` to `last` that are still there.
   size_t Count(uint64_t first, uint64_t last) const {
     size_t count = 0;
@@ -100,7 +100,7 @@ TEST(EvictTest, WithALeaseInEachSlabNothingIsEvictedAndTheAnswerIsNoRoom) {
   std::vector<Pin> pins;
   for (uint64_t i = 1; i <= 13 * kInSlab; ++i) {
     ASSERT_TRUE(rig.Put(i, kSmall));
-    if (i % kInSlab == 5) pins.push_back(*rig.index.PinOf(Key(i)));
+    if (i % kInSlab == 5) pins.push_back(*rig.index.PinOf(NumberedKey(i)));
   }
   EXPECT_TRUE(absl::IsResourceExhausted(rig.evictor.ReserveHost(kDomain, kLarge).status()));
   EXPECT_EQ(rig.stats.evictions, 0u);
@@ -137,7 +137,8 @@ TEST(EvictTest, TheSlabWhoseBlocksWentUnusedForLongestIsEmptied) {
 TEST(EvictTest, OfSlabsUsedAlikeTheOneWithFewerBytesIsEmptied) {
   Rig rig(2);
   for (uint64_t i = 1; i <= 32; ++i) ASSERT_TRUE(rig.Put(i, kSmall));
-  for (uint64_t i = 17; i <= 28; ++i) const HostSlot freed = rig.index.UnpublishHost(Key(i));
+  for (uint64_t i = 17; i <= 28; ++i)
+    const HostSlot freed = rig.index.UnpublishHost(NumberedKey(i));
   for (uint64_t i = 0; i < 400; ++i) rig.Use(1 + i * 7 % 32);
   ASSERT_TRUE(rig.evictor.ReserveHost(kDomain, kLarge).ok());
   EXPECT_EQ(rig.stats.evictions, 4u);
@@ -185,7 +186,7 @@ TEST(EvictTest, WhenEverythingIsPinnedTheAnswerIsResourceExhausted) {
   std::vector<Pin> pins;
   for (uint64_t i = 1; i <= 32; ++i) {
     ASSERT_TRUE(rig.Put(i, kSmall));
-    pins.push_back(*rig.index.PinOf(Key(i)));
+    pins.push_back(*rig.index.PinOf(NumberedKey(i)));
   }
   EXPECT_TRUE(absl::IsResourceExhausted(rig.evictor.ReserveHost(kDomain, kSmall).status()));
   EXPECT_EQ(rig.stats.declined, 1u);
@@ -204,7 +205,7 @@ TEST(EvictTest, AReserveDropsTheBlocksOfOneSlabAtMostWhateverHappened) {
   for (int step = 0; step < 20'000; ++step) {
     const uint64_t kind = random.Below(10);
     if (kind < 2 && next > 1) {
-      auto pin = rig.index.PinOf(Key(1 + random.Below(next - 1)));
+      auto pin = rig.index.PinOf(NumberedKey(1 + random.Below(next - 1)));
       if (pin.has_value()) pins.push_back(*std::move(pin));
     } else if (kind < 4 && !pins.empty()) {
       std::swap(pins[random.Below(pins.size())], pins.back());
@@ -214,12 +215,13 @@ TEST(EvictTest, AReserveDropsTheBlocksOfOneSlabAtMostWhateverHappened) {
     } else {
       std::map<uint64_t, std::pair<uint32_t, uint64_t>> before;  // Slab and size by number.
       for (uint64_t number = 1; number < next; ++number) {
-        const HostBlock* const entry = rig.index.Find(Key(number));
+        const HostBlock* const entry = rig.index.Find(NumberedKey(number));
         if (entry != nullptr) before[number] = {entry->slot.slab(), entry->meta.length};
       }
       const uint64_t bytes = kSizes[random.Below(3)];
       const bool child = next > 1 && rig.Has(next - 1) &&
-                         rig.index.Find(Key(next - 1))->meta.length == bytes && random.Draw(0.7);
+                         rig.index.Find(NumberedKey(next - 1))->meta.length == bytes &&
+                         random.Draw(0.7);
       const bool put = rig.Put(next, bytes, child ? next - 1 : 0);
       std::set<uint32_t> slabs;
       size_t of_its_size = 0;

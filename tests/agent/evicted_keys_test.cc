@@ -4,28 +4,28 @@
 
 #include <cstdint>
 
-#include "core/block_key.h"
+#include "tests/testing/numbered_key.h"
 
 namespace kvtier {
 namespace {
 
-BlockKey Key(uint64_t number) { return {.hi = 7, .lo = number}; }
+using testing::NumberedKey;
 
 TEST(EvictedKeys, RemembersTheLatestAndForgetsTheOldest) {
   EvictedKeys keys(/*limit=*/3);
-  for (uint64_t i = 1; i <= 4; ++i) keys.Add(Key(i));
-  EXPECT_FALSE(keys.Contains(Key(1)));
-  for (uint64_t i = 2; i <= 4; ++i) EXPECT_TRUE(keys.Contains(Key(i))) << i;
+  for (uint64_t i = 1; i <= 4; ++i) keys.Add(NumberedKey(i));
+  EXPECT_FALSE(keys.Contains(NumberedKey(1)));
+  for (uint64_t i = 2; i <= 4; ++i) EXPECT_TRUE(keys.Contains(NumberedKey(i))) << i;
 }
 
 TEST(EvictedKeys, ABlockThatLeftTwiceIsRememberedAsLongAsTheLaterTime) {
   EvictedKeys keys(/*limit=*/2);
-  keys.Add(Key(1));
-  keys.Add(Key(1));
-  keys.Add(Key(2));
-  EXPECT_TRUE(keys.Contains(Key(1)));
-  keys.Add(Key(3));
-  EXPECT_FALSE(keys.Contains(Key(1)));
+  keys.Add(NumberedKey(1));
+  keys.Add(NumberedKey(1));
+  keys.Add(NumberedKey(2));
+  EXPECT_TRUE(keys.Contains(NumberedKey(1)));
+  keys.Add(NumberedKey(3));
+  EXPECT_FALSE(keys.Contains(NumberedKey(1)));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/agent/agent_rig.h"
+#include "tests/testing/numbered_key.h"
 
 namespace kvtier {
 namespace {
@@ -48,7 +49,7 @@ TEST(GpuStatsTest, PaddingIsWhatBlocksLeaveOfTheirSlots) {
   AgentRig rig({.gpu_slots = 4});
   GpuTier& gpu = rig.agent->gpus().at(0);
   EXPECT_EQ(gpu.blocks().padding_bytes(), 0u);
-  const BlockKey key{.hi = 1, .lo = 1};
+  const BlockKey key = testing::NumberedKey(1);
   const uint64_t length = testing::kRigBlockBytes - 96;
   gpu.Publish({.key = key, .length = length}, std::move(gpu.Reserve(rig.session)->slot),
               ReuseHint());

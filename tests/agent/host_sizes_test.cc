@@ -12,17 +12,18 @@
 #include "agent/index/evict.h"
 #include "core/block_lengths.h"
 #include "tests/testing/blocks.h"
+#include "tests/testing/numbered_key.h"
 #include "tests/testing/still_clock.h"
 
 namespace kvtier {
 namespace {
 
+using testing::NumberedKey;
+
 constexpr uint64_t kKiB = uint64_t{1} << 10;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kSlab = 64 * kMiB;
 constexpr DomainId kDomain{0};
-
-BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
 
 // A domain of some slabs of 64 MiB.
 class HostSizesTest : public ::testing::Test {
@@ -37,12 +38,12 @@ class HostSizesTest : public ::testing::Test {
     if (!slot.ok()) return false;
     slot->bytes().front() = std::byte(number);
     slot->bytes()[length - 1] = std::byte(number >> 8);
-    index_.PublishHost({.key = Key(number), .length = length}, *std::move(slot), Arrival::kComputed,
-                       ReuseHint(), index_.Now());
+    index_.PublishHost({.key = NumberedKey(number), .length = length}, *std::move(slot),
+                       Arrival::kComputed, ReuseHint(), index_.Now());
     return true;
   }
   bool Holds(uint64_t number) const {
-    const HostBlock* const block = index_.Find(Key(number));
+    const HostBlock* const block = index_.Find(NumberedKey(number));
     return block != nullptr && block->slot.bytes().front() == std::byte(number) &&
            block->slot.bytes()[block->meta.length - 1] == std::byte(number >> 8);
   }

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "tests/testing/numbered_key.h"
 #include "tests/testing/still_clock.h"
 
 namespace kvtier {
@@ -39,7 +40,7 @@ class KeptPrefixesTest : public ::testing::Test {
     kept_.Audit();
   }
   static BlockKey KeyOf(DomainId domain) {
-    return {.hi = 7, .lo = static_cast<uint64_t>(domain) + 1};
+    return testing::NumberedKey(static_cast<uint64_t>(domain));
   }
   // Keeps one more prefix, which has the domain's block `times` times.
   KeepLimit Keep(DomainId domain, size_t times = 1) {
@@ -118,7 +119,7 @@ TEST_F(KeptPrefixesTest, WhatIsBeyondAQuotaThatShrankEndsTheSoonestFirst) {
     const KeptPrefixes::Begun begun =
         kept_.Begin(kDomain, {.hi = 2, .lo = ++begun_}, now + absl::Minutes(minutes));
     for (uint64_t i = 0; i < kPages; ++i) {
-      const BlockMeta meta{.key = {.hi = begun_, .lo = i}, .length = kPage};
+      const BlockMeta meta{.key = testing::NumberedKey(kDomains * begun_ + i), .length = kPage};
       index_.PublishHost(meta, *host_->Reserve(kDomain, ExactRoom(kPage)), Arrival::kComputed,
                          ReuseHint(), index_.Now());
       ASSERT_EQ(kept_.Add(begun.handle, meta.key), KeepLimit::kNone);

@@ -4,20 +4,21 @@
 
 #include <vector>
 
-#include "core/block_key.h"
+#include "tests/testing/numbered_key.h"
 
 namespace kvtier {
 namespace {
 
+using testing::NumberedKey;
+
 class LoadQueueTest : public ::testing::Test {
  protected:
-  static BlockKey Key(uint64_t number) { return {.hi = 1, .lo = number}; }
   void Push(uint64_t number, Urgency urgency) {
-    queue_.Push({.key = Key(number), .urgency = urgency});
+    queue_.Push({.key = NumberedKey(number), .urgency = urgency});
   }
   void ExpectPop(uint64_t number, Urgency urgency, bool wanted_anyway) {
     const QueuedLoad load = queue_.Pop();
-    EXPECT_EQ(load.key, Key(number));
+    EXPECT_EQ(load.key, NumberedKey(number));
     EXPECT_EQ(load.urgency, urgency);
     EXPECT_EQ(load.wanted_anyway, wanted_anyway);
   }
@@ -41,10 +42,10 @@ TEST_F(LoadQueueTest, ForegroundGoesFirstAndEachInItsOrder) {
 TEST_F(LoadQueueTest, APrefetchMovedToTheForegroundGoesBehindItAndIsNeverAbandoned) {
   for (const uint64_t number : {1, 2, 3}) Push(number, Urgency::kPrefetch);
   Push(4, Urgency::kForeground);
-  EXPECT_TRUE(queue_.MoveToForeground(Key(2)));
-  EXPECT_FALSE(queue_.MoveToForeground(Key(2)));
-  EXPECT_FALSE(queue_.MoveToForeground(Key(4)));
-  EXPECT_FALSE(queue_.MoveToForeground(Key(9)));
+  EXPECT_TRUE(queue_.MoveToForeground(NumberedKey(2)));
+  EXPECT_FALSE(queue_.MoveToForeground(NumberedKey(2)));
+  EXPECT_FALSE(queue_.MoveToForeground(NumberedKey(4)));
+  EXPECT_FALSE(queue_.MoveToForeground(NumberedKey(9)));
   Push(5, Urgency::kForeground);
   ExpectPop(4, Urgency::kForeground, false);
   ExpectPop(2, Urgency::kForeground, true);
@@ -55,35 +56,39 @@ TEST_F(LoadQueueTest, APrefetchMovedToTheForegroundGoesBehindItAndIsNeverAbandon
 
 TEST_F(LoadQueueTest, DomainsTakeTurnsByTheBytesThatAreRead) {
   for (const uint64_t number : {1, 2, 3}) {
-    queue_.Push({.key = Key(number), .domain = DomainId{0}, .bytes = 100});
+    queue_.Push({.key = NumberedKey(number), .domain = DomainId{0}, .bytes = 100});
   }
   for (const uint64_t number : {11, 12, 13}) {
-    queue_.Push({.key = Key(number), .domain = DomainId{1}, .bytes = 50});
+    queue_.Push({.key = NumberedKey(number), .domain = DomainId{1}, .bytes = 50});
   }
   std::vector<BlockKey> popped;
   while (!queue_.empty()) popped.push_back(queue_.Pop().key);
-  EXPECT_EQ(popped, (std::vector<BlockKey>{Key(1), Key(11), Key(12), Key(2), Key(13), Key(3)}));
+  EXPECT_EQ(popped, (std::vector<BlockKey>{NumberedKey(1), NumberedKey(11), NumberedKey(12),
+                                           NumberedKey(2), NumberedKey(13), NumberedKey(3)}));
 }
 
 TEST_F(LoadQueueTest, AHeavyDomainReadsMore) {
   queue_.SetWeight(DomainId{1}, 2);
   for (const Urgency urgency : {Urgency::kForeground, Urgency::kPrefetch}) {
     for (const uint64_t number : {1, 2}) {
-      queue_.Push({.key = Key(number), .domain = DomainId{0}, .bytes = 100, .urgency = urgency});
+      queue_.Push(
+          {.key = NumberedKey(number), .domain = DomainId{0}, .bytes = 100, .urgency = urgency});
     }
     for (const uint64_t number : {11, 12, 13}) {
-      queue_.Push({.key = Key(number), .domain = DomainId{1}, .bytes = 100, .urgency = urgency});
+      queue_.Push(
+          {.key = NumberedKey(number), .domain = DomainId{1}, .bytes = 100, .urgency = urgency});
     }
     std::vector<BlockKey> popped;
     while (!queue_.empty()) popped.push_back(queue_.Pop().key);
-    EXPECT_EQ(popped, (std::vector<BlockKey>{Key(1), Key(11), Key(12), Key(2), Key(13)}));
+    EXPECT_EQ(popped, (std::vector<BlockKey>{NumberedKey(1), NumberedKey(11), NumberedKey(12),
+                                             NumberedKey(2), NumberedKey(13)}));
   }
 }
 
 TEST_F(LoadQueueTest, APrefetchOfAnotherDomainMovedToTheForegroundHasItsTurnThere) {
   for (const uint64_t number : {1, 2}) Push(number, Urgency::kForeground);
-  queue_.Push({.key = Key(3), .domain = DomainId{1}, .urgency = Urgency::kPrefetch});
-  EXPECT_TRUE(queue_.MoveToForeground(Key(3)));
+  queue_.Push({.key = NumberedKey(3), .domain = DomainId{1}, .urgency = Urgency::kPrefetch});
+  EXPECT_TRUE(queue_.MoveToForeground(NumberedKey(3)));
   ExpectPop(1, Urgency::kForeground, false);
   ExpectPop(3, Urgency::kForeground, true);
   ExpectPop(2, Urgency::kForeground, false);
@@ -92,22 +97,21 @@ TEST_F(LoadQueueTest, APrefetchOfAnotherDomainMovedToTheForegroundHasItsTurnTher
 TEST_F(LoadQueueTest, AKeyMayComeAgainAfterItWasTaken) {
   Push(1, Urgency::kPrefetch);
   queue_.Pop();
-  EXPECT_FALSE(queue_.MoveToForeground(Key(1)));
+  EXPECT_FALSE(queue_.MoveToForeground(NumberedKey(1)));
   Push(1, Urgency::kPrefetch);
-  EXPECT_TRUE(queue_.MoveToForeground(Key(1)));
+  EXPECT_TRUE(queue_.MoveToForeground(NumberedKey(1)));
   ExpectPop(1, Urgency::kForeground, true);
 }
 
 TEST_F(LoadQueueTest, LoadsOfAShareGroupTakeTheTurnsOfItsMembers) {
   const DomainId group{9};
   for (const uint64_t number : {1, 2, 3}) {
-    queue_.Push({.key = Key(number), .domain = group, .member = DomainId{0}});
+    queue_.Push({.key = NumberedKey(number), .domain = group, .member = DomainId{0}});
   }
-  queue_.Push({.key = Key(11), .domain = group, .member = DomainId{1}});
-  queue_.Push({.key = Key(12), .domain = DomainId{1}});
-  std::vector<uint64_t> order;
-  while (!queue_.empty()) order.push_back(queue_.Pop().key.lo);
-  EXPECT_EQ(order, (std::vector<uint64_t>{1, 11, 2, 12, 3}));
+  queue_.Push({.key = NumberedKey(11), .domain = group, .member = DomainId{1}});
+  queue_.Push({.key = NumberedKey(12), .domain = DomainId{1}});
+  for (const uint64_t number : {1, 11, 2, 12, 3}) EXPECT_EQ(queue_.Pop().key, NumberedKey(number));
+  EXPECT_TRUE(queue_.empty());
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "core/checksum.h"
 #include "tests/agent/agent_rig.h"
 #include "tests/testing/fake_tenant_store.h"
+#include "tests/testing/numbered_key.h"
 
 namespace kvtier {
 namespace {
@@ -273,7 +274,7 @@ TEST_F(NodeTenantsTest, TheResidencyIsToldOfBlocksOnDiskOfATenantThatComes) {
   const AlignedBuffer slot(kRigBlockBytes, std::make_shared<std::atomic<size_t>>(0));
   testing::FillBlock(1, testing::TestEngineKey(5), slot.bytes());
   const BlockMeta meta{
-      .key = {.hi = 5, .lo = 5}, .length = kRigBlockBytes, .sum = SumPayload(slot.bytes())};
+      .key = testing::NumberedKey(5), .length = kRigBlockBytes, .sum = SumPayload(slot.bytes())};
   ASSERT_EQ(rig_->Run(rig_->agent->disks().set()->Put(meta, slot.bytes(), "newcomer")),
             absl::OkStatus());
   ASSERT_EQ(Make("newcomer"), absl::OkStatus());

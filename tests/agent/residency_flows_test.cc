@@ -12,6 +12,7 @@
 #include "proto/residency_words.h"
 #include "tests/agent/agent_rig.h"
 #include "tests/agent/residency_rig.h"
+#include "tests/testing/numbered_key.h"
 
 namespace kvtier {
 namespace {
@@ -105,7 +106,7 @@ TEST_F(ResidencyFlowsTest, NothingOfATenantIsInTheTableOfAnother) {
 
 TEST_F(ResidencyFlowsTest, ABlockOfATenantThatThisNodeDoesNotServeIsInNoTable) {
   const AlignedBuffer slot(testing::kRigBlockBytes, std::make_shared<std::atomic<size_t>>(0));
-  const BlockMeta meta{.key = {.hi = 1, .lo = 1 << 10},
+  const BlockMeta meta{.key = testing::NumberedKey(1),
                        .length = testing::kRigBlockBytes,
                        .sum = SumPayload(slot.bytes())};
   ASSERT_EQ(rig_.Run(rig_.agent->disks().set()->Put(meta, slot.bytes(), "gone")), absl::OkStatus());

@@ -22,7 +22,7 @@
 namespace kvtier {
 namespace {
 
-using testing::ResidencyKey;
+using testing::NumberedKey;
 
 constexpr DomainId kDomain{0};
 constexpr size_t kReaders = 3;
@@ -41,10 +41,10 @@ class ResidencyModelTest : public ::testing::Test {
             {.executor = &executor_, .scope = &scope_, .tenants = &tenants_, .changes = &changes_},
             max_log2_buckets) {
     for (uint64_t i = 0; i < before; ++i) {
-      residency_.Add(kDomain, Tier::kHost, ResidencyKey(kKept + i));
+      residency_.Add(kDomain, Tier::kHost, NumberedKey(kKept + i));
     }
     while (time_.Step()) continue;
-    for (uint64_t i = 0; i < kKept; ++i) residency_.Add(kDomain, Tier::kHost, ResidencyKey(i));
+    for (uint64_t i = 0; i < kKept; ++i) residency_.Add(kDomain, Tier::kHost, NumberedKey(i));
     HandOut();
   }
 
@@ -110,10 +110,10 @@ void ResidencyModelTest::Write(uint64_t changes) {
     // A kept block never loses its last tier.
     if ((now & only).any() && (number >= kKept || now != only)) {
       now &= ~only;
-      residency_.Remove(kDomain, tier, ResidencyKey(number));
+      residency_.Remove(kDomain, tier, NumberedKey(number));
     } else {
       now |= only;
-      residency_.Add(kDomain, tier, ResidencyKey(number));
+      residency_.Add(kDomain, tier, NumberedKey(number));
     }
     present += now.any() ? 1 : 0;
     if (i % 16 == 0) time_.Step();
@@ -123,7 +123,7 @@ void ResidencyModelTest::Write(uint64_t changes) {
   EXPECT_EQ(residency_.table(kDomain)->blocks(), present);
   for (uint64_t i = 0; i < tiers.size(); ++i) {
     for (const Tier tier : kAllTiers) {
-      ASSERT_EQ(residency_.table(kDomain)->Has(ResidencyKey(i), tier), tiers[i][TierIndex(tier)]);
+      ASSERT_EQ(residency_.table(kDomain)->Has(NumberedKey(i), tier), tiers[i][TierIndex(tier)]);
     }
   }
 }
@@ -135,8 +135,8 @@ void ResidencyModelTest::Read(uint64_t seed) {
     std::array<Residence, kLooksOfAnAnswer> kept{};
     uint64_t perhaps = 0;
     for (Residence& said : kept) {
-      said = view->Look(ResidencyKey(random.Below(kKept)));
-      const Residence never = view->Look(ResidencyKey(kNever + random.Below(kNever)));
+      said = view->Look(NumberedKey(random.Below(kKept)));
+      const Residence never = view->Look(NumberedKey(kNever + random.Below(kNever)));
       ASSERT_TRUE(never == Residence::kAbsent || never == Residence::kPerhaps);
       perhaps += never == Residence::kPerhaps ? 1 : 0;
     }

@@ -16,7 +16,7 @@
 namespace kvtier {
 namespace {
 
-using testing::ResidencyKey;
+using testing::NumberedKey;
 using testing::ViewOf;
 
 std::unique_ptr<ResidencyTable> MakeTable(uint32_t log2_buckets) {
@@ -34,7 +34,7 @@ class ResidencyTableTest : public ::testing::Test {
   std::vector<BlockKey> KeysOfOneBucket(size_t count) const {
     std::vector<BlockKey> keys;
     for (uint64_t number = 0; keys.size() < count; ++number) {
-      if (table_->bucket_of(ResidencyKey(number)) == 0) keys.push_back(ResidencyKey(number));
+      if (table_->bucket_of(NumberedKey(number)) == 0) keys.push_back(NumberedKey(number));
     }
     return keys;
   }
@@ -49,15 +49,15 @@ class ResidencyTableTest : public ::testing::Test {
 };
 
 TEST_F(ResidencyTableTest, AKeyThatIsNotHereIsNeverSaidToBe) {
-  for (uint64_t i = 0; i < 100; ++i) table_->Add(ResidencyKey(i), Tier::kHost);
+  for (uint64_t i = 0; i < 100; ++i) table_->Add(NumberedKey(i), Tier::kHost);
   for (uint64_t i = 100; i < 10000; ++i) {
-    ASSERT_EQ(view_->Look(ResidencyKey(i)), Residence::kAbsent) << i;
+    ASSERT_EQ(view_->Look(NumberedKey(i)), Residence::kAbsent) << i;
   }
   EXPECT_EQ(table_->overflowed(), 0);
 }
 
 TEST_F(ResidencyTableTest, TheNearestTierIsSaid) {
-  const BlockKey key = ResidencyKey(1);
+  const BlockKey key = NumberedKey(1);
   table_->Add(key, Tier::kDisk);
   EXPECT_EQ(view_->Look(key), Residence::kDisk);
   table_->Add(key, Tier::kHost);
@@ -75,7 +75,7 @@ TEST_F(ResidencyTableTest, TheNearestTierIsSaid) {
 }
 
 TEST_F(ResidencyTableTest, WhatIsSoAlreadyChangesNothing) {
-  const BlockKey key = ResidencyKey(1);
+  const BlockKey key = NumberedKey(1);
   table_->Remove(key, Tier::kDisk);
   table_->Add(key, Tier::kDisk);
   table_->Add(key, Tier::kDisk);
@@ -143,7 +143,7 @@ TEST_F(ResidencyTableTest, ABlockWithoutRoomLeavesAsItCame) {
 }
 
 TEST_F(ResidencyTableTest, ATableOfTwiceTheSizeTakesOverEveryBlock) {
-  for (uint64_t i = 0; i < 460; ++i) table_->Add(ResidencyKey(i), kAllTiers[i % 3]);
+  for (uint64_t i = 0; i < 460; ++i) table_->Add(NumberedKey(i), kAllTiers[i % 3]);
   ASSERT_GT(table_->overflowed(), 0) << "14 of 15 on average";
   const auto larger = MakeTable(6);
   for (size_t bucket = 0; bucket < table_->buckets(); ++bucket) {
@@ -155,9 +155,9 @@ TEST_F(ResidencyTableTest, ATableOfTwiceTheSizeTakesOverEveryBlock) {
   const auto view = ViewOf(*larger);
   for (uint64_t i = 0; i < 460; ++i) {
     for (const Tier tier : kAllTiers) {
-      EXPECT_EQ(larger->Has(ResidencyKey(i), tier), tier == kAllTiers[i % 3]);
+      EXPECT_EQ(larger->Has(NumberedKey(i), tier), tier == kAllTiers[i % 3]);
     }
-    EXPECT_NE(view->Look(ResidencyKey(i)), Residence::kAbsent);
+    EXPECT_NE(view->Look(NumberedKey(i)), Residence::kAbsent);
   }
 }
 
@@ -179,16 +179,16 @@ TEST(ResidencyRates, AreAsStatedAlsoAfterEveryBlockWasReplaced) {
                                Stated{12, 0.13, 0.19}}) {
     const auto table = MakeTable(kLog2Buckets);
     const uint64_t blocks = stated.load << kLog2Buckets;
-    for (uint64_t i = 0; i < blocks; ++i) table->Add(ResidencyKey(i), Tier::kHost);
+    for (uint64_t i = 0; i < blocks; ++i) table->Add(NumberedKey(i), Tier::kHost);
     for (uint64_t i = 0; i < blocks; ++i) {
-      table->Add(ResidencyKey(blocks + i), Tier::kHost);
-      table->Remove(ResidencyKey(i), Tier::kHost);
+      table->Add(NumberedKey(blocks + i), Tier::kHost);
+      table->Remove(NumberedKey(i), Tier::kHost);
     }
     const auto view = ViewOf(*table);
     constexpr uint64_t kAsked = testing::kSanitized ? 200'000 : 1'000'000;
     uint64_t perhaps = 0;
     for (uint64_t i = 0; i < kAsked; ++i) {
-      const Residence said = view->Look(ResidencyKey(3 * blocks + i));
+      const Residence said = view->Look(NumberedKey(3 * blocks + i));
       ASSERT_TRUE(said == Residence::kAbsent || said == Residence::kPerhaps);
       perhaps += said == Residence::kPerhaps ? 1 : 0;
     }

@@ -17,7 +17,7 @@
 namespace kvtier {
 namespace {
 
-using testing::ResidencyKey;
+using testing::NumberedKey;
 using testing::ViewOf;
 
 constexpr DomainId kFirst{0};
@@ -29,7 +29,7 @@ class ResidencyTest : public ::testing::Test {
   ~ResidencyTest() override { residency_->Audit(); }
   void AddBlocks(uint64_t first, uint64_t count) {
     for (uint64_t i = 0; i < count; ++i) {
-      residency_->Add(kFirst, Tier::kHost, ResidencyKey(first + i));
+      residency_->Add(kFirst, Tier::kHost, NumberedKey(first + i));
     }
   }
   uint32_t log2_buckets(DomainId domain = kFirst) const {
@@ -54,14 +54,14 @@ class ResidencyTest : public ::testing::Test {
 
 TEST_F(ResidencyTest, EachDomainHasATableOfItsOwn) {
   residency_ = Make();
-  residency_->Add(kFirst, Tier::kHost, ResidencyKey(1));
-  residency_->Add(kSecond, Tier::kDisk, ResidencyKey(2));
+  residency_->Add(kFirst, Tier::kHost, NumberedKey(1));
+  residency_->Add(kSecond, Tier::kDisk, NumberedKey(2));
   const auto first = ViewOf(*residency_->table(kFirst));
   const auto second = ViewOf(*residency_->table(kSecond));
-  EXPECT_EQ(first->Look(ResidencyKey(1)), Residence::kHost);
-  EXPECT_EQ(first->Look(ResidencyKey(2)), Residence::kAbsent);
-  EXPECT_EQ(second->Look(ResidencyKey(1)), Residence::kAbsent);
-  EXPECT_EQ(second->Look(ResidencyKey(2)), Residence::kDisk);
+  EXPECT_EQ(first->Look(NumberedKey(1)), Residence::kHost);
+  EXPECT_EQ(first->Look(NumberedKey(2)), Residence::kAbsent);
+  EXPECT_EQ(second->Look(NumberedKey(1)), Residence::kAbsent);
+  EXPECT_EQ(second->Look(NumberedKey(2)), Residence::kDisk);
 }
 
 TEST_F(ResidencyTest, AFullTableIsReplacedByOneOfTwiceTheSize) {
@@ -78,7 +78,7 @@ TEST_F(ResidencyTest, AFullTableIsReplacedByOneOfTwiceTheSize) {
   const auto view = ViewOf(*residency_->table(kFirst));
   EXPECT_FALSE(view->retired());
   for (uint64_t i = 0; i <= kFull; ++i) {
-    EXPECT_EQ(view->Look(ResidencyKey(i)), Residence::kHost) << i;
+    EXPECT_EQ(view->Look(NumberedKey(i)), Residence::kHost) << i;
   }
   EXPECT_EQ(residency_->blocks_in(Tier::kHost), kFull + 1);
 }
@@ -97,7 +97,7 @@ TEST_F(ResidencyTest, AReplacedTableGivesItsMemoryBackAndStaysRetired) {
   AddBlocks(0, kFull + 1);
   Pass();
   EXPECT_EQ(kept_bytes(), wire::kResidencyHeaderBytes);
-  EXPECT_EQ(old->Look(ResidencyKey(0)), Residence::kAbsent);
+  EXPECT_EQ(old->Look(NumberedKey(0)), Residence::kAbsent);
   EXPECT_TRUE(old->retired());
   close(fd);
 }
@@ -117,17 +117,16 @@ TEST_F(ResidencyTest, BlocksComeAndGoWhileATableIsFilled) {
     ASSERT_TRUE(time_.Step());
     ++turns;
     for (int i = 0; i < 100; ++i, ++number) {
-      residency_->Add(kFirst, Tier::kDisk, ResidencyKey(number));
-      residency_->Remove(kFirst, Tier::kHost, ResidencyKey(number - full));
+      residency_->Add(kFirst, Tier::kDisk, NumberedKey(number));
+      residency_->Remove(kFirst, Tier::kHost, NumberedKey(number - full));
     }
     residency_->Audit();
   }
   EXPECT_GE(turns, (uint64_t{1} << kLarger) / kBucketsTakenOverPerTurn);
   for (uint64_t i = 0; i < number; ++i) {
     const bool gone = i >= full + 1 - full && i + full < number && i > 0;
-    EXPECT_EQ(residency_->table(kFirst)->Has(ResidencyKey(i), Tier::kHost), i <= full && !gone)
-        << i;
-    EXPECT_EQ(residency_->table(kFirst)->Has(ResidencyKey(i), Tier::kDisk), i > full) << i;
+    EXPECT_EQ(residency_->table(kFirst)->Has(NumberedKey(i), Tier::kHost), i <= full && !gone) << i;
+    EXPECT_EQ(residency_->table(kFirst)->Has(NumberedKey(i), Tier::kDisk), i > full) << i;
   }
 }
 
@@ -139,7 +138,7 @@ TEST_F(ResidencyTest, ATableStopsGrowingAtItsLimitAndSaysPerhaps) {
   const auto view = ViewOf(*residency_->table(kFirst));
   EXPECT_GT(residency_->table(kFirst)->overflowed(), 0);
   for (uint64_t i = 0; i < 10 * kFull; ++i) {
-    EXPECT_NE(view->Look(ResidencyKey(i)), Residence::kAbsent) << i;
+    EXPECT_NE(view->Look(NumberedKey(i)), Residence::kAbsent) << i;
   }
 }
 
@@ -207,7 +206,7 @@ TEST_F(ResidencyTest, ADomainWhoseTableCouldNotBeMadeHasNone) {
   }
   EXPECT_EQ(residency_->table(kFirst), nullptr);
   AddBlocks(0, 2 * kFull);
-  residency_->Remove(kFirst, Tier::kHost, ResidencyKey(0));
+  residency_->Remove(kFirst, Tier::kHost, NumberedKey(0));
   residency_->Expect(kFirst, kFull);
   EXPECT_EQ(residency_->memory_bytes(), 0);
 }

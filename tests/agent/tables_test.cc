@@ -368,7 +368,7 @@ TEST(ReservationTest, AllSessionsTogetherHoldKMaxReservationsAndNotOneMore) {
   ReservationTable table(&no_gpus, 1, /*domains=*/1);
   for (uint64_t i = 0; i <= kMaxReservations; ++i) {
     PendingBlock block;
-    block.meta.key = {.hi = i, .lo = i};
+    block.meta.key = testing::NumberedKey(i);
     const auto added =
         table.Add(SessionId{i / kMaxReservationsPerSession}, std::move(block), absl::UnixEpoch());
     ASSERT_EQ(added.ok(), i < kMaxReservations) << i;
@@ -382,14 +382,14 @@ TEST(ReservationTest, TheyAreLateInTheOrderOfTheirDeadlines) {
   const absl::Time start = absl::UnixEpoch();
   for (const uint64_t second : {3, 1, 2}) {
     PendingBlock block;
-    block.meta.key = {.hi = second, .lo = second};
+    block.meta.key = testing::NumberedKey(second);
     ASSERT_TRUE(table.Add(SessionId{1}, std::move(block), start + absl::Seconds(second)).ok());
   }
   EXPECT_EQ(table.Expire(start + absl::Milliseconds(1500)), 1u);
-  EXPECT_FALSE(table.IsPending({.hi = 1, .lo = 1}));
-  EXPECT_TRUE(table.IsPending({.hi = 2, .lo = 2}));
+  EXPECT_FALSE(table.IsPending(testing::NumberedKey(1)));
+  EXPECT_TRUE(table.IsPending(testing::NumberedKey(2)));
   EXPECT_EQ(table.Expire(start + absl::Seconds(4)), 2u);
-  EXPECT_FALSE(table.IsPending({.hi = 3, .lo = 3}));
+  EXPECT_FALSE(table.IsPending(testing::NumberedKey(3)));
   EXPECT_EQ(table.size(), 3u) << "late ones keep their slots";
 }
 

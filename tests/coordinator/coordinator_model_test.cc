@@ -50,7 +50,7 @@ class ModelAgent {
     if (add) held_.insert(copy);
     Queue({.kind = add ? Delta::Kind::kAdd : Delta::Kind::kRemove,
            .tier = copy.second,
-           .key = TestBlockKey(copy.first)});
+           .key = NumberedKey(copy.first)});
     past_[{epoch_, next_number_}] = held_;
   }
   Report NextReport() const {
@@ -158,7 +158,7 @@ class World {
                 : 0;
       }
       const LocateReply found =
-          coordinator_->Locate({.asker = TestNode(kAgents), .keys = {TestBlockKey(key)}});
+          coordinator_->Locate({.asker = TestNode(kAgents), .keys = {NumberedKey(key)}});
       ASSERT_EQ(found.empty() ? 0 : found[0].size(), std::min(holders, kMaxHoldersPerReply))
           << "key " << key;
     }
@@ -203,7 +203,7 @@ class World {
       if (view.state != NodeState::kLive) continue;
       Holding believed;
       for (uint64_t key = 0; key < kKeys; ++key) {
-        for (const Holder& holder : coordinator_->Lookup(TestBlockKey(key))) {
+        for (const Holder& holder : coordinator_->Lookup(NumberedKey(key))) {
           if (holder.node == view.id) believed.insert({key, holder.tier});
         }
       }

@@ -133,7 +133,7 @@ TEST_F(CoordinatorServiceTest, WhatOneNodeReportsAnotherLocates) {
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->coordinator_epoch, Epoch{42});
   EXPECT_EQ(reply->next_sequence, 2);
-  const auto found = Locate(2, {TestBlockKey(1), TestBlockKey(2), TestBlockKey(3)});
+  const auto found = Locate(2, {NumberedKey(1), NumberedKey(2), NumberedKey(3)});
   ASSERT_TRUE(found.ok()) << found.status();
   ASSERT_EQ(found->size(), 2);
   EXPECT_EQ((*found)[0][0].node, TestNode(1));
@@ -145,7 +145,7 @@ TEST_F(CoordinatorServiceTest, TheLargestReportAndRunFitInAMessage) {
   std::vector<BlockKey> keys;
   for (uint64_t key = 0; key < convert::kMaxDeltasPerReport; ++key) deltas.push_back(AddOf(key));
   for (uint64_t key = 0; key < convert::kMaxKeysPerRequest; ++key) {
-    keys.push_back(TestBlockKey(key));
+    keys.push_back(NumberedKey(key));
   }
   ASSERT_TRUE(Tell(SnapshotOf(1, deltas)).ok());
   const auto found = Locate(2, keys);
@@ -210,7 +210,7 @@ TEST_F(CoordinatorServiceTest, LookupTellsTheCopiesOfABlockKeyOnly) {
   ASSERT_TRUE(Tell(SnapshotOf(1, {AddOf(1), AddOf(1, Tier::kDisk)})).ok());
   v1::LookupRequest request;
   v1::LookupResponse response;
-  request.set_block_key(convert::ToWire(TestBlockKey(1)));
+  request.set_block_key(convert::ToWire(NumberedKey(1)));
   ASSERT_TRUE(Call(*admin_, &v1::CoordinatorAdmin::Stub::Lookup, request, &response).ok());
   EXPECT_EQ(response.copies_size(), 2);
   EXPECT_EQ(response.copies(0).node_id(), "node-1");
@@ -225,9 +225,9 @@ TEST_F(CoordinatorServiceTest, LookupTellsTheCopiesOfABlockKeyOnly) {
 TEST_F(CoordinatorServiceTest, ASettingIsInForceWhenItIsAnswered) {
   ASSERT_TRUE(Tell(SnapshotOf(1, {AddOf(1)})).ok());
   clock_.Advance(absl::Seconds(2));
-  EXPECT_EQ(Locate(2, {TestBlockKey(1)})->size(), 1);
+  EXPECT_EQ(Locate(2, {NumberedKey(1)})->size(), 1);
   ASSERT_TRUE(Set("node_timeout_ms", "1000").ok());
-  EXPECT_EQ(Locate(2, {TestBlockKey(1)})->size(), 0);
+  EXPECT_EQ(Locate(2, {NumberedKey(1)})->size(), 0);
   v1::GetSettingsResponse settings;
   ASSERT_TRUE(
       Call(*admin_, &v1::CoordinatorAdmin::Stub::GetSettings, v1::GetSettingsRequest(), &settings)

@@ -23,7 +23,7 @@ class CoordinatorTest : public ::testing::Test {
   // Returns how many of `keys` are located for `asker`.
   size_t Located(int asker, const std::vector<uint64_t>& keys) {
     std::vector<BlockKey> block_keys;
-    for (const uint64_t key : keys) block_keys.push_back(TestBlockKey(key));
+    for (const uint64_t key : keys) block_keys.push_back(NumberedKey(key));
     coordinator_.Audit();
     return coordinator_.Locate({.asker = TestNode(asker), .keys = std::move(block_keys)}).size();
   }
@@ -47,7 +47,7 @@ TEST_F(CoordinatorTest, ASnapshotMakesANodeLiveAndItsBlocksLocated) {
   EXPECT_FALSE(reply.resync);
   EXPECT_EQ(StateOf(1), NodeState::kLive);
   const LocateReply found =
-      coordinator_.Locate({.asker = TestNode(2), .keys = {TestBlockKey(1), TestBlockKey(2)}});
+      coordinator_.Locate({.asker = TestNode(2), .keys = {NumberedKey(1), NumberedKey(2)}});
   ASSERT_EQ(found.size(), 2);
   EXPECT_EQ(found[0][0].node, TestNode(1));
   EXPECT_EQ(found[0][0].address, "10.0.0.1:7301");
@@ -143,7 +143,7 @@ TEST_F(CoordinatorTest, ANodeThatReportsAnAbsurdVersionUsesUpNoNumbers) {
 TEST_F(CoordinatorTest, OfASetEachKeyIsAnsweredAndOfARunTheLeadingOnes) {
   Tell(SnapshotOf(1, {AddOf(1), AddOf(3), AddOf(4)}));
   LocateQuery query{.asker = TestNode(2), .scope = LocateScope::kEach};
-  for (const uint64_t key : {1, 2, 3, 5, 4}) query.keys.push_back(TestBlockKey(key));
+  for (const uint64_t key : {1, 2, 3, 5, 4}) query.keys.push_back(NumberedKey(key));
   const LocateReply each = coordinator_.Locate(query);
   ASSERT_EQ(each.size(), 5);
   for (const size_t held : {0, 2, 4}) EXPECT_EQ(each[held].at(0).node, TestNode(1));
@@ -342,7 +342,7 @@ TEST_F(CoordinatorTest, ANodeSilentForTooLongIsForgotten) {
   clock_.Advance(absl::Nanoseconds(1));
   coordinator_.Tick();
   EXPECT_TRUE(coordinator_.snapshot().nodes.empty());
-  EXPECT_TRUE(coordinator_.Lookup(TestBlockKey(1)).empty());
+  EXPECT_TRUE(coordinator_.Lookup(NumberedKey(1)).empty());
   EXPECT_TRUE(Tell(DeltasOf(1, kEpoch, 1, {})).resync);
 }
 
@@ -380,8 +380,8 @@ TEST_F(CoordinatorTest, KeysBeyondTheLimitAreCountedAndTheStreamGoesOn) {
 TEST_F(CoordinatorTest, LookupTellsEveryCopyEvenOfNodesNotTrusted) {
   Tell(SnapshotOf(1, {AddOf(1), AddOf(1, Tier::kDisk)}));
   clock_.Advance(absl::Minutes(1));
-  EXPECT_EQ(coordinator_.Lookup(TestBlockKey(1)).size(), 2);
-  EXPECT_TRUE(coordinator_.Lookup(TestBlockKey(2)).empty());
+  EXPECT_EQ(coordinator_.Lookup(NumberedKey(1)).size(), 2);
+  EXPECT_TRUE(coordinator_.Lookup(NumberedKey(2)).empty());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/clock.h"
 #include "core/report.h"
+#include "tests/testing/numbered_key.h"
 
 namespace kvtier::testing {
 
@@ -24,22 +25,11 @@ class ManualClock final : public Clock {
 
 inline NodeId TestNode(int number) { return *NodeId::FromString(absl::StrCat("node-", number)); }
 
-// Returns a key as spread as HMACs are: both words are splitmix64 outputs.
-inline BlockKey TestBlockKey(uint64_t number) {
-  const auto word = [](uint64_t counter) {
-    uint64_t z = counter * 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  };
-  return {.hi = word(2 * number + 1), .lo = word(2 * number + 2)};
-}
-
 inline Delta AddOf(uint64_t key, Tier tier = Tier::kHost) {
-  return {.kind = Delta::Kind::kAdd, .tier = tier, .key = TestBlockKey(key)};
+  return {.kind = Delta::Kind::kAdd, .tier = tier, .key = NumberedKey(key)};
 }
 inline Delta RemoveOf(uint64_t key, Tier tier = Tier::kHost) {
-  return {.kind = Delta::Kind::kRemove, .tier = tier, .key = TestBlockKey(key)};
+  return {.kind = Delta::Kind::kRemove, .tier = tier, .key = NumberedKey(key)};
 }
 
 // Returns a whole snapshot in one report, from sequence 0, as a fresh agent sends it.

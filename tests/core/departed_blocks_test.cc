@@ -16,6 +16,10 @@ using testing::NumberedKey;
 constexpr Moment kSecond = 1'000'000;
 constexpr size_t kWays = 16;  // Entries that share a set.
 
+BlockKey KeyInFirstSet(const DepartedBlocks& departed, uint64_t number) {
+  return {.hi = number * (departed.capacity() / kWays), .lo = NumberedKey(number).lo};
+}
+
 TEST(DepartedBlocksTest, RemembersUsesTurnAndTimeOfABlockThatLeft) {
   DepartedBlocks departed;
   EXPECT_FALSE(departed.Find(NumberedKey(1), 0).has_value());
@@ -55,23 +59,21 @@ TEST(DepartedBlocksTest, TimeIsRememberedForEighteenHours) {
 TEST(DepartedBlocksTest, WhatCameBackIsForgottenAndTheOthersStay) {
   DepartedBlocks departed;
   departed.FitTo(1);
-  const uint64_t stride = departed.capacity() / kWays;  // Keys at this distance share a set.
-  for (uint64_t i = 0; i < 5; ++i) departed.Add(NumberedKey(i * stride), {}, i * kSecond);
-  departed.Remove(NumberedKey(2 * stride));
-  departed.Remove(NumberedKey(9 * stride));  // This key was never here.
+  for (uint64_t i = 0; i < 5; ++i) departed.Add(KeyInFirstSet(departed, i), {}, i * kSecond);
+  departed.Remove(KeyInFirstSet(departed, 2));
+  departed.Remove(KeyInFirstSet(departed, 9));  // This key was never here.
   for (uint64_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(departed.Find(NumberedKey(i * stride), 9 * kSecond).has_value(), i != 2) << i;
+    EXPECT_EQ(departed.Find(KeyInFirstSet(departed, i), 9 * kSecond).has_value(), i != 2) << i;
   }
 }
 
 TEST(DepartedBlocksTest, TheOneThatLeftFirstIsForgottenFirst) {
   DepartedBlocks departed;
   departed.FitTo(1);
-  const uint64_t stride = departed.capacity() / kWays;
-  for (uint64_t i = 0; i <= kWays; ++i) departed.Add(NumberedKey(i * stride), {}, i * kSecond);
-  EXPECT_FALSE(departed.Find(NumberedKey(0), 0).has_value());
+  for (uint64_t i = 0; i <= kWays; ++i) departed.Add(KeyInFirstSet(departed, i), {}, i * kSecond);
+  EXPECT_FALSE(departed.Find(KeyInFirstSet(departed, 0), 0).has_value());
   for (uint64_t i = 1; i <= kWays; ++i) {
-    EXPECT_TRUE(departed.Find(NumberedKey(i * stride), 99 * kSecond).has_value()) << i;
+    EXPECT_TRUE(departed.Find(KeyInFirstSet(departed, i), 99 * kSecond).has_value()) << i;
   }
 }
 

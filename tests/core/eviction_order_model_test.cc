@@ -123,11 +123,11 @@ class EvictionOrderModel : public ::testing::TestWithParam<std::tuple<EvictionPo
 
   void Insert(uint64_t number) {
     EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(number);
-    if (Below(5) != 0) newcomer.parent = testing::NumberedKey(Below(kKeys));
+    if (Below(5) != 0) newcomer.parent = NumberedOrder::KeyOf(Below(kKeys));
     newcomer.hint = AnyHint();
     newcomer.group = static_cast<uint32_t>(Below(kGroups));
     plain_.Insert({.number = number,
-                   .parent = NumberOf(newcomer.parent),
+                   .parent = NumberedOrder::NumberOf(newcomer.parent),
                    .group = newcomer.group,
                    .priority = newcomer.hint.priority});
     order_.Insert(newcomer);
@@ -164,7 +164,7 @@ class EvictionOrderModel : public ::testing::TestWithParam<std::tuple<EvictionPo
     const auto next = order_->SetNextAside(group);
     ASSERT_EQ(next.has_value(), expected != nullptr);
     if (expected == nullptr) return;
-    ASSERT_EQ(next->key.hi, expected->number);
+    ASSERT_EQ(NumberedOrder::NumberOf(next->key), expected->number);
     ASSERT_EQ(next->again, std::exchange(expected->was_aside, true));
   }
   void EraseVictim() {
@@ -181,7 +181,7 @@ class EvictionOrderModel : public ::testing::TestWithParam<std::tuple<EvictionPo
     }
     std::vector<uint64_t> found;
     order_->ForEachChildOf(testing::NumberedKey(number), [&](const BlockKey& child) {
-      found.push_back(child.hi);
+      found.push_back(*NumberedOrder::NumberOf(child));
       return true;
     });
     std::ranges::sort(expected);

@@ -97,7 +97,7 @@ TEST_P(EvictionOrderTest, ListsTheChildrenOfABlockWhetherOrNotItIsThere) {
   const auto children = [this] {
     Numbers found;
     order_->ForEachChildOf(NumberedKey(1), [&](const BlockKey& child) {
-      found.push_back(child.hi);
+      found.push_back(*NumberedOrder::NumberOf(child));
       return true;
     });
     std::ranges::sort(found);
@@ -190,7 +190,7 @@ TEST_P(EvictionOrderTest, VictimWhereLooksAtSoManyInTheOrderOfLeaving) {
   for (uint64_t i = 1; i <= 9; ++i) order_.Insert(i);
   order_.Hold(2);
   const auto is = [](uint64_t number) {
-    return [number](const BlockKey& key) { return key.hi == number; };
+    return [number](const BlockKey& key) { return key == NumberedKey(number); };
   };
   EXPECT_EQ(order_->VictimWhere(3, is(4)), NumberedKey(4));
   EXPECT_EQ(order_->VictimWhere(2, is(4)), std::nullopt);
@@ -200,13 +200,13 @@ TEST_P(EvictionOrderTest, VictimWhereLooksAtSoManyInTheOrderOfLeaving) {
 TEST_P(EvictionOrderTest, VictimsWhereLeavesOutWhatIsNotAcceptedAndAllAboveIt) {
   order_.InsertChain(1, 3);
   order_.InsertChain(11, 13);
-  const auto not_two = [](const BlockKey& key) { return key.hi != 2; };
+  const auto not_two = [](const BlockKey& key) { return key != NumberedKey(2); };
   const std::vector<BlockKey> expected = {NumberedKey(3), NumberedKey(13), NumberedKey(12),
                                           NumberedKey(11)};
   std::vector<BlockKey> victims = order_->VictimsWhere(10, 100, not_two);
   std::ranges::sort(victims);
   EXPECT_EQ(victims.size(), expected.size());
-  for (const BlockKey& key : expected) EXPECT_TRUE(std::ranges::count(victims, key)) << key.hi;
+  for (const BlockKey& key : expected) EXPECT_TRUE(std::ranges::count(victims, key));
   EXPECT_EQ(order_->VictimsWhere(2, 100, not_two).size(), 2u);
   EXPECT_LE(order_->VictimsWhere(10, 3, not_two).size(), 3u);
 }

@@ -14,8 +14,6 @@
 namespace kvtier {
 namespace {
 
-using testing::NumberedKey;
-
 class LearntOrderTest : public ::testing::Test {
  protected:
   // Teaches the order enough to refuse newcomers. The lessons are close to what is assumed without
@@ -217,7 +215,7 @@ TEST_F(LearntOrderTest, HeightsAreCountedUpToTwoOrToldByTheFollowers) {
   EXPECT_EQ(order_.StateOf(4).height, 0u);
   auto newcomer = NumberedOrder::Comes(10);
   for (const uint32_t followers : {0, 1, 2, 1000}) {
-    newcomer.key = NumberedKey(10 + followers);
+    newcomer.key = NumberedOrder::KeyOf(10 + followers);
     newcomer.followers = followers;
     order_.Insert(newcomer);
     EXPECT_EQ(order_.StateOf(10 + followers).height, std::min(followers, 2U));
@@ -303,7 +301,7 @@ TEST_F(AskingTest, APrefetchIsNoQuestionForTheReferee) {
   auto newcomer = NumberedOrder::Comes(1);
   newcomer.arrival = Arrival::kPrefetched;
   order_.Insert(newcomer);
-  newcomer.key = NumberedKey(2);
+  newcomer.key = NumberedOrder::KeyOf(2);
   order_->Refuse(newcomer);
   EXPECT_EQ(order_->Summary().score.asked, 0);
   order_.Touch(1);
@@ -382,8 +380,9 @@ TEST_P(LearntOrderModel, SeveralVictimsAreThoseThatWouldLeaveOneAfterTheOther) {
     const std::vector<BlockKey> victims = order->VictimsWhere(40, 1000, accept);
     for (const BlockKey& victim : victims) {
       ASSERT_EQ(victim, order->VictimWhere(1000, accept));
-      ASSERT_TRUE(order->IsCandidate(order.At(victim.hi)));
-      order.Erase(victim.hi);
+      const uint64_t number = *NumberedOrder::NumberOf(victim);
+      ASSERT_TRUE(order->IsCandidate(order.At(number)));
+      order.Erase(number);
     }
     const bool any_left = order->VictimWhere(1000, accept).has_value();
     ASSERT_TRUE(victims.size() == 40 || !any_left);

@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "core/eviction_order.h"
 #include "tests/testing/numbered_key.h"
@@ -16,14 +16,10 @@ namespace kvtier {
 
 using Numbers = std::vector<uint64_t>;
 
-inline std::optional<uint64_t> NumberOf(const std::optional<BlockKey>& key) {
-  return key.has_value() ? std::optional(key->hi) : std::nullopt;
-}
-
 class NumberedOrder {
  public:
   explicit NumberedOrder(EvictionPolicy policy, uint64_t attention_length = 0)
-      : order_(policy, [this](const BlockKey& key) { return Find(key.hi); }, attention_length) {
+      : order_(policy, [this](const BlockKey& key) { return Find(key); }, attention_length) {
     order_.AdvanceTo(now_);
   }
   NumberedOrder(NumberedOrder&&) = delete;
@@ -31,36 +27,44 @@ class NumberedOrder {
   // Gives access to the order; but insert and erase blocks by Insert() and Erase() of this class.
   EvictionOrder* operator->() { return &order_; }
 
+  // Returns NumberedKey(number), and makes NumberOf() know it.
+  static BlockKey KeyOf(uint64_t number) {
+    const BlockKey key = testing::NumberedKey(number);
+    numbers_[key] = number;
+    return key;
+  }
+  // Returns the number of a key; none: there is no key. REQUIRES: KeyOf() made it.
+  static std::optional<uint64_t> NumberOf(const std::optional<BlockKey>& key) {
+    return key.has_value() ? std::optional(numbers_.at(*key)) : std::nullopt;
+  }
   static EvictionOrder::Newcomer Comes(uint64_t number, std::optional<uint64_t> parent = {}) {
-    EvictionOrder::Newcomer newcomer{.key = testing::NumberedKey(number)};
-    if (parent.has_value()) newcomer.parent = testing::NumberedKey(*parent);
+    EvictionOrder::Newcomer newcomer{.key = KeyOf(number)};
+    if (parent.has_value()) newcomer.parent = KeyOf(*parent);
     return newcomer;
   }
   EvictionOrder::Place Insert(uint64_t number, std::optional<uint64_t> parent = {}) {
     return Insert(Comes(number, parent));
   }
   EvictionOrder::Place Insert(const EvictionOrder::Newcomer& newcomer) {
-    return places_[newcomer.key.hi] = order_.Insert(newcomer);
+    return places_[newcomer.key] = order_.Insert(newcomer);
   }
   // Inserts the chain first <- first + 1 <- ... <- last, its head first.
   void InsertChain(uint64_t first, uint64_t last) {
     Insert(first);
     for (uint64_t number = first + 1; number <= last; ++number) Insert(number, number - 1);
   }
-  std::optional<EvictionOrder::Place> Find(uint64_t number) const {
-    const auto place = places_.find(number);
-    return place == places_.end() ? std::nullopt : std::optional(place->second);
-  }
-  bool Contains(uint64_t number) const { return places_.contains(number); }
+  bool Contains(uint64_t number) const { return places_.contains(testing::NumberedKey(number)); }
   // The functions below REQUIRE that the block is a member.
-  EvictionOrder::Place At(uint64_t number) const { return places_.at(number); }
+  EvictionOrder::Place At(uint64_t number) const {
+    return places_.at(testing::NumberedKey(number));
+  }
   const ReuseState& StateOf(uint64_t number) const { return order_.StateOf(At(number)); }
   void Touch(uint64_t number) { order_.Touch(At(number)); }
   void Hold(uint64_t number) { order_.Hold(At(number)); }
   void Unhold(uint64_t number) { order_.Unhold(At(number)); }
   void Erase(uint64_t number) {
     order_.Erase(At(number));
-    places_.erase(number);
+    places_.erase(testing::NumberedKey(number));
   }
 
   void Wait(absl::Duration duration) {
@@ -86,7 +90,7 @@ class NumberedOrder {
   // Sets aside the next block of group 0.
   std::optional<uint64_t> SetNextAside() {
     const auto next = order_.SetNextAside(0);
-    return next.has_value() ? std::optional(next->key.hi) : std::nullopt;
+    return next.has_value() ? NumberOf(next->key) : std::nullopt;
   }
   // Erases victims until there is none, or `left` blocks are left, and returns them.
   Numbers EraseDownTo(size_t left) {
@@ -102,8 +106,14 @@ class NumberedOrder {
   }
 
  private:
+  std::optional<EvictionOrder::Place> Find(const BlockKey& key) const {
+    const auto place = places_.find(key);
+    return place == places_.end() ? std::nullopt : std::optional(place->second);
+  }
+
+  inline static absl::flat_hash_map<BlockKey, uint64_t> numbers_;
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
-  std::map<uint64_t, EvictionOrder::Place> places_;  // By number.
+  absl::flat_hash_map<BlockKey, EvictionOrder::Place> places_;
   EvictionOrder order_;
 };
 

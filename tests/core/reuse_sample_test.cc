@@ -16,11 +16,14 @@ constexpr Moment kSecond = 1'000'000;
 
 class ReuseSampleTest : public ::testing::Test {
  protected:
-  void Ask(uint64_t number, const ReuseState& state = {}) {
+  void Ask(uint64_t number, const ReuseState& state = {}) { Ask(NumberedKey(number), state); }
+  void Ask(const BlockKey& key, const ReuseState& state = {}) {
     now_ += kSecond;
-    sample_.Asked(NumberedKey(number), state, now_, members_);
+    sample_.Asked(key, state, now_, members_);
     sample_.Audit();
   }
+  // Asks for a block whose key has this upper half, by which the sample is drawn.
+  void AskForHigh(uint64_t high) { Ask({.hi = high, .lo = NumberedKey(high).lo}); }
   void FillWith(size_t members) {
     members_ = members;
     sample_.Full(members);
@@ -90,24 +93,24 @@ TEST_F(ReuseSampleTest, TheSmallCachesShrinkWithTheTierAtTheNextBlockThatIsAsked
 TEST_F(ReuseSampleTest, OnlyAShareOfALargeTiersKeysIsWatched) {
   constexpr size_t kShare = 512;
   members_ = kMaxSampledBlocks * kShare;
-  for (uint64_t i = 0; i < 100 * kShare; i += 64) Ask(i);
+  for (uint64_t i = 0; i < 100 * kShare; i += 64) AskForHigh(i);
   EXPECT_EQ(sample_.watched(), 100u);
   EXPECT_NEAR(sample_.score().asked, 100, 10);
 }
 
 TEST_F(ReuseSampleTest, TheShareFallsAsTheTierGrowsAndWhatLeavesTheSampleTeachesNothingFalse) {
-  for (uint64_t i = 0; i < 1000; ++i) Ask(i);
+  for (uint64_t i = 0; i < 1000; ++i) AskForHigh(i);
   FillWith(1000);
   FillWith(kMaxSampledBlocks);
   EXPECT_EQ(sample_.watched(), 1000u);
   members_ = 4 * kMaxSampledBlocks;
-  Ask(0);
+  AskForHigh(0);
   EXPECT_EQ(sample_.watched(), 250u);
   EXPECT_EQ(hazards_.new_lessons(), 1u) << "the use of 0";
-  Ask(1);
+  AskForHigh(1);
   EXPECT_EQ(sample_.watched(), 250u) << "no longer in the sample";
   members_ = 1000;
-  Ask(1);
+  AskForHigh(1);
   EXPECT_EQ(sample_.watched(), 250u) << "a key is in the sample for good or not at all";
 }
 

@@ -56,20 +56,20 @@ class Writer {
   void Run(std::string_view place, uint64_t nth) {
     const uint64_t crowd = IsUpdate(place) ? kCrowd : 0;
     for (uint64_t i = 0; i < crowd; ++i) {
-      residency_.Add(kDomain, Tier::kHost, ResidencyKey(kKept + i));
+      residency_.Add(kDomain, Tier::kHost, NumberedKey(kKept + i));
     }
     while (time_.Step()) continue;
-    for (uint64_t i = 0; i < kKept; ++i) residency_.Add(kDomain, Tier::kHost, ResidencyKey(i));
+    for (uint64_t i = 0; i < kKept; ++i) residency_.Add(kDomain, Tier::kHost, NumberedKey(i));
     HandOut();
     ArmKillPoint(place, nth);
     for (uint64_t i = 0; i < kChanges; ++i) {
       const uint64_t number = random_.Below(kKept + crowd + 1 + (kChanging - crowd) * i / kChanges);
       const Tier tier = number < kKept || random_.Below(2) == 0 ? Tier::kDisk : Tier::kHost;
       const ResidencyTable& table = *residency_.table(kDomain);
-      if (table.Has(ResidencyKey(number), tier)) {
-        residency_.Remove(kDomain, tier, ResidencyKey(number));
+      if (table.Has(NumberedKey(number), tier)) {
+        residency_.Remove(kDomain, tier, NumberedKey(number));
       } else {
-        residency_.Add(kDomain, tier, ResidencyKey(number));
+        residency_.Add(kDomain, tier, NumberedKey(number));
       }
       if (i % 16 == 0) time_.Step();
       HandOut();
@@ -110,8 +110,8 @@ class ResidencyKillPointsTest : public ::testing::Test {
   }
   // Looks up one random block that is always there, and one that never is.
   void Look(const ResidencyView& view) {
-    const Residence kept = view.Look(ResidencyKey(random_.Below(kKept)));
-    const Residence never = view.Look(ResidencyKey(kNever + random_.Below(kNever)));
+    const Residence kept = view.Look(NumberedKey(random_.Below(kKept)));
+    const Residence never = view.Look(NumberedKey(kNever + random_.Below(kNever)));
     if (view.retired()) return;
     ASSERT_NE(kept, Residence::kAbsent);
     ASSERT_TRUE(never == Residence::kAbsent || never == Residence::kPerhaps);

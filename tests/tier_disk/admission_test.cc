@@ -6,10 +6,13 @@
 #include <random>
 #include <set>
 
+#include "tests/testing/numbered_key.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
 namespace {
+
+using testing::NumberedKey;
 
 using ::testing::HasSubstr;
 using enum WriteDecision;
@@ -21,12 +24,9 @@ constexpr uint64_t kDisk = 1000 * kRecord;
 constexpr WriteBudgetOptions kTight = {
     .drive_writes_per_day = 1, .drive_bytes = 86400 * kRecord, .burst = absl::Seconds(10)};
 
-BlockKey Key(uint64_t number) {
-  std::mt19937_64 random(number);
-  return {.hi = random(), .lo = random()};
+WriteCandidate Candidate(uint64_t number) {
+  return {.key = NumberedKey(number), .record_bytes = kRecord};
 }
-
-WriteCandidate Candidate(uint64_t number) { return {.key = Key(number), .record_bytes = kRecord}; }
 
 AdmissionOptions Options(WritePolicy policy) {
   return {.policy = policy, .disk_bytes = kDisk, .seen_bytes = 1 << 16};
@@ -179,16 +179,15 @@ TEST(AdmissionTest, SecondTouchAgreesWithASetOfKeysWhileItsMemoryLasts) {
   Admission admission(
       {.policy = WritePolicy::kSecondTouch, .disk_bytes = kDisk, .seen_bytes = uint64_t{4} << 20},
       &budget);
-  std::set<uint64_t> seen;
+  std::set<BlockKey> seen;
   for (int i = 0; i < 2000; ++i) {
     WriteCandidate candidate = Candidate(random() % 500);
     candidate.host_hits = random() % 4 == 0 ? 1 : 0;
     candidate.disk_has_child = random() % 8 == 0;
-    const uint64_t number = candidate.key.hi;
     const bool expected =
-        candidate.host_hits > 0 || candidate.disk_has_child || seen.contains(number);
+        candidate.host_hits > 0 || candidate.disk_has_child || seen.contains(candidate.key);
     EXPECT_EQ(admission.Decide(candidate, kStart), expected ? kWrite : kNotWorthIt);
-    seen.insert(number);
+    seen.insert(candidate.key);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/testing/numbered_key.h"
 #include "tests/testing/sim_manifest.h"
 #include "tests/tier_disk/run_task.h"
 #include "tier_disk/manifest/manifest_value.h"
@@ -11,10 +12,10 @@ namespace {
 
 ManifestBatch Put(uint64_t number) {
   ManifestBatch batch;
-  batch.puts.push_back({.block = {.key = {.hi = number}, .length = 4096}});
+  batch.puts.push_back({.block = {.key = testing::NumberedKey(number), .length = 4096}});
   return batch;
 }
-ManifestBatch Erase(uint64_t number) { return {.erases = {BlockKey{.hi = number}}}; }
+ManifestBatch Erase(uint64_t number) { return {.erases = {testing::NumberedKey(number)}}; }
 
 class GroupCommitTest : public ::testing::Test {
  protected:
@@ -33,7 +34,9 @@ class GroupCommitTest : public ::testing::Test {
     for (const auto& result : results) statuses.push_back(*result);
     return statuses;
   }
-  bool Holds(uint64_t number) { return media_.rows.contains(BlockRowKey({.hi = number})); }
+  bool Holds(uint64_t number) {
+    return media_.rows.contains(BlockRowKey(testing::NumberedKey(number)));
+  }
 
   testing::SimTime time_;
   testing::SimExecutor executor_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/space.h"
+#include "tests/testing/numbered_key.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
 #include "tier_disk/cipher/record_cipher.h"
@@ -88,7 +89,7 @@ class NonceModel {
     if (random_.Below(10) == 0) return;  // The write failed, or the process died before the row.
     ManifestBatch batch;
     batch.puts.push_back(
-        {.block = {.key = {.lo = ++last_key_}, .length = length}, .place = *place});
+        {.block = {.key = testing::NumberedKey(++last_key_), .length = length}, .place = *place});
     history_.push_back(std::move(batch));
   }
 

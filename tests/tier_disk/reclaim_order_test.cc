@@ -5,21 +5,20 @@
 #include <cstdint>
 #include <optional>
 
+#include "tests/testing/numbered_key.h"
 #include "tests/tier_disk/disk_blocks.h"
 #include "tier_disk/log/record.h"
 
 namespace kvtier {
 namespace {
 
+using testing::NumberedKey;
+
 constexpr uint32_t kSegments = 4;
 constexpr SegmentId kVictim{0};
 constexpr SegmentId kOther{1};
 constexpr uint64_t kLength = 4096;
 constexpr absl::Duration kPause = absl::Minutes(1);
-
-// Returns the key of `number`. The upper halves are spread evenly, so a sample of one key in 2^n
-// has its share of any consecutive numbers.
-BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
 
 class ReclaimOrderTest : public ::testing::Test {
  protected:
@@ -32,18 +31,20 @@ class ReclaimOrderTest : public ::testing::Test {
     order_->AdvanceTo(now_);
   }
   void Put(uint64_t number, SegmentId segment, std::optional<uint64_t> parent = {}) {
-    DiskBlock block{.key = Key(number), .length = kLength};
-    if (parent) block.parent = Key(*parent);
+    DiskBlock block{.key = NumberedKey(number), .length = kLength};
+    if (parent) block.parent = NumberedKey(*parent);
     uint64_t& tail = tails_[static_cast<size_t>(segment)];
     index_.Insert(block, {.segment = segment, .generation = 1, .offset = tail});
     tail += RecordBytes(kLength);
-    order_->NotePut(Key(number));
+    order_->NotePut(NumberedKey(number));
   }
   void Touch(uint64_t number, const ReuseHint& hint = {}) {
-    order_->NoteUse(Key(number), hint);
-    index_.Touch(Key(number));
+    order_->NoteUse(NumberedKey(number), hint);
+    index_.Touch(NumberedKey(number));
   }
-  std::optional<double> WorthOf(uint64_t number) const { return order_->WorthOf(Key(number)); }
+  std::optional<double> WorthOf(uint64_t number) const {
+    return order_->WorthOf(NumberedKey(number));
+  }
 
   RecordIndex index_{kSegments};
   std::optional<ReclaimOrder> order_;
@@ -147,10 +148,10 @@ TEST_F(LearntReclaimOrderTest, AnOrderThatTookLessonsFollowsThemFromTheFirstBloc
     ReclaimOrder order(EvictionPolicy::kLearnt, kSegments, &index);
     order.AdvanceTo(now_);
     if (takes) order.hazards()->Take(order_->hazards()->lessons());
-    index.Insert({.key = Key(1), .length = kLength}, {.segment = kVictim, .generation = 1});
-    order.NotePut(Key(1));
+    index.Insert({.key = NumberedKey(1), .length = kLength}, {.segment = kVictim, .generation = 1});
+    order.NotePut(NumberedKey(1));
     order.BeginReclaim(kVictim);
-    EXPECT_EQ(order.WorthOf(Key(1)).has_value(), takes);
+    EXPECT_EQ(order.WorthOf(NumberedKey(1)).has_value(), takes);
   }
 }
 
@@ -161,14 +162,14 @@ TEST_F(LearntReclaimOrderTest, WhatARestartFoundIsWorthASecondWriteWhenSomebodyA
   order.AdvanceTo(now_);
   order.hazards()->Take(order_->hazards()->lessons());
   for (uint64_t number = 0; number < 4; ++number) {
-    index.Insert({.key = Key(number), .length = kLength},
+    index.Insert({.key = NumberedKey(number), .length = kLength},
                  {.segment = kVictim, .generation = 1, .offset = number * RecordBytes(kLength)});
   }
   order.AdvanceTo(now_ + kPause);
-  for (int use = 0; use < 2; ++use) order.NoteUse(Key(2), {});
+  for (int use = 0; use < 2; ++use) order.NoteUse(NumberedKey(2), {});
   order.BeginReclaim(kVictim);
-  EXPECT_NE(order.WorthOf(Key(2)), std::nullopt);
-  EXPECT_EQ(order.WorthOf(Key(1)), std::nullopt);
+  EXPECT_NE(order.WorthOf(NumberedKey(2)), std::nullopt);
+  EXPECT_EQ(order.WorthOf(NumberedKey(1)), std::nullopt);
 }
 
 // The engine says of returning blocks that they will not return, and the other way round.

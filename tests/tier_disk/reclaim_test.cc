@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/testing/numbered_key.h"
 #include "tests/tier_disk/disk_blocks.h"
 
 namespace kvtier {
 namespace {
+
+using testing::NumberedKey;
 
 constexpr uint32_t kSegments = 4;
 constexpr SegmentId kVictim{0};
@@ -16,7 +19,7 @@ constexpr SegmentId kOther{1};
 constexpr uint64_t kLength = 4096;
 constexpr uint64_t kBudget = uint64_t{1} << 30;
 
-// Fixture with blocks of one-word keys, laid out one after another in their segments.
+// Fixture with numbered blocks, laid out one after another in their segments.
 class ReclaimTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -34,17 +37,16 @@ class ReclaimTest : public ::testing::Test {
         {.log = &log, .index = &*index_, .order = &*order_, .shares = &shares}, kBudget);
     return choice ? std::optional(choice->victim) : std::nullopt;
   }
-  static BlockKey Key(uint64_t number) { return {.hi = number, .lo = 1}; }
   void Add(uint64_t number, SegmentId segment, std::optional<uint64_t> parent = {}) {
-    DiskBlock block{.key = Key(number), .length = kLength};
-    if (parent) block.parent = Key(*parent);
+    DiskBlock block{.key = NumberedKey(number), .length = kLength};
+    if (parent) block.parent = NumberedKey(*parent);
     uint64_t& tail = tails_[static_cast<size_t>(segment)];
     index_->Insert(block, {.segment = segment, .generation = 1, .offset = tail});
     tail += RecordBytes(kLength);
   }
   static std::vector<BlockKey> Keys(std::vector<uint64_t> numbers) {
     std::vector<BlockKey> keys;
-    for (const uint64_t number : numbers) keys.push_back(Key(number));
+    for (const uint64_t number : numbers) keys.push_back(NumberedKey(number));
     return keys;
   }
 
@@ -76,7 +78,7 @@ TEST_F(ReclaimTest, AncestorsThatWereNotTouchedSinceTheirAppendGoWithAllBelow) {
   Add(1, kVictim);
   Add(2, kVictim, 1);
   Add(3, kVictim, 2);
-  index_->Move(Key(3), {.segment = kOther, .generation = 1, .offset = 0});
+  index_->Move(NumberedKey(3), {.segment = kOther, .generation = 1, .offset = 0});
   const ReclaimPlan plan = Plan(kBudget);
   EXPECT_TRUE(plan.reappend.empty());
   EXPECT_EQ(plan.drop, Keys({3, 2, 1}));
@@ -87,7 +89,7 @@ TEST_F(ReclaimTest, ATouchedLeafIsReappendedWithItsAncestors) {
   Add(2, kVictim, 1);
   Add(3, kVictim);
   Add(4, kOther);  // Begins a later epoch.
-  index_->Touch(Key(2));
+  index_->Touch(NumberedKey(2));
   const ReclaimPlan plan = Plan(kBudget);
   EXPECT_EQ(plan.reappend, Keys({1, 2}));
   EXPECT_EQ(plan.drop, Keys({3}));
@@ -140,8 +142,8 @@ TEST_F(ReclaimTest, TheBudgetGoesToTheHighestPriorityFirst) {
   Add(4, kVictim, 3);
   Add(9, kOther);  // Begins a later epoch.
   for (const uint64_t number : {1, 2, 4}) {
-    index_->Touch(Key(number));
-    order_->NoteUse(Key(number), {.priority = static_cast<uint8_t>(10 * number)});
+    index_->Touch(NumberedKey(number));
+    order_->NoteUse(NumberedKey(number), {.priority = static_cast<uint8_t>(10 * number)});
   }
   const ReclaimPlan plan = Plan(3 * RecordBytes(kLength));
   EXPECT_EQ(plan.reappend, Keys({3, 4, 2}));
@@ -182,7 +184,7 @@ TEST_F(ReclaimTest, VictimIsAnEmptySegmentElseTheOldest) {
   Add(2, SegmentId{1});
   Add(3, SegmentId{2});
   EXPECT_EQ(Victim(log), SegmentId{0});
-  index_->Erase(Key(2));
+  index_->Erase(NumberedKey(2));
   EXPECT_EQ(Victim(log), SegmentId{1});
 }
 
@@ -208,7 +210,7 @@ TEST_F(ReclaimTest, WithoutAReserveTheSegmentOfWhichTheLeastMustStayIsForced) {
     const TenantTag owner{1 + i % 2};
     shares.NoteOwner(owner);
     index_->Insert(
-        {.key = Key(i), .length = kLength, .owner = owner},
+        {.key = NumberedKey(i), .length = kLength, .owner = owner},
         {.segment = SegmentId{kSegmentOf[i]}, .generation = 1, .offset = i * RecordBytes(kLength)});
   }
   const auto choice =

@@ -8,19 +8,20 @@
 #include <random>
 #include <set>
 
+#include "tests/testing/numbered_key.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
 namespace {
 
+using testing::NumberedKey;
+
 constexpr uint64_t kLength = 4096;
 
-BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = ~number}; }
-
 DiskBlock Block(uint64_t number, std::optional<uint64_t> parent = {}) {
-  DiskBlock block{.key = Key(number), .length = kLength};
-  if (parent) block.parent = Key(*parent);
+  DiskBlock block{.key = NumberedKey(number), .length = kLength};
+  if (parent) block.parent = NumberedKey(*parent);
   return block;
 }
 
@@ -41,13 +42,13 @@ TEST_F(RecordIndexTest, ABlockComesBackWithEveryField) {
   block.space.bytes.fill(7);
   block.length = 123456;
   index_.Insert(block, Place(3, 5, 9));
-  const std::optional<DiskEntry> entry = index_.Find(Key(1));
+  const std::optional<DiskEntry> entry = index_.Find(NumberedKey(1));
   ASSERT_TRUE(entry.has_value());
   EXPECT_EQ(*entry, (DiskEntry{.block = block, .place = Place(3, 5, 9)}));
-  EXPECT_TRUE(index_.IsAt(Key(1), Place(3, 5, 9)));
-  EXPECT_FALSE(index_.IsAt(Key(1), Place(3, 5, 8)));
-  EXPECT_FALSE(index_.IsAt(Key(1), Place(3, 4, 9)));
-  EXPECT_FALSE(index_.IsAt(Key(1), Place(2, 5, 9)));
+  EXPECT_TRUE(index_.IsAt(NumberedKey(1), Place(3, 5, 9)));
+  EXPECT_FALSE(index_.IsAt(NumberedKey(1), Place(3, 5, 8)));
+  EXPECT_FALSE(index_.IsAt(NumberedKey(1), Place(3, 4, 9)));
+  EXPECT_FALSE(index_.IsAt(NumberedKey(1), Place(2, 5, 9)));
   EXPECT_EQ(index_.used_bytes(), RecordBytes(123456));
 }
 
@@ -64,12 +65,12 @@ TEST_F(RecordIndexTest, WhatEachOwnerHasIsCountedInAllAndBySegment) {
   EXPECT_EQ(index_.Owners(),
             (std::vector<OwnedBytes>{{TenantTag{5}, bytes}, {TenantTag{7}, 2 * bytes}}));
   EXPECT_EQ(index_.OwnersIn(SegmentId{0}).size(), 2U);
-  index_.Move(Key(1), Place(1, 4));
+  index_.Move(NumberedKey(1), Place(1, 4));
   EXPECT_EQ(index_.BytesOf(TenantTag{7}), 2 * bytes);
   ASSERT_EQ(index_.OwnersIn(SegmentId{0}).size(), 1U);
   EXPECT_EQ(index_.OwnersIn(SegmentId{0})[0], (OwnedBytes{TenantTag{5}, bytes}));
   EXPECT_EQ(index_.OwnersIn(SegmentId{1})[0], (OwnedBytes{TenantTag{7}, 2 * bytes}));
-  index_.Erase(Key(2));
+  index_.Erase(NumberedKey(2));
   EXPECT_EQ(index_.BytesOf(TenantTag{5}), 0U);
   EXPECT_EQ(index_.Owners().size(), 1U);
 }
@@ -77,52 +78,53 @@ TEST_F(RecordIndexTest, WhatEachOwnerHasIsCountedInAllAndBySegment) {
 TEST_F(RecordIndexTest, AParentThatIsNotHereIsNoBlockYetHasItsChildren) {
   index_.Insert(Block(1, 2), Place(0, 0));
   index_.Insert(Block(3, 2), Place(0, 1));
-  EXPECT_FALSE(index_.Contains(Key(2)));
-  EXPECT_EQ(index_.Find(Key(2)), std::nullopt);
+  EXPECT_FALSE(index_.Contains(NumberedKey(2)));
+  EXPECT_EQ(index_.Find(NumberedKey(2)), std::nullopt);
   EXPECT_EQ(index_.size(), 2);
-  EXPECT_EQ(index_.ChildrenOf(Key(2)).size(), 2);
-  EXPECT_EQ(index_.ParentOf(Key(1)), Key(2));
+  EXPECT_EQ(index_.ChildrenOf(NumberedKey(2)).size(), 2);
+  EXPECT_EQ(index_.ParentOf(NumberedKey(1)), NumberedKey(2));
 }
 
 TEST_F(RecordIndexTest, AParentMayComeAfterItsChildAndGoBeforeIt) {
   index_.Insert(Block(1, 2), Place(0, 0));
   index_.Insert(Block(2), Place(0, 1));
-  EXPECT_EQ(index_.ChildrenOf(Key(2)), std::vector<BlockKey>{Key(1)});
-  index_.Erase(Key(2));
-  EXPECT_EQ(index_.ParentOf(Key(1)), Key(2));
+  EXPECT_EQ(index_.ChildrenOf(NumberedKey(2)), std::vector<BlockKey>{NumberedKey(1)});
+  index_.Erase(NumberedKey(2));
+  EXPECT_EQ(index_.ParentOf(NumberedKey(1)), NumberedKey(2));
   index_.Audit();
-  index_.Erase(Key(1));
+  index_.Erase(NumberedKey(1));
   EXPECT_EQ(index_.size(), 0);
 }
 
 // An engine may report a wrong chain.
 TEST_F(RecordIndexTest, CyclesAndABlockThatIsItsOwnParentDoNoHarm) {
   index_.Insert(Block(1, 1), Place(0, 0));
-  EXPECT_EQ(index_.ParentOf(Key(1)), std::nullopt);
+  EXPECT_EQ(index_.ParentOf(NumberedKey(1)), std::nullopt);
   index_.Insert(Block(2, 3), Place(0, 1));
   index_.Insert(Block(3, 2), Place(0, 2));
   index_.Audit();
-  index_.Erase(Key(2));
+  index_.Erase(NumberedKey(2));
   index_.Audit();
-  index_.Erase(Key(3));
-  index_.Erase(Key(1));
+  index_.Erase(NumberedKey(3));
+  index_.Erase(NumberedKey(1));
   EXPECT_EQ(index_.size(), 0);
 }
 
 TEST_F(RecordIndexTest, RecordsOfASegmentComeInTheOrderOfTheirOffsets) {
   for (const uint64_t number : {4, 2, 7, 1}) index_.Insert(Block(number), Place(1, number));
-  index_.Erase(Key(2));
-  index_.Move(Key(7), Place(2, 0));
-  EXPECT_EQ(index_.InSegment(SegmentId{1}), (std::vector<BlockKey>{Key(1), Key(4)}));
+  index_.Erase(NumberedKey(2));
+  index_.Move(NumberedKey(7), Place(2, 0));
+  EXPECT_EQ(index_.InSegment(SegmentId{1}),
+            (std::vector<BlockKey>{NumberedKey(1), NumberedKey(4)}));
   EXPECT_EQ(index_.live_bytes(SegmentId{1}), 2 * RecordBytes(kLength));
-  EXPECT_EQ(index_.Keys(), (std::vector<BlockKey>{Key(1), Key(4), Key(7)}));
+  EXPECT_EQ(index_.Keys(), (std::vector<BlockKey>{NumberedKey(1), NumberedKey(4), NumberedKey(7)}));
 }
 
 TEST_F(RecordIndexTest, AnEmptiedSegmentTakesRecordsOfALaterGeneration) {
   index_.Insert(Block(1), Place(0, 0, 5));
-  index_.Erase(Key(1));
+  index_.Erase(NumberedKey(1));
   index_.Insert(Block(2), Place(0, 0, 6));
-  EXPECT_EQ(index_.Find(Key(2))->place.generation, 6);
+  EXPECT_EQ(index_.Find(NumberedKey(2))->place.generation, 6);
 }
 
 // The index has four segments, so each segment is an epoch.
@@ -130,39 +132,39 @@ TEST_F(RecordIndexTest, ATouchInALaterEpochWarmsABlockAndItsAncestors) {
   index_.Insert(Block(1), Place(0, 0));
   index_.Insert(Block(2, 1), Place(0, 1));
   index_.Insert(Block(9), Place(0, 2));
-  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);
-  EXPECT_FALSE(index_.IsWarm(Key(2)));  // The epoch is still the one in which it was inserted.
+  EXPECT_EQ(index_.Touch(NumberedKey(2)), std::nullopt);
+  EXPECT_FALSE(index_.IsWarm(NumberedKey(2))) << "it is still the epoch of its insertion";
   index_.Insert(Block(8), Place(1, 0));
-  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);
-  EXPECT_TRUE(index_.IsWarm(Key(2)));
-  EXPECT_TRUE(index_.IsWarm(Key(1)));
-  EXPECT_FALSE(index_.IsWarm(Key(9)));
+  EXPECT_EQ(index_.Touch(NumberedKey(2)), std::nullopt);
+  EXPECT_TRUE(index_.IsWarm(NumberedKey(2)));
+  EXPECT_TRUE(index_.IsWarm(NumberedKey(1)));
+  EXPECT_FALSE(index_.IsWarm(NumberedKey(9)));
 }
 
 TEST_F(RecordIndexTest, AChildThatComesTouchesItsAncestors) {
   index_.Insert(Block(1), Place(0, 0));
   index_.Insert(Block(2, 1), Place(0, 1));
   index_.Insert(Block(3, 2), Place(1, 0));
-  EXPECT_TRUE(index_.IsWarm(Key(1)));
-  EXPECT_TRUE(index_.IsWarm(Key(2)));
-  EXPECT_FALSE(index_.IsWarm(Key(3)));
+  EXPECT_TRUE(index_.IsWarm(NumberedKey(1)));
+  EXPECT_TRUE(index_.IsWarm(NumberedKey(2)));
+  EXPECT_FALSE(index_.IsWarm(NumberedKey(3)));
 }
 
 TEST_F(RecordIndexTest, MovingABlockCoolsIt) {
   index_.Insert(Block(1), Place(0, 0));
   index_.Insert(Block(2, 1), Place(1, 0));
-  ASSERT_TRUE(index_.IsWarm(Key(1)));
-  index_.Move(Key(1), Place(2, 0));
-  EXPECT_FALSE(index_.IsWarm(Key(1)));
+  ASSERT_TRUE(index_.IsWarm(NumberedKey(1)));
+  index_.Move(NumberedKey(1), Place(2, 0));
+  EXPECT_FALSE(index_.IsWarm(NumberedKey(1)));
 }
 
 TEST_F(RecordIndexTest, ATouchTellsWhereThePrefixGoesOnElsewhere) {
   index_.Insert(Block(1, 7), Place(0, 0));
   index_.Insert(Block(2, 1), Place(0, 1));
   index_.Insert(Block(8), Place(1, 0));
-  EXPECT_EQ(index_.Touch(Key(2)), Key(7));
-  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);  // The block is known by now.
-  EXPECT_EQ(index_.Touch(Key(99)), Key(99));
+  EXPECT_EQ(index_.Touch(NumberedKey(2)), NumberedKey(7));
+  EXPECT_EQ(index_.Touch(NumberedKey(2)), std::nullopt);  // The block is known by now.
+  EXPECT_EQ(index_.Touch(NumberedKey(99)), NumberedKey(99));
 }
 
 // Runs random operations; the model is a map from number to place, with parents by rule.
@@ -185,22 +187,22 @@ TEST(RecordIndexModelTest, AgreesWithAModel) {
       index.Insert(Block(number, number / 2), model[number]);
     } else if (here && roll == 2) {
       model.erase(number);
-      index.Erase(Key(number));
+      index.Erase(NumberedKey(number));
     } else if (here && roll == 3) {
       model[number] = next_place();
-      index.Move(Key(number), model[number]);
+      index.Move(NumberedKey(number), model[number]);
     }
     ASSERT_EQ(index.size(), model.size());
-    ASSERT_EQ(index.Contains(Key(number)), model.contains(number)) << "step " << step;
-    ASSERT_TRUE(!model.contains(number) || index.IsAt(Key(number), model[number]));
+    ASSERT_EQ(index.Contains(NumberedKey(number)), model.contains(number)) << "step " << step;
+    ASSERT_TRUE(!model.contains(number) || index.IsAt(NumberedKey(number), model[number]));
     std::set<BlockKey> children;
     for (const auto& [other, place] : model) {
-      if (other / 2 == number && other != number) children.insert(Key(other));
+      if (other / 2 == number && other != number) children.insert(NumberedKey(other));
     }
-    const std::vector<BlockKey> found = index.ChildrenOf(Key(number));
+    const std::vector<BlockKey> found = index.ChildrenOf(NumberedKey(number));
     ASSERT_EQ(std::set<BlockKey>(found.begin(), found.end()), children) << "step " << step;
     ASSERT_EQ(found.size(), children.size());
-    ASSERT_EQ(index.HasChildOf(Key(number)), !children.empty()) << "step " << step;
+    ASSERT_EQ(index.HasChildOf(NumberedKey(number)), !children.empty()) << "step " << step;
     if (step % 200 == 0) index.Audit();
   }
 }

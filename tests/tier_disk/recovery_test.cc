@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/testing/numbered_key.h"
 #include "tier_disk/log/record.h"
 
 namespace kvtier {
@@ -12,7 +13,7 @@ namespace {
 constexpr uint64_t kSegmentBytes = uint64_t{1} << 20;
 
 DiskEntry Entry(uint64_t number, uint32_t segment, uint64_t generation, uint64_t offset) {
-  return {.block = {.key = {.hi = number}, .length = 4096},
+  return {.block = {.key = testing::NumberedKey(number), .length = 4096},
           .place = {.segment = SegmentId{segment}, .generation = generation, .offset = offset}};
 }
 
@@ -35,7 +36,7 @@ TEST(RecoveryTest, DropsAnOlderGeneration) {
   const RecoveredDisk disk = Recover(Image({Entry(1, 1, 6, 0)}), 3, kSegmentBytes);
   EXPECT_TRUE(disk.live.empty());
   EXPECT_EQ(disk.dropped_stale, 1);
-  EXPECT_EQ(disk.repair.erases, std::vector<BlockKey>{BlockKey{.hi = 1}});
+  EXPECT_EQ(disk.repair.erases, std::vector<BlockKey>{testing::NumberedKey(1)});
 }
 
 TEST(RecoveryTest, DropsWhatTheDiskHasNoRoomFor) {
@@ -55,7 +56,7 @@ TEST(RecoveryTest, DropsTheSecondOfTwoThatOverlap) {
   const RecoveredDisk disk =
       Recover(Image({Entry(1, 0, 5, 0), Entry(2, 0, 5, 4096)}), 3, kSegmentBytes);
   ASSERT_EQ(disk.live.size(), 1);
-  EXPECT_EQ(disk.live[0].block.key.hi, 1);
+  EXPECT_EQ(disk.live[0].block.key, testing::NumberedKey(1));
   EXPECT_EQ(disk.dropped_misfit, 1);
 }
 

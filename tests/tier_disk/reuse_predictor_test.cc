@@ -5,17 +5,18 @@
 #include <random>
 #include <vector>
 
+#include "tests/testing/numbered_key.h"
 #include "tests/testing/test_seed.h"
 #include "tier_disk/admission/reuse_ranking.h"
 
 namespace kvtier {
 namespace {
 
+using testing::NumberedKey;
+
 constexpr uint64_t kDisk = kMaxReuseGhosts;  // Size of the disk in bytes.
 constexpr ReuseEvidence kNew{};
 constexpr ReuseEvidence kHit{.host_hits = 1};
-
-BlockKey Key(uint64_t number) { return {.hi = number, .lo = number}; }
 
 // Traffic judges blocks of which some come back at once. Two bytes are written for each: a round of
 // the ghosts overwrites the disk twice, so every key stays in the sample.
@@ -26,8 +27,8 @@ class Traffic {
   void Pass(const ReuseEvidence& evidence, uint64_t count, uint64_t returning) {
     for (uint64_t i = 0; i < count; ++i) {
       ++block_;
-      predictor_->Judged(Key(block_), evidence, 2 * block_);
-      if (returning > 0 && i % returning == 0) predictor_->Entered(Key(block_), 2 * block_);
+      predictor_->Judged(NumberedKey(block_), evidence, 2 * block_);
+      if (returning > 0 && i % returning == 0) predictor_->Entered(NumberedKey(block_), 2 * block_);
     }
   }
 
@@ -62,10 +63,10 @@ TEST(ReusePredictorTest, AReturnAfterTheDiskWasWrittenOverIsNone) {
   ReusePredictor in_time(kDisk);
   ReusePredictor too_late(kDisk);
   for (uint64_t i = 0; i < 1000; ++i) {
-    in_time.Judged(Key(i), kNew, 0);
-    too_late.Judged(Key(i), kNew, 0);
-    in_time.Entered(Key(i), kDisk);
-    too_late.Entered(Key(i), kDisk + 1);
+    in_time.Judged(NumberedKey(i), kNew, 0);
+    too_late.Judged(NumberedKey(i), kNew, 0);
+    in_time.Entered(NumberedKey(i), kDisk);
+    too_late.Entered(NumberedKey(i), kDisk + 1);
   }
   EXPECT_GT(in_time.Predict(kNew), 0.8);
   EXPECT_LT(too_late.Predict(kNew), 0.2);
@@ -77,8 +78,8 @@ TEST(ReusePredictorTest, ABlockJudgedAgainCountsInItsNewClassOnly) {
   traffic.Pass(kNew, 4000, 2);
   const double before = predictor.Predict(kNew);
   for (uint64_t i = 1'000'000; i < 1'001'000; ++i) {
-    predictor.Judged(Key(i), kNew, 0);
-    predictor.Judged(Key(i), kHit, 0);
+    predictor.Judged(NumberedKey(i), kNew, 0);
+    predictor.Judged(NumberedKey(i), kHit, 0);
   }
   EXPECT_NEAR(predictor.Predict(kNew), before, 0.05);
   EXPECT_LT(predictor.Predict(kHit), before - 0.1);
@@ -100,7 +101,7 @@ TEST(ReusePredictorTest, WatchesFewerKeysWhereTheDiskOutlivesTheGhosts) {
   std::mt19937_64 random(testing::TestSeed());
   std::vector<BlockKey> keys;
   for (uint64_t i = 0; i < 10 * kBlocks; ++i) {
-    keys.push_back({.hi = random(), .lo = random()});
+    keys.push_back(NumberedKey(random()));
     predictor.Judged(keys.back(), kNew, i);
     // Half of the blocks return when half of a lifetime has passed.
     if (i >= kBlocks / 2 && i % 2 == 0) predictor.Entered(keys[i - kBlocks / 2], i);

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "tests/testing/numbered_key.h"
 #include "tests/tier_disk/disk_rig.h"
 #include "tier_disk/log/record.h"
 #include "tier_disk/manifest/manifest_value.h"
@@ -15,6 +16,7 @@ namespace kvtier {
 namespace {
 
 using testing::FreshDirectory;
+using testing::NumberedKey;
 using testing::RunTask;
 
 class RocksManifestTest : public ::testing::Test {
@@ -35,9 +37,9 @@ class RocksManifestTest : public ::testing::Test {
     ASSERT_EQ(RunTask(&executor_, manifest_->Commit(std::move(batch))), absl::OkStatus());
   }
   ManifestImage Load() { return *RunTask(&executor_, manifest_->Load()); }
-  static BlockKey Key(uint64_t number) { return {.hi = number, .lo = ~number}; }
   static DiskEntry Entry(uint64_t number) {
-    return {.block = {.key = Key(number), .length = 4096}, .place = {.segment = SegmentId{1}}};
+    return {.block = {.key = NumberedKey(number), .length = 4096},
+            .place = {.segment = SegmentId{1}}};
   }
 
   ThreadExecutor executor_;
@@ -56,17 +58,17 @@ TEST_F(RocksManifestTest, WhatWasCommittedIsThereAfterReopening) {
   Open();
   const ManifestImage image = Load();
   ASSERT_EQ(image.entries.size(), 2);
-  EXPECT_EQ(image.entries[0].block.key, Key(1));
+  EXPECT_EQ(image.entries[0].block.key, std::min(NumberedKey(1), NumberedKey(2)));
   ASSERT_EQ(image.generations.size(), 1);
   EXPECT_EQ(image.generations[0].generation, 4);
 }
 
 TEST_F(RocksManifestTest, ABatchErasesBeforeItPuts) {
   Commit({.puts = {Entry(1), Entry(2)}});
-  Commit({.erases = {Key(1), Key(2)}, .puts = {Entry(2)}});
+  Commit({.erases = {NumberedKey(1), NumberedKey(2)}, .puts = {Entry(2)}});
   const ManifestImage image = Load();
   ASSERT_EQ(image.entries.size(), 1);
-  EXPECT_EQ(image.entries[0].block.key, Key(2));
+  EXPECT_EQ(image.entries[0].block.key, NumberedKey(2));
 }
 
 TEST_F(RocksManifestTest, ADamagedValueIsCountedOnceAndGone) {
@@ -76,13 +78,13 @@ TEST_F(RocksManifestTest, ADamagedValueIsCountedOnceAndGone) {
   ASSERT_TRUE(rocksdb::DB::Open(rocksdb::Options(), path_, &db).ok());
   std::string value = EncodeEntry(Entry(1));
   value[20] ^= 1;
-  ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), BlockRowKey(Key(1)), value).ok());
+  ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), BlockRowKey(NumberedKey(1)), value).ok());
   delete db;
   Open();
   const ManifestImage image = Load();
   EXPECT_EQ(image.dropped_corrupt, 1);
   ASSERT_EQ(image.entries.size(), 1);
-  EXPECT_EQ(image.entries[0].block.key, Key(2));
+  EXPECT_EQ(image.entries[0].block.key, NumberedKey(2));
   EXPECT_EQ(Load().dropped_corrupt, 0);
 }
 

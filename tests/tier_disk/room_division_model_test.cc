@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/tier_share.h"
+#include "tests/testing/numbered_key.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/test_seed.h"
 #include "tier_disk/log/record.h"
@@ -172,7 +173,7 @@ class ModelDisk {
     shares_.NoteWrite(TagOf(tenant), bytes);
     known_[tenant].unpaid += bytes;
     if (offset_ + bytes > kSegmentBytes) FreeNextSegment();
-    const Block block{.key = {.hi = ++number_, .lo = 1}, .tenant = tenant, .bytes = bytes};
+    const Block block{.key = testing::NumberedKey(++number_), .tenant = tenant, .bytes = bytes};
     index_.Insert({.key = block.key, .length = length, .owner = TagOf(tenant)},
                   {.segment = SegmentId{segment_}, .generation = generation_, .offset = offset_});
     log_[segment_].push_back(block);

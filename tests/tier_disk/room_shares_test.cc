@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "tests/testing/numbered_key.h"
 #include "tier_disk/log/record.h"
 
 namespace kvtier {
@@ -20,7 +21,7 @@ class RoomSharesTest : public ::testing::Test {
  protected:
   void Add(TenantTag owner, int blocks) {
     for (int i = 0; i < blocks; ++i, ++number_) {
-      index_.Insert({.key = {.hi = number_, .lo = 1}, .length = kLength, .owner = owner},
+      index_.Insert({.key = testing::NumberedKey(number_), .length = kLength, .owner = owner},
                     {.segment = SegmentId{static_cast<uint32_t>(number_ / 10)},
                      .generation = 1,
                      .offset = number_ % 10 * kRecord});
@@ -103,7 +104,7 @@ TEST_F(RoomSharesTest, ATenantThatIsGoneIsForgottenWithItsLastBlock) {
   Add(kB, 1);
   ASSERT_EQ(shares_.Set(std::vector<OwnerShare>{{kA, {}}}, index_), absl::OkStatus());
   EXPECT_FALSE(shares_.is_lone());
-  index_.Erase({.hi = 0, .lo = 1});
+  index_.Erase(testing::NumberedKey(0));
   ASSERT_EQ(shares_.Set(std::vector<OwnerShare>{{kA, {}}}, index_), absl::OkStatus());
   EXPECT_TRUE(shares_.is_lone());
 }
