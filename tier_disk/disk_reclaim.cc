@@ -110,15 +110,23 @@ Task<void> DiskTier::State::CopySome(std::shared_ptr<Copying> copying) {
     const std::optional<DiskEntry> entry = index.Find(key);
     // The block was erased meanwhile.
     if (!entry.has_value() || entry->place.segment != copying->victim) continue;
+    // The places are in the order of the keys, whichever copy ends first.
+    const std::optional<RecordPlace> place =
+        log->Reserve(RecordBytes(entry->block.length), SegmentLog::Use::kReclaim);
+    if (!place) {
+      copying->is_full = true;
+      break;
+    }
     const uint64_t bytes = SlotBytes(entry->block.length);
     if (!buffer || buffer->bytes().size() < bytes) buffer.emplace(bytes);
-    const absl::Status moved = co_await Reappend(key, buffer->bytes().first(bytes));
+    const absl::Status moved = co_await Reappend(*entry, *place, buffer->bytes().first(bytes));
+    EndWrite(*place);
     if (absl::IsResourceExhausted(moved)) {
       copying->is_full = true;
       break;
     }
-    // Any other failure concerns this block only: it is not copied, and is dropped with its
-    // segment.
+    // Any other failure concerns this block only: it is dropped with its segment, and the room that
+    // was reserved for it is lost until that is reclaimed.
     copying->bytes += RecordBytes(entry->block.length);
     if (!shares.is_lone()) log->ReserveForReclaim(index.live_bytes(copying->victim));
     if (hurried) continue;
@@ -246,18 +254,16 @@ Task<absl::StatusOr<RecordHeader>> DiskTier::State::HeaderForCopy(DiskEntry* ent
   co_return header;
 }
 
-Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key, std::span<std::byte> slot) {
-  const DiskEntry from = *index.Find(key);
+Task<absl::Status> DiskTier::State::Reappend(DiskEntry from, RecordPlace place,
+                                             std::span<std::byte> slot) {
+  const BlockKey key = from.block.key;
   KVT_KILL_POINT("reclaim.before_read");
   const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(IoClass::kReclaim, from, slot);
   KVT_KILL_POINT("reclaim.after_read");
   // The block is gone, or was damaged and dropped: there is nothing to keep.
   if (absl::IsNotFound(sum.status()) || absl::IsDataLoss(sum.status())) co_return absl::OkStatus();
   if (!sum.ok()) co_return sum.status();
-  const std::optional<RecordPlace> place =
-      log->Reserve(RecordBytes(from.block.length), SegmentLog::Use::kReclaim);
-  if (!place) co_return absl::ResourceExhaustedError("no free segment to re-append into");
-  DiskEntry to{.block = from.block, .place = *place};
+  DiskEntry to{.block = from.block, .place = place};
   const absl::StatusOr<RecordHeader> header = co_await HeaderForCopy(&to, *sum, slot);
   absl::Status moved = header.status();
   KVT_KILL_POINT("reclaim.before_write");
@@ -270,14 +276,13 @@ Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key, std::span<std:
     KVT_KILL_POINT("reclaim.before_row");
     moved = co_await commits.Commit(std::move(batch));
     KVT_KILL_POINT("reclaim.before_move");
-    if (moved.ok() && index.IsAt(key, from.place)) index.Move(key, *place, to.block.key_id);
+    if (moved.ok() && index.IsAt(key, from.place)) index.Move(key, place, to.block.key_id);
     KVT_KILL_POINT("reclaim.moved");
   }
   if (moved.ok()) {
     ++reclaimed.reappended_blocks;
     reclaimed.reappended_bytes += RecordBytes(from.block.length);
   }
-  EndWrite(*place);
   co_return moved;
 }
 

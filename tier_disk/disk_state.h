@@ -182,9 +182,9 @@ struct DiskTier::State {
     return (std::max<uint64_t>(disk->segment_count(), kMinSegments) - kReserveSegments) *
            disk->segment_bytes();
   }
-  // Copies one block's record to the open segment; the index then points there. `slot` holds
-  // SlotBytes(length) bytes.
-  Task<absl::Status> Reappend(const BlockKey& key, std::span<std::byte> slot);
+  // Copies one block's record to `place`; the index then points there. `slot` holds
+  // SlotBytes(length) bytes. The caller ends the write.
+  Task<absl::Status> Reappend(DiskEntry from, RecordPlace place, std::span<std::byte> slot);
   // Verifies one record at its present place. `slot` holds SlotBytes(length) bytes.
   Task<Scrub::Outcome> ScrubRecord(DiskEntry entry, std::span<std::byte> slot);
 };

@@ -231,3 +231,9 @@ kvtier_patched(peer_buffers_unbounded PROGRAM agent_test
 kvtier_patched(door_without_end PROGRAM rpc_door_test ARGS --gtest_filter=*OneConnectionTooMany*)
 kvtier_patched(place_free_early PROGRAM rpc_door_test ARGS --gtest_filter=*UntilItsCallsAreGone*)
 kvtier_patched(caller_takes_all_places PROGRAM rpc_door_test ARGS --gtest_filter=*OneCallerDoesNot*)
+
+# A full disk writes at a fraction of its speed: reclaim writes again what nobody asks for, and one block at a time.
+kvtier_patched(writes_what_nobody_wants_again PROGRAM tier_disk_test
+  ARGS --gtest_filter=DiskEvictionTest.WhatWasOnlyPut*)
+kvtier_patched(survivors_one_by_one PROGRAM tier_disk_test
+  ARGS --gtest_filter=DiskEvictionTest.SurvivorsAreCopied*)

@@ -110,8 +110,10 @@ TEST_F(LearntReclaimOrderTest, WhatComesBackIsWorthItAndTheRestIsNot) {
 TEST_F(LearntReclaimOrderTest, WhatIsHardlyEverUsedIsNotWorthItThoughNothingIsBetter) {
   Use(EvictionPolicy::kLearnt);
   for (uint64_t number = 0; number < 2 * kBlocks; ++number) Put(number, kVictim);
-  Wait(absl::Seconds(2));
-  order_->BeginReclaim(kVictim);
+  for (int round = 0; round < 2; ++round) {
+    Wait(absl::Seconds(2));
+    order_->BeginReclaim(kVictim);
+  }
   for (uint64_t number = 0; number < 2 * kBlocks; ++number) {
     ASSERT_EQ(WorthOf(number), std::nullopt) << number;
   }

@@ -30,7 +30,8 @@ bool IsKnown(const BlockUse& use) { return use.last_second != 0; }
 ReclaimOrder::ReclaimOrder(EvictionPolicy policy, uint32_t segments, RecordIndex* index)
     : policy_(policy),
       index_(index),
-      reclaimed_(segments, clock_.now()),
+      started_(clock_.now()),
+      reclaimed_(segments, started_),
       learning_(policy == EvictionPolicy::kLearnt ? std::make_unique<Learning>() : nullptr) {}
 
 void ReclaimOrder::Teach(const BlockKey& key, const ReuseState& state) {
@@ -105,8 +106,9 @@ void ReclaimOrder::BeginReclaim(SegmentId victim) {
     double& mean_chance = learning_->mean_chance;
     mean_chance = mean_chance == 0 ? mean : mean_chance + kNewestSegment * (mean - mean_chance);
   }
-  learning_->bar =
-      std::max({kOfMean * learning_->mean_chance, kOfPut * ChanceOfPuts(), kMinChance});
+  learning_->bar = std::max(kOfMean * learning_->mean_chance, kOfPut * ChanceOfPuts());
+  // Since the start the log may not have come round yet, so rounds may be longer than they look.
+  if (before > started_) learning_->bar = std::max(learning_->bar, kMinChance);
   for (float& puts : learning_->puts) puts *= kFading;
 }
 

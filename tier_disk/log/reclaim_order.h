@@ -10,7 +10,10 @@
 // - nine tenths of the mean over all blocks of the segments reclaimed lately: so the log keeps the
 //   better part of the blocks that reach its end, however good or bad they are, and
 // - a quarter of the chance of a block that is put, because each write wears the drive and makes
-//   every round shorter.
+//   every round shorter, and
+// - one in 32, once the log has come round: a block with a lower chance would be written more than
+// 32
+//   times for each use.
 // ReuseSample learns the chances. Until it has learnt them, and while it reports that LRU finds
 // more, the learnt policy does as LRU.
 //
@@ -94,7 +97,8 @@ class ReclaimOrder {
   const EvictionPolicy policy_;
   RecordIndex* const index_;  // Borrowed.
   MomentClock clock_;
-  std::vector<Moment> reclaimed_;  // Time of the last reclaim of each segment.
+  const Moment started_;           // Time at which the order was made.
+  std::vector<Moment> reclaimed_;  // Time of the last reclaim of each segment; started_: none yet.
   // Parts of the learnt order; null: the policy is not kLearnt.
   const std::unique_ptr<Learning> learning_;
 };
