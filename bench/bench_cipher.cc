@@ -1,4 +1,5 @@
 // bench: cipher - sealing and opening of disk records (AES-256-GCM) beside memcpy and XXH3
+// check: --rounds=7
 //
 // It uses one core. Every figure covers a run of blocks that fits no cache, each copied into a slot
 // of its own, and is the median of several rounds in which all figures take turns. The payload's

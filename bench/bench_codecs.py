@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # bench: codecs - what codecs lose, save and cost on the KV of the example's model, 50 prompts
+# check: --prompts=2 --max-tokens=1
 """Captures the KV of a real model over prompts with one document, and sends it through each codec.
 
     scripts/bench codecs [--prompts N] [--max-tokens N] [--exact-blocks N]

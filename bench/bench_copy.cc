@@ -1,4 +1,5 @@
 // bench: copy - copies of blocks with their sums, beside memcpy and a streaming copy
+// check: --rounds=41
 //
 // It uses one thread. An engine's memory and the slots are each several times as large as the
 // last-level cache, and every block is touched once a lap. In each round every way moves a few

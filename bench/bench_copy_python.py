@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # bench: copy_python - copy_in and copy_out of blocks from Python, beside the same calls of the C library
+# check: --rounds=41
 # targets: kvtier-agent kvtier_client_c
 """One agent, one thread, the same pieces by both interfaces in turns: what Python adds to a copy.
 

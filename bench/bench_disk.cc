@@ -1,4 +1,8 @@
 // bench: disk - DiskTier reads and writes, verified, beside fio on the same file system
+// check: --rounds=3 --seconds=0.3 --size=64KiB
+// check: --rounds=3 --seconds=0.3 --size=512KiB
+// check: --rounds=3 --seconds=0.3 --size=2MiB
+// check: --rounds=3 --seconds=0.3 --size=8MiB
 //
 // Both sides use io_uring, O_DIRECT, registered files and buffers, the same block size and queue
 // depth, and alternate. Reads are random over 1 GiB, writes sequential over space that was written

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # bench: engines - time to first token of vLLM by where a prefix comes from, and what kvtier costs its steps
+# check: --rounds=5 --arms=host,disk,peer,empty_step
 # targets: kvtier-agent kvtier kvtier-coordinator
 # engines
 """Live engines on the CPU, asked in turn over HTTP, with a prompt that is new in each round.

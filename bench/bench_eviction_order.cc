@@ -1,4 +1,5 @@
 // bench: eviction_order - memory and time of the learnt order of eviction, beside LRU's
+// check: --rounds=1 --blocks=1000000
 //
 // One order of many blocks is filled and then used at random: runs of blocks are touched, held and
 // replaced by new ones, some of which continue older runs. At the end some are set aside, and

@@ -1,5 +1,6 @@
 // bench: gpu - offloads and onboards of an engine's blocks by lanes on a GPU, beside the link's
 // rate
+// check: --rounds=7 --device=emulated
 //
 // It uses a real agent in its own process, and an engine with the KV tensors of Llama 3 8B on the
 // device, a pair for each layer, of which a block has 64 pieces of 32 KiB. An offload takes new

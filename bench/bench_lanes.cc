@@ -1,4 +1,5 @@
 // bench: lanes - saves and loads of an engine's blocks by lanes of host memory, beside memcpy
+// check: --rounds=15
 //
 // It uses a real agent in its own process, and an engine whose blocks are 30 pieces of 48 KiB, with
 // each layer's keys and values in tensors of their own. A save is an offload of 31 new blocks; its

@@ -1,5 +1,6 @@
 // bench: policy - hits of replayed traces by policy of eviction, beside LRU, peers' policies and
 // MIN
+// check: --generated templates --generated chats_and_agents --capacity 2 --policy learnt
 //
 // A request hits its longest prefix that the cache has; then all of its blocks are used or
 // inserted. The cache starts empty; outputs and transfers are left out. Partial last blocks count

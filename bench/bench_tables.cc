@@ -1,4 +1,5 @@
 // bench: tables - operations of block tables a second and core, beside a plain table's
+// check: --rounds=101
 //
 // It uses one core, and sequences of real length in a pool that is nearly full: steps begin and
 // retire meanwhile, and freed slots drain. An operation is one call for one sequence (a decode

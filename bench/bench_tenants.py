@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # bench: tenants - what tenants of one node can do to each other: wait, starve, take memory, tell
+# check: --only=calls --seconds=1
 # targets: kvtier-agent kvtier
 """Measures what tenants of one agent can do to each other, each part with a control in the same run.
 

@@ -1,4 +1,5 @@
 // bench: write_policy - hits against disk writes: when to write a block, and which
+// check: --dram 0.005
 //
 // It replays traces through a model of two tiers, with the real Admission. Everything is compared
 // with writing all blocks that host memory evicts (lazy_all), in the same run.

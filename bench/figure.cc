@@ -7,7 +7,7 @@ namespace kvtier::bench {
 
 void PrintFigure(const std::string& name, double value, const char* unit, double ratio,
                  const char* reference) {
-  std::printf("figure %s %.4g %s %.3f %s\n", name.c_str(), value, unit, ratio, reference);
+  std::printf("figure %s %.4g %s %.4g %s\n", name.c_str(), value, unit, ratio, reference);
   std::fflush(stdout);
 }
 
