@@ -62,9 +62,10 @@ TEST(DiskEvictionTest, WhatWasOnlyPutIsWrittenOnce) {
   constexpr uint64_t kSmall = 4096;
   DiskRig rig(DiskForm::kSim, {}, "", [](const BlockKey&) {});
   ASSERT_EQ(rig.Open(), absl::OkStatus());
-  for (uint64_t i = 1; i <= 8000; ++i) {
+  // Between two pauses the log comes round twenty times.
+  for (uint64_t i = 1; i <= 48000; ++i) {
     ASSERT_EQ(rig.Put(i, kSmall), absl::OkStatus());
-    if (i % 1000 == 0) rig.sim_time.RunUntil(rig.sim_time.Now() + absl::Milliseconds(2300));
+    if (i % 12000 == 0) rig.sim_time.RunUntil(rig.sim_time.Now() + absl::Milliseconds(2300));
   }
   EXPECT_GT(rig.tier->reclaimed().segments, 40U);
   EXPECT_EQ(rig.tier->reclaimed().reappended_blocks, 0U);
