@@ -3,8 +3,8 @@
 On a machine that others load too, such a test is repeated once, alone. A wrong byte or any other failed
 comparison is never repeated, so a test is late only if each of its failures is a wait that ran out:
 
-* of GoogleTest, a failure behind a line of testing::Await() ("[  LATE    ] ..."), or one that shows
-  a status DEADLINE_EXCEEDED;
+* of GoogleTest, a failure behind a line of testing::Await() ("[  LATE    ] ..."), or one whose own
+  text, without the log lines that follow, shows a status DEADLINE_EXCEEDED;
 * of unittest, an error that ends in a TimeoutError or a TimeoutExpired.
 
 >>> run, late = "[ RUN      ] A.b\\n%s[  FAILED  ] A.b (7 ms)\\n", "[  LATE    ] x.cc:7: waited 20s in vain\\n"
@@ -14,6 +14,7 @@ comparison is never repeated, so a test is late only if each of its failures is 
 ['A.b']
 >>> of_gtest(run % (late + "x.cc:7: Failure\\nValue of: Await(...)\\nx.cc:9: Failure\\nExpected: 1\\n"))
 >>> of_gtest(run % "x.cc:7: Failure\\nDATA_LOSS: block 7, not DEADLINE_EXCEEDED\\n")
+>>> of_gtest(run % "x.cc:7: Failure\\nExpected: (a) <= (b), actual: 2 vs 1\\nW 7.5 x: DEADLINE_EXCEEDED: no answer\\n")
 >>> of_gtest(run % "it failed without a word\\n")
 >>> of_gtest("[ RUN      ] A.b\\nx.cc:7: Failure\\nExpected: 1\\n")  # Then it hung, and was killed.
 >>> of_gtest("[ RUN      ] A.b\\nit hung, and was killed\\n")
@@ -34,6 +35,7 @@ import re
 LATE = "[  LATE    ]"
 WAITED = re.compile(r"\bDEADLINE_EXCEEDED\b")
 WRONG = re.compile(r"\bDATA_LOSS\b")
+LOGGED = re.compile(r"^(?:[IWEF] \d+\.\d+ |--- ).*", re.M | re.S)  # From the first log line on.
 BLOCK = re.compile(r"^=+\n(?:ERROR|FAIL): .*\n-+\n((?:.*\n)*?)\n", re.M)
 TIMED_OUT = re.compile(r"^([\w.]*\.)?(TimeoutError|TimeoutExpired)\b")
 
@@ -46,7 +48,7 @@ def _failures(lines):
             waited = True
         elif re.search(r":\d+: Failure$", line):
             if block is not None:
-                text = "\n".join(block[1:])
+                text = LOGGED.sub("", "\n".join(block[1:]))
                 yield block[0] or (WAITED.search(text) is not None and WRONG.search(text) is None)
             block, waited = [waited], False
         elif block is not None:
