@@ -87,7 +87,7 @@ TEST_F(IoQueueTest, ADeviceThatIsFullStartsNothing) {
 }
 
 TEST_F(IoQueueTest, BackgroundWorkInsideTheDeviceIsBounded) {
-  for (int i = 0; i < 3; ++i) Push(IoClass::kOffload, kBackgroundBytes - 4096);
+  for (int i = 0; i < 3; ++i) Push(IoClass::kOffload, kLargeBackgroundBytes - 4096);
   Push(IoClass::kForeground);
   EXPECT_EQ(Start(), IoClass::kForeground);
   EXPECT_EQ(Start(), IoClass::kOffload);
@@ -95,6 +95,22 @@ TEST_F(IoQueueTest, BackgroundWorkInsideTheDeviceIsBounded) {
   EXPECT_FALSE(queue_.Ready());
   EndAll();
   EXPECT_EQ(Start(), IoClass::kOffload);
+}
+
+// Small writes that wait move together later; large ones gain nothing by waiting.
+TEST_F(IoQueueTest, SmallBackgroundWorkWaitsSooner) {
+  constexpr uint64_t kHalfBatch = kMaxBatchBytes / 2;
+  for (uint64_t bytes = 0; bytes < kBackgroundBytes; bytes += kHalfBatch + 4096) {
+    Push(IoClass::kOffload, kHalfBatch + 4096);
+    Start();
+  }
+  Push(IoClass::kOffload, kHalfBatch);
+  EXPECT_FALSE(queue_.Ready());
+  Push(IoClass::kReclaim, kHalfBatch + 4096);
+  EXPECT_FALSE(queue_.Ready()) << "no class passes an earlier one";
+  EndAll();
+  EXPECT_EQ(Start(), IoClass::kOffload);
+  EXPECT_EQ(Start(), IoClass::kReclaim);
 }
 
 TEST_F(IoQueueTest, ReadsInsideTheDeviceAreBounded) {
@@ -187,7 +203,7 @@ TEST_F(IoQueueTest, EverythingStartsOnce) {
       (batch->io_class() >= IoClass::kOffload ? background : reads) += batch->bytes();
     }
     ASSERT_LT(reads, kReadBytes + (1 << 20));
-    ASSERT_LT(background, kBackgroundBytes + (1 << 20));
+    ASSERT_LT(background, kLargeBackgroundBytes + (1 << 20));
     ASSERT_LE(running_.size(), kDepth);
   }
   for (EndAll(); !queue_.empty(); EndAll()) {

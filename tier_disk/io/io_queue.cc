@@ -35,7 +35,8 @@ size_t IoQueue::FirstWaiting(IoClass from) const {
 
 bool IoQueue::MayStart(size_t io_class) const {
   if (IsBackground(IoClass{static_cast<uint8_t>(io_class)})) {
-    return running_background_bytes_ < kBackgroundBytes;
+    const bool is_large = queues_[io_class].front()->bytes() > kMaxBatchBytes / 2;
+    return running_background_bytes_ < (is_large ? kLargeBackgroundBytes : kBackgroundBytes);
   }
   return running_read_bytes_ < kReadBytes;
 }

@@ -18,14 +18,17 @@ namespace kvtier {
 
 // Background I/O starts while fewer of its bytes than this are inside the device; one batch may
 // always run, however large. This is enough for bandwidth: with the one batch that exceeds it, a
-// drive of 7 GB/s is busy for half a millisecond. A read that arrives now waits no longer than
-// that. With a third of it, writes of 512 KiB reached four fifths of the drive's speed. I/O that
-// waits in the queue meanwhile forms long batches, which start one after another. If all of it were
-// inside the device, all puts would end together, and the device would idle while they are
-// committed.
-inline constexpr uint64_t kBackgroundBytes = 3 << 20;
-// Same bound for reads, foreground and prefetch together. It lets the device read the next blocks
-// while earlier ones are verified.
+// drive of 7 GB/s is busy for a fifth of a millisecond. A read that arrives now waits no longer
+// than that. I/O that waits in the queue meanwhile forms long batches, which start one after
+// another. If all of it were inside the device, all puts would end together, and the device would
+// idle while they are committed.
+inline constexpr uint64_t kBackgroundBytes = 1 << 20;
+// Same bound for an I/O that is more than half of the longest batch (kMaxBatchBytes): it would wait
+// for no neighbour of its size. With the bound above, writes of 512 KiB reach four fifths of the
+// drive's speed; with this one a read waits for half a millisecond.
+inline constexpr uint64_t kLargeBackgroundBytes = 3 << 20;
+// Bound for reads, foreground and prefetch together. It lets the device read the next blocks while
+// earlier ones are verified. Small reads need more in flight than small writes.
 inline constexpr uint64_t kReadBytes = 2 << 20;
 // Maximum number of batches of reads, foreground or prefetch, that pass waiting background work
 // before one background batch goes first, so that background work ends under any load.
