@@ -168,26 +168,28 @@ void DiskTier::State::Evict(const std::vector<BlockKey>& keys) {
   stats.evictions += keys.size();
 }
 
-Task<absl::Status> DiskTier::State::CopyWhatStays(const ReclaimChoice& choice,
-                                                  uint64_t budget_bytes) {
+Task<absl::StatusOr<std::vector<BlockKey>>> DiskTier::State::CopyWhatStays(
+    const ReclaimChoice& choice, uint64_t budget_bytes) {
   const SegmentId victim = choice.victim;
   if (choice.take_from) log->ReserveForReclaim(index.live_bytes(victim));
   // Plans again after the copies, because blocks may be touched while copies are in flight.
   absl::flat_hash_set<BlockKey> tried;
   while (true) {
-    const ReclaimPlan plan = PlanFor(choice, budget_bytes);
-    std::vector<BlockKey> keys = plan.reappend;
+    ReclaimPlan plan = PlanFor(choice, budget_bytes);
+    if (plan.reappend.empty()) co_return std::move(plan.drop);
+    std::vector<BlockKey> keys = std::move(plan.reappend);
     std::erase_if(keys, [&](const BlockKey& key) { return !tried.insert(key).second; });
-    if (keys.empty()) co_return absl::OkStatus();
+    if (keys.empty()) break;
     const auto copied = co_await CopySurvivors(victim, std::move(keys));
     budget_bytes -= std::min(budget_bytes, copied->bytes);
     if (!copied->is_full) continue;
-    if (choice.is_forced) co_return absl::OkStatus();
+    if (choice.is_forced) break;
     budget_bytes = 0;
     if (PlanFor(choice, 0).held_bytes > 0) {
       co_return absl::ResourceExhaustedError("no room to copy what its tenants are guaranteed");
     }
   }
+  co_return PlanFor(choice, 0).drop;
 }
 
 Task<absl::Status> DiskTier::State::Reclaim(ReclaimChoice choice, uint64_t budget_bytes) {
@@ -203,13 +205,14 @@ Task<absl::Status> DiskTier::State::Reclaim(ReclaimChoice choice, uint64_t budge
     // If this fails, the blocks are back after a restart.
     (co_await commits.Commit(std::move(trimmed))).IgnoreError();
   }
-  if (const absl::Status stays = co_await CopyWhatStays(choice, budget_bytes); !stays.ok()) {
+  absl::StatusOr<std::vector<BlockKey>> drop = co_await CopyWhatStays(choice, budget_bytes);
+  if (!drop.ok()) {
     log->PutBack(victim);
-    co_return stays;
+    co_return drop.status();
   }
   log->ReserveForReclaim(0);
-  // No co_await lies between this plan and Evict(), so no child of a dropped block can appear.
-  ManifestBatch batch{.erases = PlanFor(choice, 0).drop};
+  // Nothing is awaited between that plan and Evict(), so no child of a dropped block can appear.
+  ManifestBatch batch{.erases = *std::move(drop)};
   KVT_KILL_POINT("reclaim.before_drop");
   Evict(batch.erases);
   // Drops records that were to stay and could not be copied, with their segment.

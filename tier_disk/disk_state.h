@@ -149,8 +149,10 @@ struct DiskTier::State {
   // Unpublishes blocks to make room; their rows remain to be erased.
   void Evict(const std::vector<BlockKey>& keys);
   // Copies the blocks that are worth a second write, and those that must not be taken from their
-  // tenants. Errors: kResourceExhausted, there was no room for all of the latter.
-  Task<absl::Status> CopyWhatStays(const ReclaimChoice& choice, uint64_t budget_bytes);
+  // tenants. Returns the blocks to drop now, children before parents. Errors: kResourceExhausted,
+  // there was no room for all that must stay.
+  Task<absl::StatusOr<std::vector<BlockKey>>> CopyWhatStays(const ReclaimChoice& choice,
+                                                            uint64_t budget_bytes);
   // Copies of survivors of one segment, made by several streams.
   struct Copying {
     Copying(Executor* executor, SegmentId victim, std::vector<BlockKey> keys, size_t streams)
