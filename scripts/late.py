@@ -3,9 +3,9 @@
 On a machine that others load too, such a test is repeated once, alone. A wrong byte or any other failed
 comparison is never repeated, so a test is late only if each of its failures is a wait that ran out:
 
-* of GoogleTest, a failure behind a line of testing::Await() ("[  LATE    ] ..."), or one whose own
-  text, without the log lines that follow, shows a status DEADLINE_EXCEEDED;
-* of unittest, an error that ends in a TimeoutError or a TimeoutExpired.
+* of GoogleTest, a failure of an Await...() or Eventually() behind its line ("[  LATE    ] ..."), or
+  one whose own text, without the log lines that follow, shows a status DEADLINE_EXCEEDED;
+* of unittest, an error that names no exception but TimeoutError and TimeoutExpired.
 
 >>> run, late = "[ RUN      ] A.b\\n%s[  FAILED  ] A.b (7 ms)\\n", "[  LATE    ] x.cc:7: waited 20s in vain\\n"
 >>> of_gtest(run % (late + "x.cc:7: Failure\\nValue of: Await(...)\\n"))
@@ -15,6 +15,7 @@ comparison is never repeated, so a test is late only if each of its failures is 
 >>> of_gtest(run % (late + "x.cc:7: Failure\\nValue of: Await(...)\\nx.cc:9: Failure\\nExpected: 1\\n"))
 >>> of_gtest(run % "x.cc:7: Failure\\nDATA_LOSS: block 7, not DEADLINE_EXCEEDED\\n")
 >>> of_gtest(run % "x.cc:7: Failure\\nExpected: (a) <= (b), actual: 2 vs 1\\nW 7.5 x: DEADLINE_EXCEEDED: no answer\\n")
+>>> of_gtest(run % (late + "x.cc:9: Failure\\nExpected equality of these bytes\\n"))  # It expected to wait in vain.
 >>> of_gtest(run % "it failed without a word\\n")
 >>> of_gtest("[ RUN      ] A.b\\nx.cc:7: Failure\\nExpected: 1\\n")  # Then it hung, and was killed.
 >>> of_gtest("[ RUN      ] A.b\\nit hung, and was killed\\n")
@@ -26,6 +27,8 @@ True
 True
 >>> of_unittest(error % "TimeoutError" + error % "AssertionError")
 False
+>>> of_unittest(error % "TimeoutError: x\\n\\nDuring handling of the above exception, another:\\n\\nAssertionError")
+False
 >>> of_unittest("Segmentation fault\\n")
 False
 """
@@ -36,8 +39,10 @@ LATE = "[  LATE    ]"
 WAITED = re.compile(r"\bDEADLINE_EXCEEDED\b")
 WRONG = re.compile(r"\bDATA_LOSS\b")
 LOGGED = re.compile(r"^(?:[IWEF] \d+\.\d+ |--- ).*", re.M | re.S)  # From the first log line on.
-BLOCK = re.compile(r"^=+\n(?:ERROR|FAIL): .*\n-+\n((?:.*\n)*?)\n", re.M)
-TIMED_OUT = re.compile(r"^([\w.]*\.)?(TimeoutError|TimeoutExpired)\b")
+WAIT = re.compile(r"^Value of: .*\b(?:Await\w*|Eventually)\(", re.M)
+BLOCK = re.compile(r"^=+\n(?:ERROR|FAIL): .*\n-+\n((?:(?!=+$|-+$).*\n)*)", re.M)
+EXCEPTION = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Expired|Exception|Exit|Interrupt|Warning))\b", re.M)
+TIME_OUTS = {"TimeoutError", "TimeoutExpired"}
 
 
 def _failures(lines):
@@ -49,7 +54,8 @@ def _failures(lines):
         elif re.search(r":\d+: Failure$", line):
             if block is not None:
                 text = LOGGED.sub("", "\n".join(block[1:]))
-                yield block[0] or (WAITED.search(text) is not None and WRONG.search(text) is None)
+                awaited = block[0] and WAIT.search(text) is not None
+                yield awaited or (WAITED.search(text) is not None and WRONG.search(text) is None)
             block, waited = [waited], False
         elif block is not None:
             block.append(line)
@@ -72,8 +78,8 @@ def of_gtest(output):
 
 def of_unittest(output):
     """Returns whether tests of unittest failed and all of them were late."""
-    blocks = BLOCK.findall(output)
-    return bool(blocks) and all(TIMED_OUT.match(block.splitlines()[-1]) for block in blocks if block)
+    named = [set(EXCEPTION.findall(block)) for block in BLOCK.findall(output)]
+    return bool(named) and all(names and names <= TIME_OUTS for names in named)
 
 
 def of_program(output, was_killed):
