@@ -18,9 +18,13 @@ struct FioJob {
   int depth = 1;
   double seconds = 0;           // Duration of the run; 0: one pass over the file.
   double bytes_per_second = 0;  // Rate of the I/Os, which start evenly spaced; 0: unlimited.
+  // Bytes written between two fdatasync(), which take part in the rate as the flush at the end
+  // does; 0: never synced.
+  uint64_t sync_bytes = 0;
 };
 
-// Runs a job over io_uring, O_DIRECT, with registered file and buffers. The buffers are in huge
+// Runs a job over io_uring, O_DIRECT, with registered buffers, and a registered file unless it is
+// synced; then flushes the device. The buffers are in huge
 // pages as arenas are: if the device got every small page separately, fio would be slower and our
 // ratio too good. Errors: kUnavailable, fio is not installed, failed or gave an unexpected result.
 absl::StatusOr<IoFigures> RunFio(const FioJob& job);

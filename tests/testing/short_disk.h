@@ -20,7 +20,8 @@ namespace kvtier::testing {
 class ShortDisk final : public QueuedDisk {
  public:
   ShortDisk(Executor* executor, SimDiskMedia* media)
-      : QueuedDisk(executor, media->segment_count(), media->segment_bytes()), media_(media) {}
+      : QueuedDisk(executor, media->segment_count(), media->segment_bytes(), [] {}),
+        media_(media) {}
   void MoveToForeground(DiskAddress /*from*/, uint64_t /*bytes*/) override {}  // There is no queue.
   uint64_t shorts() const { return shorts_; }  // Calls that moved fewer bytes.
 

@@ -1,5 +1,7 @@
 #include "tier_disk/io/queued_disk.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,7 +11,18 @@
 
 namespace kvtier {
 
+QueuedDisk::QueuedDisk(Executor* executor, uint32_t segment_count, uint64_t segment_bytes,
+                       absl::AnyInvocable<void()> flush)
+    : executor_(executor),
+      segment_count_(segment_count),
+      segment_bytes_(segment_bytes),
+      flush_ahead_(std::move(flush)) {}
+
 QueuedDisk::~QueuedDisk() { KVT_CHECK(in_flight_ == 0); }
+
+absl::AnyInvocable<void()> QueuedDisk::FlushBy(int file) {
+  return [file] { static_cast<void>(fdatasync(file)); };
+}
 
 Task<absl::Status> QueuedDisk::Read(IoClass io_class, DiskAddress from,
                                     std::span<const std::span<std::byte>> into) {
@@ -23,6 +36,7 @@ Task<absl::Status> QueuedDisk::Write(IoClass io_class, DiskAddress to,
 
 Task<absl::Status> QueuedDisk::Run(std::unique_ptr<DiskIo> io) {
   const uint64_t end = io->offset() + io->bytes();
+  const uint64_t written = io->kind() == DiskIo::Kind::kWrite ? io->bytes() : 0;
   KVT_CHECK(static_cast<uint32_t>(io->segment()) < segment_count_);
   KVT_CHECK(io->offset() % kBlockAlignment == 0 && end <= segment_bytes_);
   if (in_flight_ >= kMaxDiskIosInFlight) {
@@ -37,6 +51,7 @@ Task<absl::Status> QueuedDisk::Run(std::unique_ptr<DiskIo> io) {
   });
   absl::Status status = co_await finished;
   --in_flight_;
+  if (written > 0) flush_ahead_.Wrote(written);
   co_return status;
 }
 

@@ -1,5 +1,6 @@
-// QueuedDisk is the common part of the real Disks: it bounds the I/Os in flight, and runs each on
-// another thread, whose result it brings back to the executor.
+// QueuedDisk is the common part of the real Disks: it bounds the I/Os in flight, runs each on
+// another thread, whose result it brings back to the executor, and flushes the device while it
+// writes.
 #ifndef KVTIER_TIER_DISK_IO_QUEUED_DISK_H_
 #define KVTIER_TIER_DISK_IO_QUEUED_DISK_H_
 
@@ -8,11 +9,13 @@
 #include <memory>
 #include <span>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "core/event.h"
 #include "core/executor.h"
 #include "tier_disk/io/disk.h"
 #include "tier_disk/io/disk_io.h"
+#include "tier_disk/io/flush_ahead.h"
 
 namespace kvtier {
 
@@ -30,10 +33,13 @@ class QueuedDisk : public Disk {
                            std::span<const std::span<const std::byte>> from) final;
 
  protected:
-  QueuedDisk(Executor* executor, uint32_t segment_count, uint64_t segment_bytes)
-      : executor_(executor), segment_count_(segment_count), segment_bytes_(segment_bytes) {}
+  // Calls `flush` on a thread of its own, as FlushAhead says.
+  QueuedDisk(Executor* executor, uint32_t segment_count, uint64_t segment_bytes,
+             absl::AnyInvocable<void()> flush);
   ~QueuedDisk() override;
   Executor* executor() const { return executor_; }
+  // Returns a flush of the device on which the file lies. The file must outlive it.
+  static absl::AnyInvocable<void()> FlushBy(int file);
   // Hands the I/O to another thread, which calls `io->done`.
   virtual void Submit(std::unique_ptr<DiskIo> io) = 0;
 
@@ -44,6 +50,7 @@ class QueuedDisk : public Disk {
   const uint32_t segment_count_;
   const uint64_t segment_bytes_;
   size_t in_flight_ = 0;  // Executor thread only.
+  FlushAhead flush_ahead_;
 };
 
 }  // namespace kvtier

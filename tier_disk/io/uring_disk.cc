@@ -35,7 +35,8 @@ absl::StatusOr<std::unique_ptr<UringDisk>> UringDisk::Open(Executor* executor,
 }
 
 UringDisk::UringDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes)
-    : QueuedDisk(executor, static_cast<uint32_t>(files.size()), segment_bytes) {}
+    : QueuedDisk(executor, static_cast<uint32_t>(files.size()), segment_bytes,
+                 FlushBy(files.front())) {}
 
 absl::Status UringDisk::Start(std::span<const int> files) {
   wake_ = eventfd(0, EFD_CLOEXEC);
