@@ -19,8 +19,8 @@ namespace kvtier::testing {
 // Only the executor's thread uses it. It does not own `media`, and ignores its faults.
 class ShortDisk final : public QueuedDisk {
  public:
-  ShortDisk(Executor* executor, SimDiskMedia* media)
-      : QueuedDisk(executor, media->segment_count(), media->segment_bytes(), [] {}),
+  ShortDisk(Executor* executor, SimDiskMedia* media, absl::AnyInvocable<void()> flush = nullptr)
+      : QueuedDisk(executor, media->segment_count(), media->segment_bytes(), std::move(flush)),
         media_(media) {}
   void MoveToForeground(DiskAddress /*from*/, uint64_t /*bytes*/) override {}  // There is no queue.
   uint64_t shorts() const { return shorts_; }  // Calls that moved fewer bytes.

@@ -2,11 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
+#include <span>
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "tests/testing/patience.h"
+#include "tests/testing/short_disk.h"
+#include "tests/testing/sim_disk.h"
+#include "tests/testing/sim_executor.h"
+#include "tests/testing/test_seed.h"
+#include "tests/tier_disk/run_task.h"
+#include "tier_disk/io/page_buffer.h"
 
 namespace kvtier {
 namespace {
@@ -49,6 +58,25 @@ TEST(FlushAheadTest, ADiskThatEndsWaitsForItsFlush) {
     begun.WaitForNotification();
   }
   EXPECT_TRUE(ended);
+}
+
+TEST(FlushAheadTest, ADiskFlushesForItsWritesAndNotForItsReads) {
+  testing::SimTime time;
+  testing::SimExecutor executor(&time);
+  testing::SimDiskMedia media(1, 2 * kFlushAheadBytes, testing::TestSeed());
+  std::atomic<int> flushes = 0;
+  testing::ShortDisk disk(&executor, &media, [&] { ++flushes; });
+  PageBuffer page(kFlushAheadBytes / 2);
+  const std::array<std::span<std::byte>, 1> into = {page.bytes()};
+  const std::array<std::span<const std::byte>, 1> from = {page.bytes()};
+  const auto write = [&] { return disk.Write(IoClass::kOffload, {}, from); };
+  ASSERT_TRUE(testing::RunTask(&time, &executor, write()).ok());
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(testing::RunTask(&time, &executor, disk.Read(IoClass::kForeground, {}, into)).ok());
+  }
+  EXPECT_EQ(flushes, 0);
+  ASSERT_TRUE(testing::RunTask(&time, &executor, write()).ok());
+  EXPECT_TRUE(testing::Await(absl::Seconds(10), [&] { return flushes == 1; }));
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ FlushAhead::~FlushAhead() {
 }
 
 void FlushAhead::Wrote(uint64_t bytes) {
+  if (flush_ == nullptr) return;
   const absl::MutexLock lock(&mu_);
   unflushed_ += bytes;
   if (HasWork() && !thread_.joinable()) thread_ = std::thread([this] { Loop(); });

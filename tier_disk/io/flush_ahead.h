@@ -23,8 +23,9 @@ inline constexpr uint64_t kFlushAheadBytes = 8 << 20;
 
 class FlushAhead {
  public:
-  // Calls `flush` from a thread of its own, which starts with the first kFlushAheadBytes. Errors of
-  // a flush are left to the manifest's syncs: no promise rests on this one.
+  // Calls `flush` from a thread of its own, which starts with the first kFlushAheadBytes; nullptr:
+  // does nothing. No promise rests on a flush, so one that fails is not reported: a record whose
+  // bytes the device lost fails its verification.
   explicit FlushAhead(absl::AnyInvocable<void()> flush);
   FlushAhead(const FlushAhead&) = delete;
   FlushAhead& operator=(const FlushAhead&) = delete;

@@ -15,8 +15,7 @@ PreadDisk::PreadDisk(Executor* executor, std::span<const int> files, uint64_t se
                      Durability durability)
     : QueuedDisk(executor, static_cast<uint32_t>(files.size()), segment_bytes,
                  // Each write is synced already; a sync beside it could take its error away.
-                 durability == Durability::kDirect ? FlushBy(files.front())
-                                                   : absl::AnyInvocable<void()>([] {})),
+                 durability == Durability::kDirect ? FlushBy(files.front()) : nullptr),
       files_(files.begin(), files.end()),
       durability_(durability) {
   for (int i = 0; i < kPreadThreads; ++i) {

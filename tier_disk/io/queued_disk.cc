@@ -36,7 +36,7 @@ Task<absl::Status> QueuedDisk::Write(IoClass io_class, DiskAddress to,
 
 Task<absl::Status> QueuedDisk::Run(std::unique_ptr<DiskIo> io) {
   const uint64_t end = io->offset() + io->bytes();
-  const uint64_t written = io->kind() == DiskIo::Kind::kWrite ? io->bytes() : 0;
+  const uint64_t to_write = io->kind() == DiskIo::Kind::kWrite ? io->bytes() : 0;
   KVT_CHECK(static_cast<uint32_t>(io->segment()) < segment_count_);
   KVT_CHECK(io->offset() % kBlockAlignment == 0 && end <= segment_bytes_);
   if (in_flight_ >= kMaxDiskIosInFlight) {
@@ -51,7 +51,7 @@ Task<absl::Status> QueuedDisk::Run(std::unique_ptr<DiskIo> io) {
   });
   absl::Status status = co_await finished;
   --in_flight_;
-  if (written > 0) flush_ahead_.Wrote(written);
+  if (status.ok()) flush_ahead_.Wrote(to_write);
   co_return status;
 }
 

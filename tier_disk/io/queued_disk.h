@@ -33,7 +33,7 @@ class QueuedDisk : public Disk {
                            std::span<const std::span<const std::byte>> from) final;
 
  protected:
-  // Calls `flush` on a thread of its own, as FlushAhead says.
+  // FlushAhead calls `flush`; nullptr: the device needs no flush.
   QueuedDisk(Executor* executor, uint32_t segment_count, uint64_t segment_bytes,
              absl::AnyInvocable<void()> flush);
   ~QueuedDisk() override;
