@@ -22,6 +22,7 @@ namespace {
 
 constexpr size_t kBlocks = 64;
 constexpr uint64_t kBlockBytes = uint64_t{2} << 20;
+constexpr uint64_t kSegmentBytes = uint64_t{128} << 20;  // fio flushes as often as the agent must.
 constexpr int kRuns = 5;    // Number of runs of everything that moves bytes.
 constexpr int kDepth = 16;  // Same as the agent's own offloads in flight.
 
@@ -51,7 +52,7 @@ absl::Status PutAndOffload(NodeProcess* node, BlockLoad* load, double fio_write)
   PrintFigure("node.put.2MiB", bytes / Median(put) / 1e9, "GB/s", Median(copy) / Median(put),
               "memcpy");
   PrintFigure("node.offload.2MiB", bytes / Median(durable) / 1e9, "GB/s",
-              bytes / Median(durable) / fio_write, "fio");
+              bytes / Median(durable) / fio_write, "fio_synced");
   return absl::OkStatus();
 }
 
@@ -73,8 +74,9 @@ absl::Status DiskReads(NodeProcess* node, BlockLoad* load, double fio_read) {
 absl::Status Run() {
   KVT_ASSIGN_OR_RETURN(
       const std::unique_ptr<NodeProcess> node,
-      NodeProcess::StartAgent("bench", {"--host_bytes=1GiB", "--slab_bytes=64MiB", "--disk_dir",
-                                        "--disk_bytes=2GiB", "--segment_bytes=128MiB"}));
+      NodeProcess::StartAgent(
+          "bench", {"--host_bytes=1GiB", "--slab_bytes=64MiB", "--disk_dir", "--disk_bytes=2GiB",
+                    absl::StrCat("--segment_bytes=", kSegmentBytes)}));
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<BlockLoad> load,
                        BlockLoad::Open(node->socket_dir(), kBlocks, kBlockBytes));
   const std::string file = node->socket_dir() + "/fio";
@@ -83,7 +85,8 @@ absl::Status Run() {
                                                           .pattern = "write",
                                                           .file_bytes = file_bytes,
                                                           .block_bytes = kBlockBytes,
-                                                          .depth = kDepth}));
+                                                          .depth = kDepth,
+                                                          .sync_bytes = kSegmentBytes}));
   KVT_ASSIGN_OR_RETURN(const IoFigures fio_read, RunFio({.file = file,
                                                          .pattern = "randread",
                                                          .file_bytes = file_bytes,

@@ -66,7 +66,11 @@ absl::StatusOr<IoFigures> RunFio(const FioJob& job) {
   IoFigures result;
   KVT_ASSIGN_OR_RETURN(result.bytes_per_second, JsonNumber(json, side, "bw_bytes"));
   KVT_ASSIGN_OR_RETURN(const double p99_ns, JsonNumber(json, side, "99.000000"));
-  if (job.sync_bytes > 0) result.bytes_per_second *= job.seconds / (job.seconds + flush_seconds);
+  if (job.sync_bytes > 0) {
+    const double bytes = job.seconds > 0 ? job.seconds * result.bytes_per_second
+                                         : static_cast<double>(job.file_bytes);
+    result.bytes_per_second = bytes / (bytes / result.bytes_per_second + flush_seconds);
+  }
   result.p99_seconds = p99_ns / 1e9;
   // Percentages of the run time; they follow the job's options.
   KVT_ASSIGN_OR_RETURN(const double user, JsonNumber(json, "job options", "usr_cpu"));

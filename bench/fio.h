@@ -25,8 +25,8 @@ struct FioJob {
 
 // Runs a job over io_uring, O_DIRECT, with registered buffers, and a registered file unless it is
 // synced; then flushes the device. The buffers are in huge pages as arenas are: if the device got
-// every small page separately, fio would be slower and our ratio too good. REQUIRES: a synced job
-// has `seconds`. Errors: kUnavailable, fio is not installed, failed or gave an unexpected result.
+// every small page separately, fio would be slower and our ratio too good. Errors: kUnavailable,
+// fio is not installed, failed or gave an unexpected result.
 absl::StatusOr<IoFigures> RunFio(const FioJob& job);
 
 }  // namespace kvtier::bench

@@ -19,7 +19,7 @@
 namespace kvtier {
 
 // Bytes that are written before they are flushed.
-inline constexpr uint64_t kFlushAheadBytes = 8 << 20;
+inline constexpr uint64_t kFlushAheadBytes = 2 << 20;
 
 class FlushAhead {
  public:
