@@ -53,7 +53,7 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 // Segments are a quarter of an agent's, so that a log of 2 GiB has the 32 of which one is freed
 // ahead.
 constexpr uint64_t kSegmentBytes = 64 * kMiB;
-constexpr uint64_t kDataBytes = 32 * kSegmentBytes;  // Of each side, without the tier's reserve.
+constexpr uint64_t kDataBytes = 32 * kSegmentBytes;  // Size of each side, but for the reserve.
 constexpr int kByteThreads = 2;
 constexpr double kWarmSeconds100k = 3;  // Promised time.
 constexpr double kWarmSeconds2M = 15;
