@@ -45,6 +45,10 @@ class ConnectorTest(unittest.TestCase):
     def engine(self):
         engine = self.connector.Engine(self.agent.folder.name, self.model)
         self.addCleanup(engine.client.close)
+        # An engine waits neither for its connection nor for the room of a put. On a busy machine a test does.
+        self.assertTrue(eventually(lambda: engine.client.connected))
+        reserve = engine.client.reserve
+        engine.client.reserve = lambda *words, timeout_s=0: reserve(*words, timeout_s=timeout_s + 20)
         return engine
 
     def computed(self, engine, slots):
