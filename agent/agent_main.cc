@@ -17,7 +17,6 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "agent/agent.h"
 #include "agent/agent_config.h"
 #include "agent/agent_flags_config.h"
@@ -32,12 +31,14 @@
 #include "agent/sessions/descriptor_socket.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
+#include "core/clock.h"
 #include "core/free_memory.h"
 #include "core/listening_socket.h"
 #include "core/lock_checks.h"
 #include "core/log.h"
 #include "core/memory_watch.h"
 #include "core/program_flags_config.h"
+#include "core/program_signals.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
 #include "tier_gpu/device/open_device.h"
@@ -150,7 +151,7 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
                                     config.socket_dir, ", peers at ", config.listen));
 
   WaitForStopSignal(signals);
-  const absl::Time stop_by = absl::Now() + kDrainTimeout;
+  const absl::Time stop_by = MonotonicClock().Now() + kDrainTimeout;
   // The agent ends its calls first: gRPC waits for the end of every call, also of those that it has
   // cut off.
   CallOn(parts.agent->executor(), [&] {
@@ -274,13 +275,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
 int main(int argc, char** argv) {
   kvtier::TurnOffLockChecks();
   kvtier::KeepFreedMemory();
-  // Before any thread starts, so that all inherit it and only sigwait() sees these.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-
+  const sigset_t signals = kvtier::TakeProgramSignals();
   if (const auto end = kvtier::ParseProgramFlags(kvtier::AgentText(), argc, argv)) return *end;
   const absl::StatusOr<kvtier::AgentConfig> config = kvtier::ConfigFromFlags();
   const absl::Status status = config.ok() ? kvtier::Run(*config, signals) : config.status();

@@ -8,6 +8,7 @@
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "proto/convert.h"
+#include "proto/link.h"
 #include "proto/session_wire.h"
 
 namespace kvtier {
@@ -19,19 +20,17 @@ constexpr int kMinReconnectMs = 20;
 constexpr int kMaxReconnectMs = 500;
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& socket_dir) {
-  grpc::ChannelArguments arguments;
+  grpc::ChannelArguments arguments = LinkArguments();
   // The channel is the session's own: one of an earlier session would bring its backoff along.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMinReconnectMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMinReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
-  // A Unix socket needs no proxy and no service config from DNS.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A Unix socket needs no service config from DNS.
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   // Without this gRPC keeps a copy of each request, to send it again by itself. The client decides
   // what is sent again, and the copy costs it a tenth of a call.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
   return grpc::CreateCustomChannel(absl::StrCat("unix:", socket_dir, "/", wire::kControlSocketName),
                                    grpc::InsecureChannelCredentials(), arguments);
 }

@@ -13,7 +13,6 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "coordinator/coordinator_admin_service.h"
 #include "coordinator/coordinator_config.h"
 #include "coordinator/coordinator_remote_admin_service.h"
@@ -29,6 +28,7 @@
 #include "core/log.h"
 #include "core/memory_watch.h"
 #include "core/program_flags_config.h"
+#include "core/program_signals.h"
 #include "core/status_macros.h"
 #include "proto/rpc_door.h"
 #include "proto/socket_names.h"
@@ -150,7 +150,7 @@ absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
   const int signal = TickUntilSignal(guarded, signals);
   Log(LogLevel::kInfo, absl::StrCat("stopping on ", strsignal(signal)));
   remote->SetReady(false);
-  const absl::Time stop_by = absl::Now() + kStopTimeout;
+  const absl::Time stop_by = MonotonicClock().Now() + kStopTimeout;
   remote->Shutdown(stop_by);
   operators->Shutdown(stop_by);
   return absl::OkStatus();
@@ -161,14 +161,7 @@ absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
 
 int main(int argc, char** argv) {
   kvtier::TurnOffLockChecks();
-  // Blocked before any thread starts, so that all threads inherit it and only sigtimedwait() sees
-  // these signals.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-
+  const sigset_t signals = kvtier::TakeProgramSignals();
   if (const auto end = kvtier::ParseProgramFlags(kvtier::CoordinatorText(), argc, argv)) {
     return *end;
   }

@@ -18,9 +18,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "core/address.h"
 #include "core/check.h"
+#include "core/clock.h"
 #include "core/listening_socket.h"
 #include "core/log.h"
 #include "core/status_macros.h"
@@ -28,6 +28,7 @@
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
 #include "proto/convert.h"
+#include "proto/link.h"
 
 namespace kvtier {
 namespace {
@@ -160,7 +161,7 @@ absl::Status RpcDoor::Serve(std::span<grpc::Service* const> services) {
 }
 
 RpcDoor::~RpcDoor() {
-  Shutdown(absl::Now());
+  Shutdown(MonotonicClock().Now());
   close(epoll_fd_);
   close(stop_fd_);
   for (const int listener : listeners_) close(listener);
@@ -176,7 +177,7 @@ void RpcDoor::Shutdown(absl::Time deadline) {
   const uint64_t one = 1;
   KVT_CHECK(write(stop_fd_, &one, sizeof(one)) == sizeof(one));
   thread_.join();
-  server_->Shutdown(absl::ToChronoTime(deadline));
+  server_->Shutdown(DeadlineIn(deadline - MonotonicClock().Now()));
 }
 
 void RpcDoor::Run() {
@@ -188,10 +189,10 @@ void RpcDoor::Run() {
     const int count = epoll_wait(epoll_fd_, events.data(), events.size(),
                                  EpollTimeout(AnyHungUp() ? kHungUpInterval : interval));
     ForgetHungUp();
-    if (options_.is_memory_short && !connections_.empty() && absl::Now() >= look_at) {
+    if (options_.is_memory_short && !connections_.empty() && MonotonicClock().Now() >= look_at) {
       const bool is_memory_short = options_.is_memory_short();
       if (is_memory_short) HangUpOnMost();
-      look_at = absl::Now() + (is_memory_short ? kHangUpPause : kMemoryInterval);
+      look_at = MonotonicClock().Now() + (is_memory_short ? kHangUpPause : kMemoryInterval);
     }
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
@@ -232,11 +233,9 @@ void RpcDoor::ForgetHungUp() {
   }
 }
 
-// Logs a complaint, but not so often that a caller that tries again and again fills the log.
 void RpcDoor::Complain(const std::string& what) {
-  if (absl::Now() - complained_ < absl::Seconds(1)) return;
-  complained_ = absl::Now();
-  Log(LogLevel::kWarning, absl::StrCat(options_.address, ": ", what));
+  complaints_.Write(LogLevel::kWarning, absl::StrCat(options_.address, ": ", what),
+                    MonotonicClock().Now());
 }
 
 void RpcDoor::HangUpOnMost() {

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "core/seldom_log.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 
@@ -120,7 +121,7 @@ class RpcDoor {
   // The door's thread alone uses this and the members below. Connections by a duplicate of their
   // descriptor, which shows when gRPC or the caller has hung up.
   std::map<int, Connection> connections_;
-  absl::Time complained_ = absl::InfinitePast();  // Time of the last complaint in the log.
+  SeldomLog complaints_;
   std::thread thread_;
 };
 

@@ -1,6 +1,5 @@
 #include "agent/peers/grpc_coordinator_link.h"
 
-#include <chrono>
 #include <utility>
 
 #include "agent/limits.h"
@@ -8,6 +7,7 @@
 #include "core/status_macros.h"
 #include "grpcpp/create_channel.h"
 #include "proto/convert.h"
+#include "proto/link.h"
 
 namespace kvtier {
 namespace {
@@ -18,16 +18,11 @@ constexpr int kMinReconnectBackoffMs = 100;
 constexpr int kMaxReconnectBackoffMs = 1000;
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
+  grpc::ChannelArguments arguments = LinkArguments();
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMinReconnectBackoffMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMinReconnectBackoffMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-}
-
-void SetDeadline(grpc::ClientContext* context, absl::Duration left) {
-  context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(left));
 }
 
 }  // namespace
@@ -40,7 +35,7 @@ GrpcCoordinatorLink::GrpcCoordinatorLink(Executor* executor, const std::string& 
 
 Task<absl::StatusOr<ReportReply>> GrpcCoordinatorLink::Send(Report report, absl::Time deadline) {
   grpc::ClientContext context;
-  SetDeadline(&context, deadline - executor_->Now());
+  context.set_deadline(DeadlineIn(deadline - executor_->Now()));
   const v1::ReportRequest request = convert::ToWire(report, build_);
   v1::ReportResponse response;
   AwaitCallback<grpc::Status> call(executor_, [&](auto done) {
@@ -56,7 +51,7 @@ Task<absl::StatusOr<ReportReply>> GrpcCoordinatorLink::Send(Report report, absl:
 Task<absl::StatusOr<LocateReply>> GrpcCoordinatorLink::Locate(LocateQuery query,
                                                               absl::Time deadline) {
   grpc::ClientContext context;
-  SetDeadline(&context, deadline - executor_->Now());
+  context.set_deadline(DeadlineIn(deadline - executor_->Now()));
   const v1::LocateRequest request = convert::ToWire(query, build_);
   v1::LocateResponse response;
   AwaitCallback<grpc::Status> call(executor_, [&](auto done) {

@@ -20,7 +20,6 @@
 #include "core/check.h"
 #include "core/clock.h"
 #include "core/listening_socket.h"
-#include "core/log.h"
 #include "core/status_macros.h"
 #include "openssl/crypto.h"
 #include "proto/socket_names.h"
@@ -167,8 +166,10 @@ void DescriptorSocket::Accept() {
   FillRandom(&challenge.nonce);
   if (!Send(fd, challenge) || !allowed || connections_.size() >= kMaxConnections) {
     if (!allowed) {
-      Log(LogLevel::kWarning, absl::StrCat("session refused: uid ", peer.uid,
-                                           " is not allowed; add it to --allow_uids"));
+      refusals_.Write(LogLevel::kWarning,
+                      absl::StrCat("session refused: uid ", peer.uid,
+                                   " is not allowed; add it to --allow_uids"),
+                      MonotonicClock().Now());
     }
     Send(fd, wire::Welcome{.code = allowed ? wire::WelcomeCode::kTooManySessions
                                            : wire::WelcomeCode::kForbiddenUser});
@@ -200,7 +201,8 @@ bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const s
   if (!hello.ok()) return refuse(wire::WelcomeCode::kMalformed);
   wire::Welcome welcome = wire::AnswerTo(*hello);
   if (welcome.code != wire::WelcomeCode::kOk) {
-    Log(LogLevel::kError, absl::StrCat("session refused: ", wire::WhyRefused(*hello)));
+    refusals_.Write(LogLevel::kError, absl::StrCat("session refused: ", wire::WhyRefused(*hello)),
+                    MonotonicClock().Now());
     Send(fd, welcome);
     return false;
   }

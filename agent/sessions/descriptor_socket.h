@@ -28,6 +28,7 @@
 #include "agent/sessions/sessions.h"
 #include "agent/tenants.h"
 #include "core/device_uuid.h"
+#include "core/seldom_log.h"
 #include "proto/session_wire.h"
 
 namespace kvtier {
@@ -120,6 +121,7 @@ class DescriptorSocket {
   // Descriptors of the open sessions' connections.
   absl::flat_hash_map<SessionId, int> open_ ABSL_GUARDED_BY(mu_);
   LeavingWorkers leaving_;
+  SeldomLog refusals_;  // Used by the thread alone.
   std::thread thread_;
 };
 

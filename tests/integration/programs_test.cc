@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -161,6 +162,39 @@ TEST_F(ProgramsTest, AnUnknownFlagIsRefusedByName) {
   EXPECT_THAT(LastWords("kvtier-agent", {"--node_id=a", "--hosts_bytes=1"}),
               HasSubstr("hosts_bytes"));
   EXPECT_THAT(LastWords("kvtier-coordinator", {"--data=x"}), HasSubstr("'data'"));
+}
+
+// Once, the agent served everybody without a secret.
+TEST_F(ProgramsTest, AFlagWithoutItsDashesEndsTheStart) {
+  for (const char* const program : {"kvtier-agent", "kvtier-coordinator"}) {
+    EXPECT_THAT(LastWords(program, {"--socket_dir=/tmp/x", "tenants_dir=/tmp"}),
+                AllOf(HasSubstr("'tenants_dir=/tmp' is no flag"), HasSubstr("--name=value")));
+  }
+}
+
+TEST_F(ProgramsTest, AFlagFileOfAnotherSystemIsReadAndItsWrongLineIsNamed) {
+  const std::string file = absl::StrCat(cluster_.run_dir(), "/flags");
+  const std::string flag = absl::StrCat("--flagfile=", file);
+  std::ofstream(file) << "# Of a node.\r\n\r\n--byte_threads=0 \r\n";
+  EXPECT_THAT(LastWords("kvtier-agent", {flag}), HasSubstr("1 to 64"));
+  std::ofstream(file) << "--byte_threads=2\ntenants_dir=/tmp\n";
+  EXPECT_THAT(LastWords("kvtier-agent", {flag}),
+              HasSubstr(absl::StrCat(file, ":2: 'tenants_dir=/tmp' is no flag")));
+}
+
+// SIGHUP and SIGUSR1 once ended an agent, and SIGPIPE does when the log's reader is gone.
+TEST_F(ProgramsTest, SignalsThatMeanOtherThingsElsewhereEndNothing) {
+  CoordinatorProcess& coordinator = cluster_.StartCoordinator();
+  AgentProcess& agent = cluster_.StartAgent("node-a");
+  TestWorker worker({.socket_dir = agent.socket_dir()});
+  ASSERT_EQ(worker.Put({.first = 0, .count = 8}), 8);
+  for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE}) {
+    agent.process().Signal(signal);
+    coordinator.process().Signal(signal);
+    EXPECT_THAT(worker.Get({.first = 0, .count = 8}), SizeIs(8)) << signal;
+  }
+  EXPECT_FALSE(agent.process().Wait(absl::Milliseconds(200)).has_value());
+  EXPECT_FALSE(coordinator.process().Wait(absl::Milliseconds(200)).has_value());
 }
 
 TEST_F(ProgramsTest, ACoordinatorNamesTheFlagAndTheValueThatItRefuses) {

@@ -30,6 +30,7 @@ class CoordinatorProcess {
   // Starts the coordinator and waits until it answers. Errors: kUnavailable, with the end of its
   // log.
   absl::Status Start();
+  ChildProcess& process() { return *process_; }
   void Kill() { process_->Kill(); }
   void Hang() { process_->Signal(SIGSTOP); }
   void Continue() { process_->Signal(SIGCONT); }
