@@ -51,11 +51,16 @@ absl::Status AgentConfig::Validate() const {
     return Invalid("listen", listen,
                    "is beyond loopback and there is no TLS yet; --insecure_listen allows it");
   }
-  if (!advertise.empty() && !ParseHostPort(advertise).ok()) {
-    return Invalid("advertise", advertise, "must be host:port");
-  }
+  const std::string& told = advertise.empty() ? listen : advertise;
+  const absl::StatusOr<HostPort> told_to_others = ParseHostPort(told);
+  if (!told_to_others.ok()) return Invalid("advertise", told, "must be host:port");
   if (!coordinator.empty() && !ParseHostPort(coordinator).ok()) {
     return Invalid("coordinator", coordinator, "must be host:port, or empty to run alone");
+  }
+  if (!coordinator.empty() && told_to_others->IsWildcard()) {
+    return Invalid(
+        "advertise", told,
+        "is no address that other nodes can connect to; must be one beside --coordinator");
   }
   if (locate_grace < absl::Milliseconds(1) || locate_grace > kMaxLocateGrace) {
     return Invalid("locate_grace", absl::FormatDuration(locate_grace), "must be 1ms to 10s");

@@ -1,9 +1,11 @@
 // Tests PacketSocket against the kernel's ways of ending a conversation.
 #include "client/packet_socket.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -52,6 +54,19 @@ TEST_F(PacketSocketTest, TheLastWordOfWhoHangsUpWithOurPacketUnreadIsReceived) {
   EXPECT_EQ(socket_->Receive(packet, Soon()).status(), absl::OkStatus());
   EXPECT_EQ(packet, kTheirs);
   EXPECT_EQ(socket_->Receive(packet, Soon()).status().code(), absl::StatusCode::kUnavailable);
+}
+
+// Once, the client said that no agent listens.
+TEST_F(PacketSocketTest, AUserOutsideTheSocketsGroupIsToldSo) {
+  ASSERT_EQ(chmod(path_.c_str(), 0), 0);
+  const uid_t user = geteuid();
+  constexpr uid_t kNobody = 65534;
+  if (user == 0) ASSERT_EQ(seteuid(kNobody), 0);  // Root may use every socket.
+  const absl::Status refused = PacketSocket::Connect(path_).status();
+  if (user == 0) ASSERT_EQ(seteuid(user), 0);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(refused.message(), ::testing::HasSubstr("may not use the agent's socket"));
+  EXPECT_THAT(refused.message(), ::testing::Not(::testing::HasSubstr("no agent listens")));
 }
 
 TEST_F(PacketSocketTest, WhoHangsUpWithoutAWordIsUnavailable) {

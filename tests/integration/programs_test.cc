@@ -164,6 +164,20 @@ TEST_F(ProgramsTest, AnUnknownFlagIsRefusedByName) {
   EXPECT_THAT(LastWords("kvtier-coordinator", {"--data=x"}), HasSubstr("'data'"));
 }
 
+// Once, other nodes were told 0.0.0.0, and reached nobody.
+TEST_F(ProgramsTest, AWildcardIsNotToldToOtherNodes) {
+  cluster_.StartCoordinator();
+  const Flags refusals[] = {{{"listen", "0.0.0.0:7301"}, {"says", "--advertise=0.0.0.0:7301"}},
+                            {{"listen", "[::0]:7301"}, {"says", "--advertise=[::0]:7301"}},
+                            {{"advertise", "[::]:7301"}, {"says", "--advertise=[::]:7301"}}};
+  for (Flags flags : refusals) {
+    const std::string says = flags.extract("says").mapped();
+    flags["insecure_listen"] = "true";
+    AgentProcess& agent = cluster_.AddAgent(absl::StrCat("wildcard-", runs_++), flags);
+    EXPECT_THAT(AgentLastWords(&agent), AllOf(HasSubstr(says), HasSubstr("other nodes")));
+  }
+}
+
 // Once, the agent served everybody without a secret.
 TEST_F(ProgramsTest, AFlagWithoutItsDashesEndsTheStart) {
   for (const char* const program : {"kvtier-agent", "kvtier-coordinator"}) {
