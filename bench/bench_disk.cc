@@ -36,6 +36,7 @@
 #include "core/thread_executor.h"
 #include "tier_disk/directory/open_disk.h"
 #include "tier_disk/disk_tier.h"
+#include "tier_disk/io/flush_ahead.h"
 #include "tier_host/arena.h"
 
 // clang-format off
@@ -114,7 +115,8 @@ class Contest {
 
  private:
   absl::Status MixedBeside(const std::string& figure, double gets, double puts);
-  // Returns fio's p99 of reads at one rate beside another that writes at another and flushes.
+  // Returns fio's p99 of reads at one rate beside another that writes at another, and flushes as
+  // often as the tier.
   absl::StatusOr<double> FioMixedP99(double reads, double writes) const;
 
   absl::Duration Round() const { return absl::Seconds(options_.seconds); }
@@ -225,7 +227,7 @@ absl::Status Contest::Mixed() {
 absl::StatusOr<double> Contest::FioMixedP99(double reads, double writes) const {
   const double seconds = 2 * options_.seconds;
   auto beside = std::async(std::launch::async, [&] {
-    return Fio("write", kLatencySize, seconds, writes, kSegmentBytes).status();
+    return Fio("write", kLatencySize, seconds, writes, kFlushAheadBytes).status();
   });
   const absl::StatusOr<IoFigures> figures = Fio("randread", kLatencySize, seconds, reads);
   KVT_RETURN_IF_ERROR(beside.get());
