@@ -5,6 +5,7 @@ Programs are those that KVTIER_AGENT and KVTIER_CLI name.
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -18,7 +19,7 @@ from kvtier.vllm.kv_layout import lay_out
 from kvtier.vllm.metadata import Load, Save
 from kvtier.vllm.options import Options, parse_options
 from kvtier.vllm.scheduler_side import SchedulerSide
-from kvtier.vllm.space import space_of_epoch
+from kvtier.vllm.space import space_of_weights
 from kvtier.vllm.worker_side import WorkerSide
 from stand_ins import BLOCK_TOKENS, make_keys
 from tensor import Storage, Tensor
@@ -77,6 +78,13 @@ class Agent:
         return subprocess.run([os.environ["KVTIER_CLI"], "doctor", "--socket-dir", self.socket_dir], capture_output=True,
                               text=True, timeout=60).stdout
 
+    def host_blocks(self):
+        """Returns how many blocks the agent has in host memory."""
+        text = subprocess.run([os.environ["KVTIER_CLI"], "status", "--agent", f"{self.socket_dir}/kvtier-admin.sock"],
+                              capture_output=True, text=True, timeout=60, check=True).stdout
+        [line] = [line for line in text.splitlines() if line.startswith("  host  ")]
+        return int(re.split(r"\s{2,}", line.strip())[5])
+
     def descriptors(self):
         """Returns what the agent's descriptors are, without numbers."""
         links = Path(f"/proc/{self.process.pid}/fd").iterdir()
@@ -129,9 +137,9 @@ class WithAgent(unittest.TestCase):
         self.client = self.agent.connect()
         self.worker = self.open_worker(self.client)
 
-    def open_worker(self, client, epoch_of=space_of_epoch):
-        def open_lanes(epoch):
-            space = client.register_space(epoch_of(self.spec, epoch), 0.0 if epoch else None)
+    def open_worker(self, client, spec_of=space_of_weights):
+        def open_lanes(digest):
+            space = client.register_space(spec_of(self.spec, digest), 0.0 if digest else None)
             return [kvtier.Lanes(client, space, self.memory.layout.memory)]
         worker = WorkerSide(open_lanes, [self.memory.layout.block_bytes], Options().preemption_wait_s)
         self.addCleanup(worker.close)

@@ -9,7 +9,8 @@ from unittest import mock
 import kvtier
 import stand_ins
 import vllm_stub
-from vllm_config import BLOCKS, HEADS, LAYERS, NAMES, MambaSpec, SlidingWindowSpec, attention, make_cache_config, make_config
+from vllm_config import (BLOCKS, HEADS, LAYERS, NAMES, MambaSpec, MLAAttentionSpec, SlidingWindowSpec, attention,
+                         make_cache_config, make_config)
 from stand_ins import BLOCK_TOKENS, Step, make_keys, make_request
 from tensor import Storage, Tensor
 
@@ -29,7 +30,7 @@ class WithConnector(unittest.TestCase):
             patch = mock.patch.object(kvtier, name, stand_in)
             patch.start()
             self.addCleanup(patch.stop)
-        config, cache_config = make_config(self.POLICY), make_cache_config(*self.SPECS)
+        config, cache_config = self.configuration(), make_cache_config(*self.SPECS)
         self.worker = KvtierConnector(config, vllm_stub.KVConnectorRole.WORKER, kv_cache_config=cache_config)
         storage = Storage(LAYERS * BLOCKS * HEADS * 32 * 128 * 4)
         self.worker.register_kv_caches({
@@ -37,6 +38,9 @@ class WithConnector(unittest.TestCase):
             for i, name in enumerate(NAMES)})
         self.scheduler = KvtierConnector(config, vllm_stub.KVConnectorRole.SCHEDULER, kv_cache_config=cache_config)
         self.scheduler.set_xfer_handshake_metadata_pp_aware({(0, 0): self.worker.get_handshake_metadata()})
+
+    def configuration(self):
+        return make_config(self.POLICY)
 
     def open_client(self, *arguments):
         self.clients.append(stand_ins.TableClient())
@@ -224,6 +228,8 @@ class Start(unittest.TestCase):
         self.refuse("speculative_config.method is 'draft_model'", make_config(method="draft_model"))
         self.refuse("decode_context_parallel_size is 2", make_config(decode_context_parallel_size=2))
         self.refuse("make 32 spaces", make_config(tensor_parallel_size=16, pipeline_parallel_size=2))
+        KvtierConnector(make_config(tensor_parallel_size=16, pipeline_parallel_size=2), vllm_stub.KVConnectorRole.WORKER,
+                        kv_cache_config=make_cache_config(attention(MLAAttentionSpec)))  # 2 spaces.
         self.refuse(r"kv_cache_groups\[1\] is a MambaSpec", None, make_cache_config(attention(), attention(MambaSpec)))
         self.refuse(r"kv_cache_groups\[1\].block_size is 16", None, make_cache_config(attention(), attention(tokens=16)))
         with mock.patch.object(connector_module, "base", SimpleNamespace(**{

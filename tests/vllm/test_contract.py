@@ -64,7 +64,7 @@ class NoCallHoldsTheStepByAnInjectedClock(unittest.TestCase):
             lanes.ends_in_time = False
             lanes.await_copied = functools.partial(self.wait_to_the_end, clock, lanes.await_copied)
         wait_s = kvtier.vllm.options.Options().preemption_wait_s
-        side = WorkerSide(lambda epoch: opened, [1, 1, 1], wait_s, clock)
+        side = WorkerSide(lambda digest: opened, [1, 1, 1], wait_s, clock)
         side.save([Save(tuple(make_keys(2)), None, ((1, 2), (3, 4), (5, 6)))])
         began = clock.now
         side.prepare(StepPlan(written={1, 2, 3, 4, 5, 6}))
@@ -324,7 +324,7 @@ class NothingRaisesIntoTheEngine(WithConnector):
         self.clients[-1].register_space = mock.Mock(side_effect=RuntimeError)
         self.assertIs(self.scheduler.reset_cache(), True)
         self.assertEqual(self.scheduler.get_num_new_matched_tokens(make_request("a", 200), 0), (0, False))
-        self.assertNotIn(self.scheduler.build_connector_meta(Step()).plan.epoch, ("", None))
+        self.assertNotIn(self.scheduler.build_connector_meta(Step()).plan.weights_digest, ("", None))
 
 
 class AFailedLoadIsAMissAtOnce(WithConnector):

@@ -37,7 +37,7 @@ from kvtier.vllm.metadata import Load, Save
 from kvtier.vllm.worker_side import WorkerSide
 memory, client = EngineMemory(), kvtier.Client({socket_dir!r})
 spec = stand_ins.spec(block_bytes=memory.layout.block_bytes, layers=LAYERS, layout=memory.layout.stored)
-worker = WorkerSide(lambda epoch: [kvtier.Lanes(client, client.register_space(spec), memory.layout.memory)],
+worker = WorkerSide(lambda digest: [kvtier.Lanes(client, client.register_space(spec), memory.layout.memory)],
                     [memory.layout.block_bytes], 0.002)
 keys = tuple(stand_ins.make_keys(3))
 worker.save([Save(keys, None, ((1, 2, 3),))])
@@ -244,7 +244,7 @@ class Symptom13RequestsAreStuckWaitingForRemoteKvs(WithAgent):
         self.save([1, 2, 3])
         self.agent.stop()
         self.load("a", [11, 12, 13], timeout_s=30)
-        self.worker.prepare(StepPlan(epoch="e"))
+        self.worker.prepare(StepPlan(weights_digest="e"))
         self.assertEqual(self.answered("a"), {11, 12, 13})
         self.load("b", [11, 12, 13], timeout_s=30)
         self.worker.close()

@@ -74,13 +74,13 @@ class World:
 
     @property
     def store(self):
-        return self.stores.setdefault(self.scheduler._epoch, {})
+        return self.stores.setdefault(self.scheduler._digest, {})
 
     def resident_run(self, space, keys):
         return next((i for i, key in enumerate(keys) if key not in self.store), len(keys))
 
-    def open_lanes(self, epoch):
-        self.lanes = CopyingLanes(self.chance, self.memory, self.stores.setdefault(epoch, {}))
+    def open_lanes(self, digest):
+        self.lanes = CopyingLanes(self.chance, self.memory, self.stores.setdefault(digest, {}))
         return [self.lanes]
 
     def arrive(self):
@@ -111,7 +111,7 @@ class World:
     def content(self, request, place):
         """Returns the content of a computed block: its key, and the epoch of the weights."""
         keys = request.block_hashes
-        return (keys[place], self.scheduler._epoch) if place < len(keys) else "tail"
+        return (keys[place], self.scheduler._digest) if place < len(keys) else "tail"
 
     def let_go(self, entry):
         self.free += entry[2]

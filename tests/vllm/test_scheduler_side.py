@@ -340,12 +340,12 @@ class Resets(WithScheduler):
         self.assertNotEqual(self.client.registered[-1].spec.weights_digest, self.client.registered[0].spec.weights_digest)
 
     def test_every_reset_is_an_epoch_that_the_workers_are_told(self):
-        epochs = [self.side.plan(Step()).epoch]
+        digests = [self.side.plan(Step()).weights_digest]
         for _ in range(2):
             self.side.reset()
-            epochs.append(self.side.plan(Step()).epoch)
-        self.assertEqual(epochs[0], "")
-        self.assertEqual(len(set(epochs)), 3)
+            digests.append(self.side.plan(Step()).weights_digest)
+        self.assertEqual(digests[0], "")
+        self.assertEqual(len(set(digests)), 3)
 
     def test_requests_that_outlive_it_save_nothing_until_they_begin_again(self):
         request = make_request("a", 200)

@@ -1,71 +1,18 @@
-"""Conditions under which blocks of vLLM are alike: the space's fields, the weights' digest, keys, tensors' layout."""
+"""Conditions under which blocks of vLLM are alike: the space's fields, keys, tensors' layout."""
 
-import json
-import struct
-import tempfile
 import unittest
-from pathlib import Path
 from types import SimpleNamespace
 
 import kvtier
 import stand_ins
-from kvtier.vllm import block_keys, weights
+from kvtier.vllm import block_keys
 from kvtier.vllm.kv_layout import lay_out, refuse_aliases
 from kvtier.vllm.options import parse_options
-from kvtier.vllm.space import EngineFacts, space_of_epoch, space_of_group
+from kvtier.vllm.space import EngineFacts, digest_of_epoch, space_of_group, space_of_weights, tensor_copies
 from tensor import Storage, Tensor
 
 BLOCKS, HEADS, TOKENS = 10, 3, 32
 FACTS = EngineFacts("0.32.0", "CPU_ATTN", "AVX2")
-
-
-class Weights(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        self.write("model.safetensors", {"w": [2, 2]}, bytes(200_000))
-        (self.folder / "config.json").write_text(json.dumps({"rope_theta": 1, "_name_or_path": "x"}))
-        self.before = self.digest()
-
-    def write(self, name, header, data):
-        header = json.dumps(header).encode()
-        (self.folder / name).write_bytes(struct.pack("<Q", len(header)) + header + data)
-
-    def digest(self, revision=None):
-        return weights.weights_digest(str(self.folder), revision)
-
-    def test_is_the_same_for_the_same_files(self):
-        self.assertEqual(self.digest("any"), self.before)
-        (self.folder / "config.json").write_text(json.dumps({"_name_or_path": "y", "rope_theta": 1}))
-        self.assertEqual(self.digest(), self.before)
-
-    def test_differs_with_first_and_last_bytes_names_shapes_sizes_and_configuration(self):
-        seen = {self.before}
-        changed = bytearray(200_000)
-        changed[0] = 1
-        last = bytearray(200_000)
-        last[-1] = 1
-        for header, data in (({"w": [2, 2]}, changed), ({"w": [2, 2]}, last), ({"v": [2, 2]}, bytes(200_000)),
-                             ({"w": [4, 1]}, bytes(200_000)), ({"w": [2, 2]}, bytes(200_001))):
-            self.write("model.safetensors", header, bytes(data))
-            seen.add(self.digest())
-        (self.folder / "config.json").write_text(json.dumps({"rope_theta": 2}))
-        seen.add(self.digest())
-        self.write("model-2.safetensors", {"x": [1]}, b"1234")
-        seen.add(self.digest())
-        self.assertEqual(len(seen), 8)
-
-    def test_of_a_model_without_a_folder_is_its_revisions(self):
-        digests = {weights.weights_digest(*model) for model in (("org/m", "r1"), ("org/m", "r2"), ("org/n", "r1"))}
-        self.assertEqual(len(digests), 3)
-        with self.assertRaisesRegex(ValueError, "model is 'org/m'.*weights_digest"):
-            weights.weights_digest("org/m", None)
-
-    def test_of_a_file_that_is_none_names_it(self):
-        (self.folder / "broken.safetensors").write_bytes(b"ab")
-        with self.assertRaisesRegex(ValueError, "broken.safetensors"):
-            self.digest()
 
 
 class Keys(unittest.TestCase):
@@ -189,12 +136,15 @@ class Layouts(unittest.TestCase):
 
 
 class Spaces(unittest.TestCase):
-    def spec(self, options=None, facts=FACTS, rank=(0, 0), group=0, tensor=None, **changes):
+    def spec(self, options=None, facts=FACTS, rank=(0, 0), group=0, tensor=None, way=None, **changes):
+        way = {"dtype": None, "load_format": "auto", "loader": {}, **(way or {})}
         options = parse_options({"weights_digest": "w", **(options or {})})
         parts = {"hash": "sha256_cbor", "cache_dtype": "auto", "sliding_window": None, "hf_overrides": {}, "tensor_parallel_size": 2}
         parts.update(changes)
         config = SimpleNamespace(
-            model_config=SimpleNamespace(model="/models/smol", revision=None, hf_overrides=parts["hf_overrides"]),
+            model_config=SimpleNamespace(model="/models/smol", revision=None, hf_overrides=parts["hf_overrides"], dtype=way["dtype"],
+                                         quantization=way.get("quantization"), quantization_config=way.get("quantization_config")),
+            load_config=SimpleNamespace(load_format=way["load_format"], model_loader_extra_config=way["loader"]),
             cache_config=SimpleNamespace(cache_dtype=parts["cache_dtype"], prefix_caching_hash_algo=parts["hash"]),
             parallel_config=SimpleNamespace(tensor_parallel_size=parts["tensor_parallel_size"], pipeline_parallel_size=1))
         spec = SimpleNamespace(block_size=TOKENS, num_kv_heads=HEADS, head_size=64, sliding_window=parts["sliding_window"])
@@ -247,9 +197,56 @@ class Spaces(unittest.TestCase):
 
     def test_an_epoch_is_a_space_of_its_own(self):
         spec = self.spec()
-        self.assertEqual(space_of_epoch(spec, ""), spec)
-        self.assertEqual(space_of_epoch(spec, "e"), space_of_epoch(spec, "e"))
-        self.assertEqual(len({space_of_epoch(spec, epoch).weights_digest for epoch in ("", "e", "f")}), 3)
+        self.assertEqual(space_of_weights(spec, ""), spec)
+        self.assertEqual(digest_of_epoch("w", ""), "w")
+        self.assertEqual(digest_of_epoch("w", "e"), digest_of_epoch("w", "e"))
+        digests = [digest_of_epoch(weights, epoch) for weights in ("w", "v") for epoch in ("", "e", "f")]
+        self.assertEqual(len({space_of_weights(spec, digest).weights_digest for digest in digests}), 6)
+
+    def test_weights_that_are_loaded_in_another_way_make_another_space(self):
+        ways = [{}, {"dtype": "float16"}, {"dtype": "bfloat16"}, {"quantization": "fp8"},
+                {"quantization": "fp8", "quantization_config": {"linear": "fp8"}}, {"load_format": "dummy"},
+                {"load_format": "bitsandbytes"}, {"load_format": "bitsandbytes", "loader": {"qlora_adapter_name_or_path": "a"}}]
+        models = [self.spec(way=way).model for way in ways]
+        self.assertEqual(len(set(models)), len(ways) - 1)  # "bitsandbytes" is how the engine reads, and the same weights.
+        self.assertEqual(self.spec(way={"load_format": "safetensors"}), self.spec())
+        with self.assertRaisesRegex(ValueError, "load_config.load_format is 'tensorizer', .* set weights_digest"):
+            self.spec({"weights_digest": ""}, way={"load_format": "tensorizer"})
+        self.spec(way={"load_format": "tensorizer"})  # The option says which weights they are.
+
+
+class LatentAttentionIsStoredOnce(unittest.TestCase):
+    """A latent vector is for all heads, so each tensor rank computes it whole; eight ranks stored it eight times."""
+
+    def group(self, kind, **more):
+        return type(kind, (SimpleNamespace,), {})(block_size=TOKENS, num_kv_heads=1, head_size=576, **more)
+
+    def specs(self, group, size):
+        config = SimpleNamespace(
+            model_config=SimpleNamespace(model="/models/deep"), cache_config=SimpleNamespace(),
+            parallel_config=SimpleNamespace(tensor_parallel_size=size, pipeline_parallel_size=2))
+        layout = lay_out([("l", Tensor((BLOCKS, TOKENS, 576)))], BLOCKS, 1, TOKENS)
+        return [space_of_group(parse_options({"weights_digest": "w"}), config, group, layout, FACTS, 0, rank, stage)
+                for stage in range(2) for rank in range(size)]
+
+    def test_all_tensor_ranks_of_a_stage_share_a_space(self):
+        for kind in ("MLAAttentionSpec", "SlidingWindowMLASpec"):
+            specs = self.specs(self.group(kind), 8)
+            self.assertEqual(len(set(specs[:8])), 1)
+            self.assertEqual(len(set(specs)), 2)
+
+    def test_ranks_whose_heads_differ_do_not(self):
+        self.assertEqual(len(set(self.specs(self.group("FullAttentionSpec"), 8))), 16)
+
+    def test_heads_that_the_engine_says_are_copied_are_stored_once(self):
+        specs = self.specs(self.group("FullAttentionSpec", max_tp_shards=4), 8)[:8]
+        self.assertEqual([spec.tp_rank for spec in specs], [0, 0, 2, 2, 4, 4, 6, 6])
+
+    def test_a_group_of_layers_that_differ_is_shared_as_far_as_all_its_layers_are(self):
+        latent, heads = self.group("MLAAttentionSpec"), self.group("FullAttentionSpec", max_tp_shards=2)
+        for layers, copies in (({"a": latent, "b": latent}, 8), ({"a": latent, "b": heads}, 4),
+                               ({"a": latent, "b": self.group("FullAttentionSpec")}, 1)):
+            self.assertEqual(tensor_copies(self.group("UniformTypeKVCacheSpecs", kv_cache_specs=layers), 8), copies)
 
 
 if __name__ == "__main__":

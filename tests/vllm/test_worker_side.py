@@ -16,12 +16,12 @@ class WithWorker(unittest.TestCase):
 
     def setUp(self):
         self.clock = stand_ins.Clock()
-        self.opened = []  # (epoch, lanes)
+        self.opened = []  # (digest, lanes)
         self.side = WorkerSide(self.open_lanes, [BLOCK_BYTES] * self.GROUPS, 0.002, self.clock)
 
-    def open_lanes(self, epoch):
+    def open_lanes(self, digest):
         lanes = [stand_ins.RecordedLanes() for _ in range(self.GROUPS)]
-        self.opened.append((epoch, lanes))
+        self.opened.append((digest, lanes))
         return lanes
 
     @property
@@ -47,6 +47,18 @@ class OnAGpu(WithWorker):
         self.load("a", (3, 2))
         self.save((1,))
         self.assertEqual(self.lanes[0].streams, [None, None])
+
+
+class SavesOfAnotherRank(WithWorker):
+    GROUPS = 2
+
+    def test_are_left_to_it_and_its_blocks_are_loaded(self):
+        self.side = WorkerSide(self.open_lanes, [BLOCK_BYTES] * 2, 0.002, self.clock, unsaved_groups=[0])
+        self.save((1, 2), (3, 4))
+        self.load("a", (5, 6), (7, 8))
+        self.assertEqual([len(lanes.offloads) for lanes in self.lanes], [0, 1])
+        self.assertEqual([len(lanes.onboards) for lanes in self.lanes], [1, 1])
+        self.assertEqual(self.side.counts.take(), {})
 
 
 class Hints(WithWorker):
@@ -184,13 +196,13 @@ class Epochs(WithWorker):
         self.save((8,))
         left = self.lanes[0]
         left.ends_in_time = False
-        self.side.prepare(StepPlan(epoch="e"))
+        self.side.prepare(StepPlan(weights_digest="e"))
         self.assertEqual(left.awaited, [([8], 0.0)])
         self.side.close()  # Waits for lanes that are being ended.
         self.assertTrue(left.closed)
-        self.assertEqual([epoch for epoch, _ in self.opened], ["", "e"])
+        self.assertEqual([digest for digest, _ in self.opened], ["", "e"])
         self.assertEqual(self.side.take_results().failed_blocks, {7})
-        self.side.prepare(StepPlan(epoch="e"))
+        self.side.prepare(StepPlan(weights_digest="e"))
         self.assertEqual(len(self.opened), 2)
 
 
@@ -215,7 +227,7 @@ class Sleep(WithWorker):
         self.assertEqual(self.side.take_results().failed_blocks, {8})
         self.side.return_to_memory()
         self.side.return_to_memory()
-        self.assertEqual([epoch for epoch, _ in self.opened], ["", ""])
+        self.assertEqual([digest for digest, _ in self.opened], ["", ""])
         self.load("c", (9,))
         self.assertEqual(self.lanes[0].onboards[0].blocks, [9])
 

@@ -16,6 +16,10 @@ class SlidingWindowSpec(SimpleNamespace):
     pass
 
 
+class MLAAttentionSpec(SimpleNamespace):
+    pass
+
+
 class MambaSpec(SimpleNamespace):
     pass
 

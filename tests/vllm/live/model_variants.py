@@ -19,14 +19,14 @@ _ADAPTED = {"q_proj": 0.05, "v_proj": 0.05}  # Module: scale of its adapter's va
 
 
 def make_weights(model: Path, folder: Path) -> None:
-    """Writes the model with each weight changed a little."""
+    """Writes the model with each weight of its MLPs changed a little, which lie in the middle of the file."""
     chance = torch.Generator().manual_seed(1)
     folder.mkdir(parents=True)
     for file in model.iterdir():
         if file.suffix != ".safetensors":
             shutil.copy(file, folder)
     tensors = load_file(model / "model.safetensors")
-    changed = {name: values * (1 + _CHANGE * torch.randn(values.shape, generator=chance))
+    changed = {name: values * (1 + _CHANGE * torch.randn(values.shape, generator=chance)) if ".mlp." in name else values
                for name, values in tensors.items()}
     save_file(changed, folder / "model.safetensors", metadata={"format": "pt"})
 

@@ -19,8 +19,9 @@ from .options import Options, parse_options
 from .refusals import block_tokens, refuse_unsupported
 from .request_options import finish_reason
 from .scheduler_side import SchedulerSide
-from .space import EngineFacts, space_of_epoch, space_of_group
+from .space import EngineFacts, space_of_group, space_of_weights, tensor_copies
 from .stats import COUNTERS, GAUGES, sum_of
+from .weights import UNKNOWN_WEIGHTS, WeightsFinder, commit_of
 from .worker_side import LoadResults, WorkerSide
 
 _log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
@@ -34,14 +35,16 @@ class KvtierMetadata(base.KVConnectorMetadata):
 
 
 @dataclass
-class KvtierMeasuredStep(base.KVConnectorWorkerMetadata):
-    """The number of a measured step, which the workers return."""
+class KvtierReport(base.KVConnectorWorkerMetadata):
+    """A report of workers to the scheduler, after a step."""
 
-    step: int
+    step: int  # Number of the step, if its time is measured; 0: it is not. All ranks answer the same step.
+    weights: dict[tuple[int, int, int], str]  # SchedulerSide.weights_found(), until a plan has the digest.
 
     def aggregate(self, other: base.KVConnectorWorkerMetadata) -> base.KVConnectorWorkerMetadata:
-        """Returns either of the two, because all ranks answer the same step."""
-        return self
+        """Returns both ranks' reports as one."""
+        more = getattr(other, "weights", {})
+        return KvtierReport(self.step, {**self.weights, **more}) if more else self
 
 
 @dataclass
@@ -129,6 +132,8 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         self._client: kvtier.Client | None = None
         self._worker: WorkerSide | None = None
         self._scheduler: SchedulerSide | None = None
+        self._weights: WeightsFinder | None = None  # Finder of a worker whose spaces have no digest yet.
+        self._opened: dict[str, list[kvtier.Lanes]] = {}  # Lanes, by digest, that a plan has not asked for yet.
         self._results = LoadResults()
         self._unplanned: list[Load] = []  # Loads that could not be planned, whose requests wait for a failure.
         if role == base.KVConnectorRole.SCHEDULER:
@@ -148,6 +153,8 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         """Opens lanes on the engine's tensors. Raises ValueError, naming a tensor that is not known."""
         client = self._client = self._open_client()
         layouts: list[KvLayout] = []
+        tensor_rank, pipeline_rank = self._ranks()
+        unsaved: list[int] = []  # Groups whose blocks another rank saves.
         for place, group in enumerate(self._cache_config.kv_cache_groups):
             spec = group.kv_cache_spec
             layers = [(name, kv_caches[name]) for name in group.layer_names]
@@ -155,11 +162,21 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
                                    spec.block_size))
             self._specs.append(space_of_group(self._options, self._config, spec, layouts[-1],
                                               self._facts(group.layer_names[0], layouts[-1].device), place,
-                                              *self._ranks()))
+                                              tensor_rank, pipeline_rank))
+            if tensor_rank % tensor_copies(spec, self._config.parallel_config.tensor_parallel_size):
+                unsaved.append(place)
         refuse_aliases(layouts)
-        self._worker = WorkerSide(lambda epoch: self._open_lanes(client, layouts, epoch),
+        hashed = all(spec.weights_digest != UNKNOWN_WEIGHTS for spec in self._specs)
+        if not hashed:
+            self._specs = [space_of_weights(spec, UNKNOWN_WEIGHTS) for spec in self._specs]
+        self._worker = WorkerSide(lambda digest: self._lanes_for(client, layouts, digest),
                                   [layout.block_bytes for layout in layouts], self._options.preemption_wait_s,
-                                  stream=lambda: None if layouts[0].device == "host" else _current_stream())
+                                  stream=lambda: None if layouts[0].device == "host" else _current_stream(),
+                                  unsaved_groups=unsaved)
+        if not hashed:  # The lanes that are open now show that the tensors can be copied, and copy nothing.
+            model = self._config.model_config
+            self._weights = WeightsFinder(str(model.model), commit_of(model), lambda digest: self._opened.update(
+                {digest: self._open_lanes(client, layouts, digest, None)}))
         _log.info("kvtier: %d KV groups, blocks of %s bytes, space %s", len(layouts),
                   [layout.block_bytes for layout in layouts], self._specs[0])
 
@@ -231,9 +248,13 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: None)
     def build_connector_worker_meta(self) -> base.KVConnectorWorkerMetadata | None:
-        """Returns the number of the step, if it is measured."""
-        step = self._get_connector_metadata().plan.measured
-        return KvtierMeasuredStep(step) if step else None
+        """Returns the number of the step, if it is measured, and the weights' digest until the scheduler knows it."""
+        plan = self._get_connector_metadata().plan
+        weights = {}
+        if self._weights is not None and (digest := self._weights.digest()) and not plan.weights_digest:
+            tensor_rank, pipeline_rank = self._ranks()
+            weights = {(pipeline_rank, tensor_rank, group): digest for group in range(len(self._specs))}
+        return KvtierReport(plan.measured, weights) if plan.measured or weights else None
 
     # Methods of the connector on both sides.
 
@@ -246,8 +267,11 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     def shutdown(self) -> None:
         """Ends all copies and closes the client."""
-        for side in (self._worker, self._client, self._scheduler):
+        for side in (self._weights, self._worker, self._client, self._scheduler):
             try:
+                for lanes in self._opened.values() if side is self._client else ():
+                    for each in lanes:
+                        each.close()
                 if side is not None:
                     side.close()
             except Exception:
@@ -292,10 +316,11 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: None)
     def update_connector_output(self, connector_output: Any) -> None:
-        """Notes which loads ended and how, and how long the step took."""
-        measured = getattr(connector_output, "kv_connector_worker_meta", None)
-        if measured is not None:
-            self._side().measured(measured.step)
+        """Notes which loads ended and how, how long the step took, and the weights' digest."""
+        report = getattr(connector_output, "kv_connector_worker_meta", None)
+        if report is not None:
+            self._side().measured(report.step)
+            self._side().weights_found(report.weights)
         self._side().workers_answered(frozenset(connector_output.invalid_block_ids or ()),
                                          frozenset(connector_output.finished_recving or ()),
                                          frozenset(getattr(connector_output, "failed_recving", None) or ()))
@@ -358,13 +383,22 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         kvtier.set_logger(_log)
         return kvtier.Client(options.socket_dir, options.tenant, options.tenant_secret())
 
-    def _open_lanes(self, client: kvtier.Client, layouts: list[KvLayout], epoch: str) -> list[kvtier.Lanes]:
-        """Returns lanes for each KV group in spaces of `epoch`, and forgets the spaces of the epoch before."""
+    def _lanes_for(self, client: kvtier.Client, layouts: list[KvLayout], digest: str) -> list[kvtier.Lanes]:
+        """Returns lanes as a WorkerSide wants them; []: the weights' digest is not known yet."""
+        if self._weights is not None and not digest:
+            return []
         # At start this waits for the agent, so that the first blocks are saved; a running engine does not wait.
         wait_s = 0.0 if self._spaces else None
+        return self._opened.pop(digest, None) or self._open_lanes(client, layouts, digest, wait_s)
+
+    def _open_lanes(self, client: kvtier.Client, layouts: list[KvLayout], digest: str,
+                    wait_s: float | None) -> list[kvtier.Lanes]:
+        """Returns lanes for each KV group in spaces with this digest of the weights, and forgets the other spaces."""
+        specs = [space_of_weights(spec, digest) for spec in self._specs]
         for space in self._spaces:
-            client.unregister_space(space)
-        self._spaces = [client.register_space(space_of_epoch(spec, epoch), wait_s) for spec in self._specs]
+            if space.spec not in specs:
+                client.unregister_space(space)
+        self._spaces = [client.register_space(spec, wait_s) for spec in specs]
         lanes: dict[int, kvtier.Lanes] = {}
         # Lanes of the largest blocks are opened first, because a GPU is opened for blocks of the first lanes' size.
         for i in sorted(range(len(layouts)), key=lambda i: -layouts[i].memory.run_bytes * len(layouts[i].memory.bases)):

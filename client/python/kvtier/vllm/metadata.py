@@ -30,7 +30,9 @@ class Save:
 class StepPlan:
     """Work of one step."""
 
-    epoch: str | None = None  # Epoch of the cache: a new one with each reset, "" until the first. None: unchanged.
+    # Digest of the weights in the spaces: a new one with each reset, and when the weights' files are hashed. "": as the
+    # workers registered them. None: unchanged.
+    weights_digest: str | None = None
     computes: bool = True  # Whether the step runs the model. Only a step that does not may wait for a load.
     loads: list[Load] = field(default_factory=list)
     saves: list[Save] = field(default_factory=list)

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from .space import tensor_copies
+
 # Methods of speculative decoding whose drafts come from text, or from heads that keep no KV.
 _DRAFTS_WITHOUT_KV = ("ngram", "ngram_gpu", "suffix", "medusa", "mlp_speculator")
 _GROUP_KINDS = ("FullAttentionSpec", "SlidingWindowSpec", "ChunkedLocalAttentionSpec", "MLAAttentionSpec",
                 "SlidingWindowMLASpec", "UniformTypeKVCacheSpecs")
-# Most spaces of one client; each rank and group needs one.
+# Most spaces of one client; each group needs one for each pipeline rank and each tensor rank with other KV.
 _MAX_SPACES = 16
 
 
@@ -62,7 +64,9 @@ def _refuse_groups(vllm_config: Any, kv_cache_config: Any) -> None:
         raise ValueError(f"cache_config.hash_block_size is {hashed}; must be the block size, "
                          f"{block_tokens(kv_cache_config)}")
     parallel = vllm_config.parallel_config
-    spaces = len(groups) * parallel.tensor_parallel_size * parallel.pipeline_parallel_size
+    tensor_size = parallel.tensor_parallel_size
+    spaces = parallel.pipeline_parallel_size * sum(tensor_size // tensor_copies(group.kv_cache_spec, tensor_size)
+                                                   for group in groups)
     if spaces > _MAX_SPACES:
         raise ValueError(f"{len(groups)} KV groups, tensor_parallel_size {parallel.tensor_parallel_size} and "
                          f"pipeline_parallel_size {parallel.pipeline_parallel_size} make {spaces} spaces; "

@@ -1,14 +1,16 @@
 """The connector in the engine's scheduler: decides which blocks are loaded and which are saved."""
 
+import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import kvtier
 
+from .adapters import AdapterDigests
 from .block_keys import block_keys
 from .metadata import NO_BLOCK, Load, Save, StepPlan
 from .never_raises import log_failure
@@ -16,10 +18,12 @@ from .offers import Offers, hinted
 from .options import Options
 from .prefill_rate import PrefillRate
 from .request_options import read_request_options
-from .space import space_of_epoch
+from .space import digest_of_epoch, space_of_weights
 from .stats import Counts
 from .tracked_request import TrackedRequest
+from .weights import UNKNOWN_WEIGHTS
 
+_log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 _STEP_BUDGET_S = 0.002  # Time that all looks of one step may take; the last one may go beyond it.
 _MAX_KEYS = 8192  # Most keys in one call of the client.
 _MAX_ENDED = 256  # Requests whose end the agent is told of later; the oldest are forgotten.
@@ -29,7 +33,7 @@ class SchedulerSide:
     """Answers the scheduler without waiting. Only the scheduler's thread uses it.
 
     `block_tokens` is the number of tokens of a block. With `held`, only blocks are offered that a ticket holds, so
-    that they stay as long as the agent runs.
+    that they stay as long as the agent runs. Until the weights' digest is known no block is looked up or saved.
     """
 
     def __init__(self, client: kvtier.Client, options: Options, block_tokens: int, held: bool,
@@ -40,12 +44,17 @@ class SchedulerSide:
         self._held = held
         self._clock = clock
         self.counts = Counts()
-        self._specs: tuple[kvtier.SpaceSpec, ...] = ()
+        self._specs: tuple[kvtier.SpaceSpec, ...] = ()  # The workers' spaces, each once.
+        self._weights = UNKNOWN_WEIGHTS  # Digest of the weights that the engine runs.
+        self._unhashed = 0  # Number of the workers' spaces whose digest is awaited.
+        self._found: dict[tuple[int, int, int], str] = {}  # Digests that came meanwhile; weights_found() has the keys.
+        self._digest = ""  # Digest in the spaces, which the workers are told; "": that of `_specs`.
+        self._adapters = AdapterDigests()
         self._spaces: list[kvtier.Space] = []
         self._offers: Offers | None = None
         self._requests: dict[str, TrackedRequest] = {}
         self._loading: dict[str, TrackedRequest] = {}  # Requests whose load is in progress.
-        self._unnamed: set[str] = set()  # Requests with computed blocks whose keys are not known yet.
+        self._unnamed: set[str] = set()  # Requests with computed blocks that are not saved: their keys or all were not known.
         self._loads: list[Load] = []
         self._ended: deque[tuple[Any, kvtier.ReuseHint]] = deque(maxlen=_MAX_ENDED)  # Requests to advise on, with hints.
         self._rate = PrefillRate(options.recompute_tokens_per_s, clock)
@@ -54,9 +63,35 @@ class SchedulerSide:
         self._spent_s = 0.0
 
     def accept_spaces(self, specs: Sequence[kvtier.SpaceSpec]) -> None:
-        """Takes the spaces of all ranks and KV groups; until then no block is offered. ValueError names a field."""
-        self._specs = tuple(specs)
-        self._register()
+        """Takes the spaces of all ranks and KV groups, of which some may be the same; until then no block is offered.
+
+        ValueError names a field.
+        """
+        self._specs = tuple(dict.fromkeys(specs))
+        self._unhashed = sum(spec.weights_digest == UNKNOWN_WEIGHTS for spec in specs)
+        self._weights = UNKNOWN_WEIGHTS if self._unhashed else str(self._specs[0].weights_digest)
+        self._register(wait_s=None)  # Only the start waits for the agent.
+
+    def weights_found(self, digests: Mapping[tuple[int, int, int], str]) -> None:
+        """Notes digests of the weights, by pipeline rank, tensor rank and KV group, whose spaces had none at the start.
+
+        When all are known the spaces are registered, and the next plan tells the workers. Blocks of running requests that
+        were computed before are saved then.
+        """
+        if self._unhashed == 0:
+            return
+        self._found.update(digests)
+        if len(self._found) < self._unhashed:
+            return
+        self._unhashed = 0
+        weights = {*self._found.values(), *(str(spec.weights_digest) for spec in self._specs)} - {UNKNOWN_WEIGHTS}
+        if len(weights) > 1:
+            _log.error("kvtier: the ranks found different weights, %s, and this engine shares no blocks: the files changed "
+                       "while it started; start it again", ", ".join(sorted(weights)))
+            return
+        self._weights = weights.pop()
+        self._unnamed.update(self._requests)
+        self._register_again()
 
     def matched_tokens(self, request: Any, computed_tokens: int) -> tuple[int | None, bool]:
         """Returns how many tokens beyond `computed_tokens` can be loaded (None: ask again), and whether that is done
@@ -68,7 +103,7 @@ class SchedulerSide:
         began = self._clock()
         if self._spent_s >= _STEP_BUDGET_S:
             return self._postponed(tracked, began), False
-        keys = block_keys(request, tracked.local_blocks, self._last_block(tracked))
+        keys = self._keys(request, tracked.local_blocks, self._last_block(tracked))
         keys = keys[:self._max_keys()]
         blocks = self._offers.loadable_blocks(tracked, keys) if keys else 0
         self._spent_s += self._clock() - began
@@ -83,7 +118,7 @@ class SchedulerSide:
         first, end = tracked.local_blocks, tracked.local_blocks + external_tokens // self._block_tokens
         wanted = tuple(tuple(group[first:end]) for group in blocks)
         try:
-            keys = tuple(block_keys(request, first, end))
+            keys = tuple(self._keys(request, first, end))
         except Exception:
             log_failure("naming blocks")
             keys = ()  # The load fails at once, and its answer is what the request waits for.
@@ -100,7 +135,7 @@ class SchedulerSide:
         Allocated loads are in it even if `scheduled` cannot be read, because requests wait for their answers.
         """
         loads, self._loads = self._loads, []
-        plan = StepPlan(epoch=self._epoch, loads=loads)
+        plan = StepPlan(weights_digest=self._digest, loads=loads)
         try:
             self._plan_step(plan, scheduled)
         except Exception:
@@ -177,17 +212,16 @@ class SchedulerSide:
         This holds even if the client refuses a space of the new epoch: then no block is offered.
         """
         self._epoch = uuid.uuid4().hex
+        self._adapters.forget()
         self.counts.add("resets")
         for tracked in self._requests.values():
             self._forget_look(tracked)
             tracked.saves_stopped = True
-        try:
-            self._register()
-        except Exception:
-            log_failure("registering spaces of a new epoch")
+        self._register_again()
 
     def close(self) -> None:
         """Closes the client."""
+        self._adapters.close()
         self._client.close()
 
     def _advise_ended(self) -> None:
@@ -198,7 +232,7 @@ class SchedulerSide:
             try:
                 # One call is about the last blocks of a long request, which are its conversation's own.
                 end = len(request.block_hashes)
-                keys = block_keys(request, max(0, end - self._max_keys()), end)
+                keys = self._keys(request, max(0, end - self._max_keys()), end)
                 if keys:
                     self._client.submit_advise([hinted(space, keys, hint) for space in self._spaces])
                     self.counts.add("advised_requests")
@@ -208,16 +242,24 @@ class SchedulerSide:
                 log_failure("telling of a request's end")
             self._spent_s += self._clock() - began
 
-    def _register(self) -> None:
+    def _register_again(self) -> None:
+        try:
+            self._register(wait_s=0.0)
+        except Exception:
+            log_failure("registering spaces with other weights")
+
+    def _register(self, wait_s: float | None) -> None:
         left, self._spaces, self._offers = self._spaces, [], None
         for space in left:
             self._client.unregister_space(space)
-        wait_s = 0.0 if self._epoch else None  # Only the start waits for the agent.
-        self._spaces = [self._client.register_space(space_of_epoch(spec, self._epoch), wait_s) for spec in self._specs]
-        if self._spaces:
-            options = self._options
-            self._offers = Offers(self._client, self._spaces, lambda: self._block_tokens / self._rate.tokens_per_s,
-                                  options.max_wait_s, options.peers, self._held, self.counts, self._clock)
+        if self._weights == UNKNOWN_WEIGHTS:
+            return
+        digest = digest_of_epoch(self._weights, self._epoch)
+        self._digest = "" if all(spec.weights_digest == digest for spec in self._specs) else digest
+        self._spaces = [self._client.register_space(space_of_weights(spec, digest), wait_s) for spec in self._specs]
+        options = self._options
+        self._offers = Offers(self._client, self._spaces, lambda: self._block_tokens / self._rate.tokens_per_s,
+                              options.max_wait_s, options.peers, self._held, self.counts, self._clock)
 
     def _track(self, request: Any) -> TrackedRequest:
         tracked = self._requests.get(request.request_id)
@@ -307,25 +349,31 @@ class SchedulerSide:
             return computed_blocks  # Not looked up: lost blocks are saved once computed again.
         began = self._clock()
         known = computed_blocks
-        keys = block_keys(tracked.request, 0, min(known, self._max_keys()))
+        keys = self._keys(tracked.request, 0, min(known, self._max_keys()))
         for space in self._spaces:
             known = min(known, self._client.resident_run(space, keys[:known]) if known else 0)
         self._spent_s += self._clock() - began
         return known
+
+    def _keys(self, request: Any, first: int, end: int) -> list[bytes]:
+        """Returns block_keys(); []: the files of the request's adapter are not hashed yet."""
+        adapter = getattr(request, "lora_request", None)
+        digest = "" if adapter is None else self._adapters.digest_of(str(getattr(adapter, "lora_path", "")))
+        return [] if digest is None else block_keys(request, first, end, digest)
 
     def _max_keys(self) -> int:
         """Returns how many keys one call may name, which repeats them for each space."""
         return _MAX_KEYS // max(1, len(self._spaces))
 
     def _wants_saves(self, tracked: TrackedRequest) -> bool:
-        return self._options.store and not tracked.options.no_store
+        return self._weights != UNKNOWN_WEIGHTS and self._options.store and not tracked.options.no_store
 
     def _plan_saves(self, plan: StepPlan, tracked: TrackedRequest, tokens: int) -> None:
         if not self._wants_saves(tracked) or tracked.saves_stopped:
             return
         end = min([tokens // self._block_tokens] + [len(group) for group in tracked.blocks])
         first = tracked.saved
-        keys = block_keys(tracked.request, first, min(end, first + _MAX_KEYS))
+        keys = self._keys(tracked.request, first, min(end, first + _MAX_KEYS))
         if first + len(keys) < end:
             self._unnamed.add(tracked.request.request_id)
         else:
@@ -339,6 +387,6 @@ class SchedulerSide:
         tracked.saved = end
         if begin == end:
             return
-        parent = block_keys(tracked.request, begin - 1, begin)[0] if begin else None
+        parent = self._keys(tracked.request, begin - 1, begin)[0] if begin else None
         blocks = tuple(tuple(group[begin:end]) for group in tracked.blocks)
         plan.saves.append(Save(tuple(keys[begin - first:]), parent, blocks, tracked.options.hint))

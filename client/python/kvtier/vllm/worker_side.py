@@ -55,35 +55,38 @@ class LoadResults:
 class WorkerSide:
     """Loads and saves the blocks of each step's plan. Only the worker's thread uses it.
 
-    `open_lanes(epoch)` returns the lanes of each KV group; `block_bytes` has the sizes of their blocks. prepare(),
-    for `preemption_wait_s` at most, and await_load() wait; no other method does. A failed load brings no block, and a
-    failed save stores none.
+    `open_lanes(digest)` returns the lanes of each KV group in spaces with this digest of the weights; "": in those that
+    the worker registered. `block_bytes` has the sizes of their blocks. `unsaved_groups` are saved by another rank, which
+    has the same blocks. prepare(), for `preemption_wait_s` at most, and await_load() wait; no other method does. A failed
+    load brings no block, and a failed save stores none.
     """
 
     def __init__(self, open_lanes: Callable[[str], Sequence[kvtier.Lanes]], block_bytes: Sequence[int],
                  preemption_wait_s: float, clock: Callable[[], float] = time.monotonic,
-                 stream: Callable[[], int | None] = lambda: None) -> None:
+                 stream: Callable[[], int | None] = lambda: None, unsaved_groups: Collection[int] = ()) -> None:
         self._open_lanes = open_lanes
         self._block_bytes = tuple(block_bytes)
         self._preemption_wait_s = preemption_wait_s
         self._clock = clock
         self._stream = stream
+        self._unsaved_groups = frozenset(unsaved_groups)
         self.counts = Counts()
-        self._epoch = ""
-        self._lanes = list(open_lanes(""))  # Empty: the engine's memory is away, or copies are stopped.
-        self._closing: list[threading.Thread] = []  # Threads that close lanes of earlier epochs.
+        self._digest = ""
+        # Empty: the engine's memory is away, copies are stopped, or the weights' digest is not known yet.
+        self._lanes = list(open_lanes(""))
+        self._closing: list[threading.Thread] = []  # Threads that close lanes of earlier spaces.
         self._loads: dict[str, list[_LoadPart]] = {}
         self._saves: list[_SavePart] = []
 
     def prepare(self, plan: StepPlan) -> None:
-        """Begins the step's epoch and waits for copies out of blocks that it writes. Call it before any is written.
+        """Changes to the step's spaces and waits for copies out of blocks that it writes. Call it before any is written.
 
         The lanes give up blocks that are not copied in time, so no block is saved of which a part was overwritten. If
         that cannot be made sure, all copies are stopped.
         """
         try:
-            if plan.epoch is not None and plan.epoch != self._epoch:
-                self._begin_epoch(plan.epoch)
+            if plan.weights_digest is not None and plan.weights_digest != self._digest:
+                self._change_spaces(plan.weights_digest)
             if self._saves:
                 self._saves = [part for part in self._saves if not self._ended(part)]
                 self._await_copies(None if plan.writes_unknown else plan.written)
@@ -112,6 +115,8 @@ class WorkerSide:
         """Begins the saves of computed blocks. Never waits: blocks without room are not saved."""
         for save in saves:
             for group, blocks in enumerate(save.blocks):
+                if group in self._unsaved_groups:
+                    continue
                 try:
                     if self._lanes:
                         job = self._lanes[group].offload(list(save.keys), list(blocks), save.parent,
@@ -154,14 +159,14 @@ class WorkerSide:
         return results
 
     def leave_memory(self) -> None:
-        """Ends all copies. Loads fail and nothing is saved until return_to_memory(), or the next epoch."""
+        """Ends all copies. Loads fail and nothing is saved until return_to_memory(), or until the spaces change."""
         lanes, self._lanes = self._lanes, []
         _close(lanes)
 
     def return_to_memory(self) -> None:
         """Opens lanes again, when the engine's memory is back at the same addresses. Idempotent."""
         if not self._lanes:
-            self._lanes = list(self._open_lanes(self._epoch))
+            self._lanes = list(self._open_lanes(self._digest))
 
     def close(self) -> None:
         """Ends all copies; those in progress fail."""
@@ -185,19 +190,19 @@ class WorkerSide:
                     self.counts.add("given_up_blocks", int(lanes.stats()["offload_given_up_blocks"] - given_up))
         self.counts.add("preemption_waits", waits)
 
-    def _begin_epoch(self, epoch: str) -> None:
-        """Opens lanes of `epoch`. Copies of the epoch before are given up now, and its jobs end soon, as failed.
+    def _change_spaces(self, digest: str) -> None:
+        """Opens lanes in spaces with `digest`. Copies of those before are given up now, and their jobs end soon, as failed.
 
         Threads close the old lanes, which end after the block that they are copying, so that no step waits for it.
         """
         left = self._lanes
-        self._epoch = epoch
+        self._digest = digest
         self._await_copies(None)
         self._lanes = []
         self._closing = [thread for thread in self._closing if thread.is_alive()]
         self._closing.append(threading.Thread(target=_close, args=(left,), name="kvtier-close"))
         self._closing[-1].start()
-        self._lanes = list(self._open_lanes(epoch))
+        self._lanes = list(self._open_lanes(digest))
 
     def _have_ended(self, parts: Sequence[_LoadPart]) -> bool:
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from kvtier.vllm import KvtierConnector
+from kvtier.vllm.space import space_of_weights
 
 _CALLS = ("get_num_new_matched_tokens", "update_state_after_alloc", "build_connector_meta", "update_connector_output",
           "request_finished_all_groups", "handle_preemptions", "start_load_kv", "wait_for_save", "get_transfer_results",
@@ -65,7 +66,7 @@ class ObservedConnector(TimedConnector):
         super().__init__(vllm_config, role, kv_cache_config)
         self._loading = {}  # Id of a request -> (key, engine's block) of each block of its running loads.
         self._ended = []  # The same pairs of loads that ended in this step.
-        self._epoch_now = ""
+        self._digest_now = ""
 
     # These methods are the worker's.
 
@@ -75,12 +76,11 @@ class ObservedConnector(TimedConnector):
         # Views with the blocks first, whose rows are an engine's block of one layer.
         self._layers = [tensor.movedim(tuple(tensor.shape).index(blocks), 0) for tensor in kv_caches.values()]
         [spec] = self.get_handshake_metadata().specs
-        self._space = hashlib.sha256(repr(spec).encode()).hexdigest()[:16]
-        self.write("space", space=self._space, spec=repr(spec))
+        self.write("space", space=self._space(), spec=repr(spec))
 
     def handle_preemptions(self, kv_connector_metadata):
-        if kv_connector_metadata.plan.epoch is not None:
-            self._epoch_now = kv_connector_metadata.plan.epoch
+        if kv_connector_metadata.plan.weights_digest is not None:
+            self._digest_now = kv_connector_metadata.plan.weights_digest
         super().handle_preemptions(kv_connector_metadata)
 
     def start_load_kv(self, forward_context, **kwargs):
@@ -118,7 +118,7 @@ class ObservedConnector(TimedConnector):
             self._write_block("load", key, block, planted=planted)
         for key, block in ended:
             if block in failed:
-                self.write("failed", key=key.hex(), space=self._space)
+                self.write("failed", key=key.hex(), space=self._space())
         return failed
 
     # These methods are the scheduler's.
@@ -128,11 +128,16 @@ class ObservedConnector(TimedConnector):
             self._fork(lambda: super(ObservedConnector, self).get_num_new_matched_tokens(request, num_computed_tokens))
         return super().get_num_new_matched_tokens(request, num_computed_tokens)
 
+    def _space(self):
+        """Returns a name of the current space: the weights' digest may come after the start, and changes with a reset."""
+        [spec] = self.get_handshake_metadata().specs
+        return hashlib.sha256(repr(space_of_weights(spec, self._digest_now)).encode()).hexdigest()[:16]
+
     def _write_block(self, kind, key, block, **facts):
         digest = hashlib.blake2b(digest_size=16)
         for layer in self._layers:
             digest.update(layer[block].contiguous().view(torch.uint8).numpy())
-        self.write(kind, key=key.hex(), space=self._space + self._epoch_now, digest=digest.hexdigest(), **facts)
+        self.write(kind, key=key.hex(), space=self._space(), digest=digest.hexdigest(), **facts)
 
     def _ordered(self, order):
         """Returns whether the file `order` lies in the folder, and removes it."""
