@@ -1,7 +1,7 @@
 """Everything that deploy/ starts does start here: each flag file and each manifest, with its coordinator and its agent.
 
-Folders, ports and names of hosts are this test's. Tiers are divided until host memory is two slabs and a disk four
-segments, and so are the tenants' shares; everything else is as shipped.
+Each program reads its flag file as shipped. Flags behind it replace folders, ports and names of hosts, and tiers: they
+are divided until host memory is two slabs and a disk four segments, and so are the tenants' shares.
 """
 
 import pathlib
@@ -26,30 +26,24 @@ class Place:
     def __init__(self, root):
         self.root = pathlib.Path(root)
 
-    def folder(self, path, mode=0o700):
+    def folder(self, path):
         made = self.root / path.lstrip("/")
-        made.mkdir(parents=True, exist_ok=True)
-        made.chmod(mode)
+        made.mkdir(parents=True, exist_ok=True, mode=0o700)
         return made
-
-    def write(self, path, content):
-        file = self.folder(str(pathlib.PurePosixPath(path).parent)) / pathlib.PurePosixPath(path).name
-        file.write_bytes(content)
-        file.chmod(0o400)
 
     def mount(self, pod, container, objects):
         """Makes what the container mounts: its ConfigMaps, its Secrets (present as the overlay says), empty folders."""
         volumes = {v["name"]: v for v in pod.get("volumes", [])}
         for mount in container["volumeMounts"]:
-            volume = volumes.get(mount["name"], {})
-            self.folder(mount["mountPath"])
+            volume, files = volumes.get(mount["name"], {}), {}
             if "configMap" in volume:
-                data = manifests.find(objects, "ConfigMap", volume["configMap"]["name"])["data"]
-                for key, text in data.items():
-                    self.write(f"{mount['mountPath']}/{key}", text.encode())
+                files = manifests.find(objects, "ConfigMap", volume["configMap"]["name"])["data"]
             elif "secret" in volume and not volume["secret"].get("optional"):
-                for key in SECRETS[mount["name"]]:
-                    self.write(f"{mount['mountPath']}/{key}", key.encode().ljust(32, b"."))
+                files = {name: name.ljust(32, ".") for name in SECRETS[mount["name"]]}
+            inside = self.folder(mount["mountPath"])
+            for name, text in files.items():
+                (inside / name).write_text(text)
+                (inside / name).chmod(0o600)
 
     def inside(self, value):
         return f"{self.root}{value}" if value.startswith("/") else value
@@ -70,7 +64,7 @@ def small_settings(text, flags):
 
 
 def small(flags, place):
-    """Returns the flags of a start in `place`, with small tiers."""
+    """Returns the flags behind the flag file of a start in `place`, with small tiers."""
     here = {name: place.inside(value) for name, value in flags.items()}
     for name in ("host", "disk"):
         if f"{name}_bytes" in flags:
@@ -93,9 +87,9 @@ def wait_until_it_answers(process, socket, log):
 
 
 class Starts(unittest.TestCase):
-    def start(self, program, flags, place, socket):
+    def start(self, program, file, flags, place, socket):
         log = place.root / f"{program}.log"
-        words = [f"--{name}={value}" for name, value in flags.items()]
+        words = [f"--flagfile={file}", *(f"--{name}={value}" for name, value in flags.items())]
         with log.open("wb") as output:
             process = subprocess.Popen([programs.built(program), *words], stderr=output, stdout=output)
         self.addCleanup(process.wait)
@@ -103,48 +97,48 @@ class Starts(unittest.TestCase):
         wait_until_it_answers(process, pathlib.Path(flags["socket_dir"]) / socket, log)
         return log
 
-    def start_both(self, agent, coordinator, places):
-        """Starts a coordinator and its agent with the flags that deploy/ has for them."""
-        log = self.start("kvtier-coordinator", small(coordinator, places[1]), places[1], "kvtier-coordinator.sock")
-        flags = small(agent, places[0])
-        if flags.get("coordinator"):
+    def start_both(self, files, flags, places):
+        """Starts a coordinator and its agent, each with its flag file; the agent's is the first of each two."""
+        log = self.start("kvtier-coordinator", files[1], small(flags[1], places[1]), places[1], "kvtier-coordinator.sock")
+        agent = small(flags[0], places[0])
+        if agent.get("coordinator"):
             port = re.search(r"listening on .*?:(\d+)", log.read_text())[1]
-            flags["coordinator"] = f"127.0.0.1:{port}"
-        if "tenant_settings" in flags:
-            shares = pathlib.Path(flags["tenant_settings"])
-            shares.chmod(0o600)
-            shares.write_text(small_settings(shares.read_text(), agent))
-        self.start("kvtier-agent", flags, places[0], "kvtier-admin.sock")
+            agent["coordinator"] = f"127.0.0.1:{port}"
+        if "tenant_settings" in agent:
+            shares = pathlib.Path(agent["tenant_settings"])
+            shares.write_text(small_settings(shares.read_text(), flags[0]))
+        self.start("kvtier-agent", files[0], agent, places[0], "kvtier-admin.sock")
 
     def test_every_manifest_starts(self):
         for folder in manifests.RENDERED:
             with self.subTest(folder), tempfile.TemporaryDirectory() as root:
-                objects, flags, places = manifests.render(folder), [], []
+                objects, files, flags, places = manifests.render(folder), [], [], []
                 for kind in ("DaemonSet", "StatefulSet"):
                     pod = manifests.pod_of(manifests.find(objects, kind))
                     container = pod["containers"][0]
                     places.append(Place(f"{root}/{kind}"))
                     places[-1].mount(pod, container, objects)
+                    files.append(places[-1].inside(manifests.parse_flags(container["args"])["flagfile"]))
                     flags.append(manifests.flags_of(pod, container, objects))
                 flags[0] |= {"node_id": "here", "advertise": "127.0.0.1:7301"}
-                self.start_both(*flags, places)
+                self.start_both(files, flags, places)
                 self.doCleanups()
 
     def test_the_units_start(self):
         with tempfile.TemporaryDirectory() as root:
             place, flags = Place(root), []
-            for program in ("agent", "coordinator"):
-                unit = (SYSTEMD / f"kvtier-{program}.service").read_text().replace("\\\n", "")
+            files = [SYSTEMD / f"{program}.flags" for program in ("agent", "coordinator")]
+            for file in files:
+                unit = (SYSTEMD / f"kvtier-{file.stem}.service").read_text().replace("\\\n", "")
                 words = re.search(r"^ExecStart=\S+ (.*)$", unit, re.MULTILINE)[1]
                 for short, long in (("%H", "here"), ("%t", "/run"), ("%S", "/var/lib")):
                     words = words.replace(short, long)
-                lines = (SYSTEMD / f"{program}.flags").read_text().splitlines()
-                flags.append(manifests.parse_flags(lines) | manifests.parse_flags(words.split()))
+                flags.append(manifests.parse_flags(file.read_text().splitlines()) | manifests.parse_flags(words.split()))
                 del flags[-1]["flagfile"]
                 for name, value in flags[-1].items():
                     if name.endswith("_dir"):
                         place.folder(value)
-            self.start_both(*flags, [place, place])
+            self.start_both(files, flags, [place, place])
             self.doCleanups()
 
 

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -267,13 +268,9 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     def shutdown(self) -> None:
         """Ends all copies and closes the client."""
-        for side in (self._weights, self._worker, self._client, self._scheduler):
+        for part in self._parts():
             try:
-                for lanes in self._opened.values() if side is self._client else ():
-                    for each in lanes:
-                        each.close()
-                if side is not None:
-                    side.close()
+                part.close()
             except Exception:
                 log_failure("shutdown")
 
@@ -377,6 +374,13 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
             _log.warning("kvtier: prefix_caching_hash_algo is %r: other processes may compute other keys, and nothing is "
                          "shared with engines that have another one; --prefix-caching-hash-algo sha256_cbor is the same "
                          "everywhere", algorithm)
+
+    def _parts(self) -> Iterator[Any]:
+        """Yields what this side has, in the order in which it is closed: lanes before their client."""
+        yield from filter(None, (self._weights, self._worker))
+        for lanes in self._opened.values():  # The finder adds none any more.
+            yield from lanes
+        yield from filter(None, (self._client, self._scheduler))
 
     def _open_client(self) -> kvtier.Client:
         options = self._options
