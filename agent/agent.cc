@@ -221,11 +221,14 @@ void Agent::NameOrders() {
 
 std::unique_ptr<CoordinatorReporter> Agent::MakeReporter(CoordinatorLink* coordinator) {
   if (coordinator == nullptr) return nullptr;
-  DirectorySync sync(options_.node, options_.epoch, options_.address,
-                     [this] { return index_.Snapshot(); });
+  DirectorySync sync(
+      options_.node, options_.epoch, options_.address,
+      [this, at = BlockIndex::SnapshotPlace()](bool is_first, std::vector<Delta>* deltas) mutable {
+        if (is_first) at = {};
+        return index_.SnapshotFrom(&at, kMaxDeltasPerMessage, deltas);
+      });
   CoordinatorReporter::Tenants tenants{
-      .version = [this] { return tenants_.cluster_version(); },
-      .all = [this] { return tenants_.cluster(); },
+      .stamp = [this] { return tenants_.cluster_stamp(); },
       .take = [this](ClusterTenants told) { tenants_.TakeCluster(std::move(told)); }};
   return std::make_unique<CoordinatorReporter>(
       executor_, coordinator, &changes_, std::move(sync), [this] { return Usage(); },
@@ -266,12 +269,12 @@ Task<void> Agent::SweepDeadlines() {
   while (!stopping()) {
     const absl::Time now = executor_->Now();
     gpus_.ObserveSteps();
-    sessions_.Sweep(now, &stats_);
-    flows_.Sweep(now);
-    tenants_.Sweep();
+    bool more = sessions_.Sweep(now, &stats_);
+    more = flows_.Sweep(now) || more;
+    more = tenants_.Sweep() || more;
     gpus_.Pump();
     block_count_.store(index_.copies(), std::memory_order_relaxed);
-    co_await SleepUntil(executor_, now + kSweepInterval);
+    co_await SleepUntil(executor_, more ? executor_->Now() : now + kSweepInterval);
   }
 }
 

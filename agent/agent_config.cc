@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "agent/flows/tenant_files.h"
 #include "agent/limits.h"
 #include "core/address.h"
+#include "core/log.h"
 #include "core/node.h"
 #include "core/space.h"
 #include "core/status_macros.h"
 #include "tier_disk/directory/segment_files.h"
 #include "tier_disk/io/durable_file.h"
+#include "tier_disk/io/pread_disk.h"
 #include "tier_gpu/device/device_region.h"
 
 namespace kvtier {
@@ -21,6 +25,9 @@ namespace {
 
 constexpr int kMaxByteThreads = 64;
 constexpr size_t kMaxSettingsFileBytes = size_t{1} << 20;
+// Divisor of a disk's usable bytes: the quotient can be guaranteed (docs/design/tenants.md,
+// "Room").
+constexpr uint64_t kGuaranteedDiskPart = 2;
 
 absl::Status Invalid(const char* flag, const std::string& value, const char* why) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", value, ": ", why));
@@ -38,6 +45,39 @@ bool IsInside(const std::string& path, const std::string& directory) {
          std::prev(outer.end());
 }
 
+// Returns the bytes of the tier that an agent of this configuration can guarantee; 0: it has no
+// such tier.
+uint64_t GuaranteedAtMost(const AgentConfig& config, Tier tier) {
+  switch (tier) {
+    case Tier::kGpu:
+      return config.gpu_bytes * (1 + std::ranges::count(config.device, ','));
+    case Tier::kHost:
+      return config.host_bytes;
+    case Tier::kDisk:
+      break;
+  }
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < config.disk_dirs.size(); ++i) {
+    // One segment is kept free for copies.
+    const uint64_t segments = config.DiskBytesOf(i) / config.segment_bytes - 1;
+    bytes += segments * config.segment_bytes / kGuaranteedDiskPart;
+  }
+  return bytes;
+}
+
+absl::Status CheckFit(const AgentConfig& config, const TenantSettingsMap& settings) {
+  std::vector<TenantSettings> before;
+  for (const auto& [name, one] : settings) {
+    for (const Tier tier : kAllTiers) {
+      const uint64_t bytes = GuaranteedAtMost(config, tier);
+      if (bytes == 0) continue;
+      KVT_RETURN_IF_ERROR(CheckGuaranteesFit(tier, bytes, one, before));
+    }
+    before.push_back(one);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status AgentConfig::Validate() const {
@@ -51,11 +91,16 @@ absl::Status AgentConfig::Validate() const {
     return Invalid("listen", listen,
                    "is beyond loopback and there is no TLS yet; --insecure_listen allows it");
   }
-  if (!advertise.empty() && !ParseHostPort(advertise).ok()) {
-    return Invalid("advertise", advertise, "must be host:port");
-  }
+  const std::string& told = advertise.empty() ? listen : advertise;
+  const absl::StatusOr<HostPort> told_to_others = ParseHostPort(told);
+  if (!told_to_others.ok()) return Invalid("advertise", told, "must be host:port");
   if (!coordinator.empty() && !ParseHostPort(coordinator).ok()) {
     return Invalid("coordinator", coordinator, "must be host:port, or empty to run alone");
+  }
+  if (!coordinator.empty() && told_to_others->IsWildcard()) {
+    return Invalid(
+        "advertise", told,
+        "is no address that other nodes can connect to; must be one beside --coordinator");
   }
   if (locate_grace < absl::Milliseconds(1) || locate_grace > kMaxLocateGrace) {
     return Invalid("locate_grace", absl::FormatDuration(locate_grace), "must be 1ms to 10s");
@@ -207,6 +252,25 @@ absl::Status AgentConfig::ValidateDisks() const {
   return absl::OkStatus();
 }
 
+absl::Status AgentConfig::CheckMemory(const MemoryLimit& limit) const {
+  const std::vector<absl::string_view> devices = absl::StrSplit(device, ',');
+  const uint64_t emulated = gpu_bytes * std::ranges::count(devices, absl::string_view("emulated"));
+  const uint64_t beside = kMemoryAtStart + emulated + disk_dirs.size() * kMaxMemoryPerDisk;
+  if (host_bytes <= limit.bytes && beside <= limit.bytes - host_bytes) return absl::OkStatus();
+  return Invalid("host_bytes", absl::StrCat(host_bytes),
+                 absl::StrCat("with ", beside, " bytes beside it the agent needs ",
+                              host_bytes + beside, " bytes of memory, and ", limit.file, " is ",
+                              limit.bytes, "; lower it or raise that limit")
+                     .c_str());
+}
+
+size_t AgentConfig::ThreadsNeeded() const {
+  const size_t per_disk = disk_buffered ? size_t{kPreadThreads} + 1 : kThreadsPerDisk;
+  return kOwnThreads + kMaxFetchesRunning + static_cast<size_t>(byte_threads) + kHostMemoryThreads +
+         disk_dirs.size() * per_disk + kLibraryThreads +
+         kLibraryThreadsPerCore * std::thread::hardware_concurrency();
+}
+
 HostMemory AgentConfig::MeantHostMemory() const {
   if (host_memory == HostMemoryChoice::kFixed) return HostMemory::kFixed;
   if (host_memory == HostMemoryChoice::kMoving) return HostMemory::kMoving;
@@ -275,6 +339,10 @@ absl::StatusOr<TenantTable> ReadTenants(const std::string& directory) {
   }
   std::vector<TenantTable::Entry> entries;
   for (const TenantSecret& tenant : *secrets) {
+    if (absl::IsFailedPrecondition(tenant.secret.status())) {
+      Log(LogLevel::kWarning, absl::StrCat("--tenants_dir: ", tenant.secret.status().message()));
+      continue;
+    }
     if (!tenant.secret.ok()) {
       return Invalid("tenants_dir", directory,
                      std::string(tenant.secret.status().message()).c_str());
@@ -290,7 +358,8 @@ absl::StatusOr<TenantTable> ReadTenants(const std::string& directory) {
   return TenantTable::Create(entries);
 }
 
-absl::StatusOr<TenantSettingsMap> ReadTenantSettings(const std::string& path) {
+absl::StatusOr<TenantSettingsMap> ReadTenantSettings(const AgentConfig& config) {
+  const std::string& path = config.tenant_settings;
   if (path.empty()) return TenantSettingsMap();
   const auto bytes = ReadFileStart(path, kMaxSettingsFileBytes + 1);
   if (!bytes.ok()) {
@@ -304,6 +373,9 @@ absl::StatusOr<TenantSettingsMap> ReadTenantSettings(const std::string& path) {
       ParseTenantSettings({reinterpret_cast<const char*>((*bytes)->data()), (*bytes)->size()});
   if (!settings.ok()) {
     return Invalid("tenant_settings", path, std::string(settings.status().message()).c_str());
+  }
+  if (const absl::Status fits = CheckFit(config, *settings); !fits.ok()) {
+    return Invalid("tenant_settings", path, std::string(fits.message()).c_str());
   }
   return settings;
 }

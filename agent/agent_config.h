@@ -17,6 +17,7 @@
 #include "agent/limits.h"
 #include "agent/tenants.h"
 #include "core/eviction_policy.h"
+#include "core/free_memory.h"
 #include "core/tenant_settings.h"
 #include "tier_disk/scrub.h"
 #include "tier_host/host_shares.h"
@@ -97,6 +98,11 @@ struct AgentConfig {
 
   // Errors: kInvalidArgument, naming the flag and the value.
   absl::Status Validate() const;
+  // Returns whether the limit leaves the agent the memory that it takes at its start. Errors:
+  // kInvalidArgument, naming --host_bytes and both numbers.
+  absl::Status CheckMemory(const MemoryLimit& limit) const;
+  // Returns how many threads the agent may have beside its first.
+  size_t ThreadsNeeded() const;
   // Returns the directory that `lessons_dir` means.
   std::string LessonsDir() const { return StateDir(lessons_dir); }
   // Returns the directory that `settings_dir` means.
@@ -133,14 +139,16 @@ absl::StatusOr<HostMemoryChoice> ParseHostMemory(absl::string_view text);
 absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text);
 absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text);
 
-// Reads the tenants that the agent starts with from `directory` (ReadTenantSecrets()). Empty: the
-// one open tenant. Errors: kInvalidArgument, naming flag, directory and file: a file cannot be read
-// or holds no secret, or the directory has none.
+// Reads the tenants that the agent starts with from `directory` (ReadTenantSecrets()), and logs the
+// files that are skipped. Empty: the one open tenant. Errors: kInvalidArgument, naming flag,
+// directory and file: a file cannot be read, has a mode that is refused or holds no secret, or the
+// directory has none.
 absl::StatusOr<TenantTable> ReadTenants(const std::string& directory);
 
 // Reads the file of --tenant_settings; empty: there is none. Errors: kInvalidArgument, naming flag,
-// file, line, field and value.
-absl::StatusOr<TenantSettingsMap> ReadTenantSettings(const std::string& path);
+// file, line, field and value; or a guarantee with which those of the file do not fit into a tier
+// that the node has.
+absl::StatusOr<TenantSettingsMap> ReadTenantSettings(const AgentConfig& config);
 
 }  // namespace kvtier
 

@@ -17,7 +17,6 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "agent/agent.h"
 #include "agent/agent_config.h"
 #include "agent/agent_flags_config.h"
@@ -32,14 +31,17 @@
 #include "agent/sessions/descriptor_socket.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
+#include "core/clock.h"
 #include "core/free_memory.h"
 #include "core/listening_socket.h"
 #include "core/lock_checks.h"
 #include "core/log.h"
 #include "core/memory_watch.h"
 #include "core/program_flags_config.h"
+#include "core/program_signals.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
+#include "core/thread_limit.h"
 #include "tier_gpu/device/open_device.h"
 #include "tier_host/memory_binder.h"
 
@@ -119,7 +121,7 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
                               const sigset_t& signals) {
   AdminService::About about{.build = kBuild,
                             .coordinator = config.coordinator,
-                            .disk_io = parts.disks->empty() ? "none" : "io_uring",
+                            .disk_io = "none",
                             .device = NamesOf(*parts.devices),
                             .worker_uids = config.allow_uids};
   for (const NamedDisk& disk : *parts.disks) {
@@ -129,15 +131,19 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
     if (!disk.opened.ok()) continue;
     told.io = disk.io_name();
     told.encrypted = disk.opened->keys != nullptr;
+    told.lost = disk.opened->lost();
     if (disk.opened->io != DiskIoKind::kUring) about.disk_io = "pread";
+    if (about.disk_io == "none") about.disk_io = "io_uring";
   }
+  ProvenCallers proven;
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<Doors> doors,
-                       Doors::Open(config, parts.agent, std::move(about)));
+                       Doors::Open(config, parts.agent, std::move(about), &proven));
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<DescriptorSocket> sessions,
                        DescriptorSocket::Listen({.path = absl::StrCat(config.socket_dir, "/",
                                                                       wire::kDescriptorSocketName),
                                                  .allowed_uids = config.allow_uids,
-                                                 .tenants = &parts.agent->options().tenants},
+                                                 .tenants = &parts.agent->options().tenants,
+                                                 .proven = &proven},
                                                 SessionCalls(parts.agent)));
   const auto set_hang_up = [&](absl::AnyInvocable<void(SessionId)> hang_up) {
     CallOn(parts.agent->executor(), [&] {
@@ -150,7 +156,7 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
                                     config.socket_dir, ", peers at ", config.listen));
 
   WaitForStopSignal(signals);
-  const absl::Time stop_by = absl::Now() + kDrainTimeout;
+  const absl::Time stop_by = MonotonicClock().Now() + kDrainTimeout;
   // The agent ends its calls first: gRPC waits for the end of every call, also of those that it has
   // cut off.
   CallOn(parts.agent->executor(), [&] {
@@ -165,11 +171,12 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
 }
 
 absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
+  KVT_RETURN_IF_ERROR(config.CheckMemory(LeastMemoryLimit()));
+  KVT_RETURN_IF_ERROR(TryThreads(config.ThreadsNeeded()));
   RaiseDescriptorLimit();
   KVT_RETURN_IF_ERROR(LockSocketDir(config.socket_dir, "kvtier.lock", "agent"));
   KVT_ASSIGN_OR_RETURN(TenantTable tenants, ReadTenants(config.tenants_dir));
-  KVT_ASSIGN_OR_RETURN(TenantSettingsMap tenant_settings,
-                       ReadTenantSettings(config.tenant_settings));
+  KVT_ASSIGN_OR_RETURN(TenantSettingsMap tenant_settings, ReadTenantSettings(config));
   KVT_ASSIGN_OR_RETURN(const NodeId node, NodeId::FromString(config.node_id));
 
   ThreadExecutor executor("decisions");
@@ -273,14 +280,9 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
 
 int main(int argc, char** argv) {
   kvtier::TurnOffLockChecks();
+  kvtier::SayWhyNoThreadStarts("kvtier-agent");
   kvtier::KeepFreedMemory();
-  // Before any thread starts, so that all inherit it and only sigwait() sees these.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-
+  const sigset_t signals = kvtier::TakeProgramSignals();
   if (const auto end = kvtier::ParseProgramFlags(kvtier::AgentText(), argc, argv)) return *end;
   const absl::StatusOr<kvtier::AgentConfig> config = kvtier::ConfigFromFlags();
   const absl::Status status = config.ok() ? kvtier::Run(*config, signals) : config.status();

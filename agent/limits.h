@@ -25,6 +25,11 @@ inline constexpr size_t kMaxSpacesPerSession = 16;
 inline constexpr size_t kMaxSpacesDescribed = 256;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
 inline constexpr size_t kMaxLeases = 262144;  // Maximum for all sessions together.
+// Bytes of a share group's host memory that one member may pin, by leases, tickets and requests in
+// progress: one in kMemberPinPart of what the other members leave. All members together leave one
+// in kGroupLeftPart bytes of it.
+inline constexpr uint64_t kMemberPinPart = 2;
+inline constexpr uint64_t kGroupLeftPart = 4;
 // Tickets of one tenant, and blocks that they pin. All tickets together may pin one in kTicketPart
 // bytes of a domain's host memory; a member of a share group may pin one in kMemberTicketPart bytes
 // of what others' tickets leave of that.
@@ -45,8 +50,9 @@ inline constexpr size_t kMaxKeptBlocks = 131072;
 inline constexpr uint64_t kKeptPart = 4;
 inline constexpr absl::Duration kMinKeptTtl = absl::Seconds(1);
 inline constexpr absl::Duration kMaxKeptTtl = absl::Hours(1);
-// Kept blocks that one look at the deadlines lets go of, because their time is over: under 1 ms.
-inline constexpr size_t kMaxKeptEndedPerSweep = 2048;
+// Kept blocks, leases, reservations and blocks of tickets, of each so many, that one turn of the
+// executor lets go of because their time is over: some milliseconds. The next turn goes on.
+inline constexpr size_t kEndedPerSweep = 2048;
 // Limits of a drop of a prefix with all its descendants: blocks that it remembers on the way down
 // (beyond them it begins again from the root), blocks that stay because they are held, and its
 // duration. Beyond the last two it ends, and says so. One drop runs at a time for each domain.
@@ -106,6 +112,9 @@ inline constexpr size_t kMaxPutsWaitingPerSession = 16;
 // Time for which the disks count as behind after a block was refused room.
 inline constexpr absl::Duration kBehindShown = absl::Seconds(10);
 inline constexpr size_t kMaxOffloadsRunning = 16;
+// Time that a durable commit leaves the disks to confirm that their files are in place; an eighth
+// of its timeout at most.
+inline constexpr absl::Duration kConfirmTime = absl::Milliseconds(50);
 // Fetches between nodes, of one stream each, that run at a time: those that this node serves; those
 // that it has at one peer; and those that it has at all peers, twice as many, so that a peer that
 // does not answer leaves room for others.
@@ -142,8 +151,9 @@ inline constexpr absl::Duration kGpuResizeTimeout = absl::Seconds(60);
 inline constexpr absl::Duration kGpuResizeWait = absl::Seconds(1);
 // Interval at which pools that are not of the size of their tenants' shares are looked at.
 inline constexpr absl::Duration kGpuDivideInterval = absl::Milliseconds(250);
-// Maximum number of blocks evicted for a resize in one turn of the executor.
-inline constexpr size_t kMaxEvictedForResize = 256;
+// Maximum number of blocks that are evicted in one turn of the executor for a resize, an operator,
+// or because a tenant is erased: some milliseconds.
+inline constexpr size_t kEvictedPerTurn = 256;
 // Interval at which the agent looks for host memory that should move, and for the blocks that a
 // leaving slab waits for; and the number of slabs that move at a time.
 inline constexpr absl::Duration kMemoryMoveInterval = absl::Milliseconds(50);
@@ -237,6 +247,15 @@ inline constexpr size_t kAdminIntakeBytes = size_t{8} << 20;
 // looks. docs/OPERATING.md has the table.
 inline constexpr size_t kMaxMemoryBesideArena = size_t{1} << 30;
 inline constexpr size_t kMaxMemoryGrowth = size_t{864} << 20;
+// Memory that the program itself takes at its start, beside arenas and disks.
+inline constexpr size_t kMemoryAtStart = size_t{64} << 20;
+// Threads of the agent: decisions, lessons, tenants, gpu-copies, sessions and three doors; those of
+// each disk (ring, flush, manifest); those of gRPC and RocksDB, measured and rounded up. Their
+// names are in docs/ARCHITECTURE.md.
+inline constexpr size_t kOwnThreads = 8;
+inline constexpr size_t kThreadsPerDisk = 3;
+inline constexpr size_t kLibraryThreads = 6;
+inline constexpr size_t kLibraryThreadsPerCore = 2;
 // Additional memory for each disk, for its manifest.
 inline constexpr size_t kMaxMemoryPerDisk = size_t{32} << 20;
 // Additional memory for each block in each tier.

@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<NamedDisk>> OpenNamedDisks(Executor* executor,
   KVT_ASSIGN_OR_RETURN(const std::shared_ptr<const MasterSecret> secret,
                        ReadSecret(config.disk_secret_dir));
   std::vector<NamedDisk> disks;
-  absl::Status first_failure;
+  absl::Status missing;
   size_t opened = 0;
   for (size_t i = 0; i < config.disk_dirs.size(); ++i) {
     const DiskLayout layout{
@@ -65,8 +65,11 @@ absl::StatusOr<std::vector<NamedDisk>> OpenNamedDisks(Executor* executor,
                      .buffered = layout.buffered,
                      .opened = OpenDisk(executor, layout, DiskIoKind::kAuto)});
     const absl::StatusOr<OpenedDisk>& disk = disks.back().opened;
-    if (!disk.ok() && !absl::IsUnavailable(disk.status())) return disk.status();
-    first_failure.Update(disk.status());
+    if (absl::IsNotFound(disk.status())) {
+      missing.Update(disk.status());
+    } else if (!disk.ok() && !absl::IsUnavailable(disk.status())) {
+      return disk.status();
+    }
     if (!disk.ok()) continue;
     ++opened;
     LogEncryption(disks.back());
@@ -77,7 +80,7 @@ absl::StatusOr<std::vector<NamedDisk>> OpenNamedDisks(Executor* executor,
           disk->id.ToHex(), ": one is a copy of the other; remove one"));
     }
   }
-  if (opened == 0 && !first_failure.ok()) return first_failure;
+  if (opened == 0 && !missing.ok()) return missing;
   for (const NamedDisk& disk : disks) {
     if (disk.opened.ok()) continue;
     Log(LogLevel::kError,

@@ -24,11 +24,12 @@ struct NamedDisk {
 };
 
 // Opens the directories of --disk_dir one after the other. A disk that the file system fails to
-// open (kUnavailable: the drive is gone) stays out while another opens, and the log says so. Does
-// not own `executor`. Errors: the first disk's, if none opened; any disk's other than kUnavailable,
-// because an operator must then change flags or make room; kFailedPrecondition, two directories are
-// the same disk; MasterSecret::Read()'s, naming --disk_secret_dir. The log says which disks are
-// encrypted.
+// open (kUnavailable: an I/O error, a manifest that cannot be read) stays out, also if it is the
+// only one, and the log says so. So does one whose directory is missing (kNotFound), while another
+// opens. Does not own `executor`. Errors: the first kNotFound, if no disk opened; any disk's other
+// than kUnavailable and kNotFound, because an operator must then change flags or make room;
+// kFailedPrecondition, two directories are the same disk; MasterSecret::Read()'s, naming
+// --disk_secret_dir. The log says which disks are encrypted.
 absl::StatusOr<std::vector<NamedDisk>> OpenNamedDisks(Executor* executor,
                                                       const AgentConfig& config);
 

@@ -6,6 +6,7 @@
 #include "agent/limits.h"
 #include "core/check.h"
 #include "core/node.h"
+#include "core/secret_file.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
@@ -37,6 +38,11 @@ absl::Status TenantTable::Check(const Entry& entry) const {
     return absl::InvalidArgumentError(
         absl::StrCat("tenant name '", entry.name,
                      "'; must be 1 to 63 of [a-zA-Z0-9._-], starting with a letter or digit"));
+  }
+  const absl::string_view end = EndOfOtherFile(entry.name);
+  if (!end.empty()) {
+    return refused("its name ends in '", end,
+                   "', and files of such names hold no secrets; give it ", "another name");
   }
   if (Find(entry.name) != nullptr) return refused("it is given twice; give it once");
   const bool open = entry.secret.empty() && entry.name == kOpenTenant;

@@ -7,23 +7,18 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "core/status_macros.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
-#include "grpcpp/support/channel_arguments.h"
 #include "proto/convert.h"
+#include "proto/link.h"
 
 namespace kvtier::cli {
 namespace {
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  // A proxy meant for the web would answer for a node that is down.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), LinkArguments());
 }
 
 // Asks one question. `method` is a member of the generated stub.
@@ -31,7 +26,7 @@ template <typename Response, typename Stub, typename Method, typename Request>
 absl::StatusOr<Response> Ask(Stub* stub, Method method, const Request& request,
                              const AskedProgram& asked) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + asked.timeout));
+  context.set_deadline(DeadlineIn(asked.timeout));
   Response response;
   KVT_RETURN_IF_ERROR(
       ErrorOf(convert::FromGrpc((stub->*method)(&context, request, &response)), asked));
@@ -163,6 +158,11 @@ absl::StatusOr<v1::DropTenantResponse> AgentAdmin::DropTenant(
                                      asked_);
 }
 
+absl::StatusOr<v1::ExportTenantsResponse> AgentAdmin::ExportTenants() const {
+  return Ask<v1::ExportTenantsResponse>(stub_.get(), &v1::AgentAdmin::Stub::ExportTenants,
+                                        v1::ExportTenantsRequest(), asked_);
+}
+
 CoordinatorAdmin::CoordinatorAdmin(const std::string& address, absl::Duration timeout)
     : stub_(v1::CoordinatorAdmin::NewStub(Connect(address))),
       asked_({.noun = "coordinator", .address = address, .timeout = timeout}) {}
@@ -196,6 +196,23 @@ absl::StatusOr<v1::DropTenantResponse> CoordinatorAdmin::DropTenant(
     const v1::DropTenantRequest& request) const {
   return Ask<v1::DropTenantResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::DropTenant, request,
                                      asked_);
+}
+
+absl::StatusOr<v1::ExportTenantsResponse> CoordinatorAdmin::ExportTenants() const {
+  return Ask<v1::ExportTenantsResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::ExportTenants,
+                                        v1::ExportTenantsRequest(), asked_);
+}
+
+absl::StatusOr<v1::ImportTenantsResponse> CoordinatorAdmin::ImportTenants(
+    const v1::ImportTenantsRequest& request) const {
+  return Ask<v1::ImportTenantsResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::ImportTenants,
+                                        request, asked_);
+}
+
+absl::StatusOr<v1::InitTenantsResponse> CoordinatorAdmin::InitTenants(
+    const v1::InitTenantsRequest& request) const {
+  return Ask<v1::InitTenantsResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::InitTenants,
+                                      request, asked_);
 }
 
 absl::StatusOr<v1::GetSettingsResponse> CoordinatorAdmin::GetSettings() const {

@@ -53,6 +53,7 @@ class AgentAdmin {
   absl::StatusOr<v1::DropPrefixResponse> DropPrefix(const v1::DropPrefixRequest& request) const;
   absl::StatusOr<v1::SetTenantResponse> SetTenant(const v1::SetTenantRequest& request) const;
   absl::StatusOr<v1::DropTenantResponse> DropTenant(const v1::DropTenantRequest& request) const;
+  absl::StatusOr<v1::ExportTenantsResponse> ExportTenants() const;
 
  private:
   const std::unique_ptr<v1::AgentAdmin::Stub> stub_;
@@ -67,6 +68,10 @@ class CoordinatorAdmin {
   absl::StatusOr<v1::ListTenantsResponse> ListTenants() const;
   absl::StatusOr<v1::SetTenantResponse> SetTenant(const v1::SetTenantRequest& request) const;
   absl::StatusOr<v1::DropTenantResponse> DropTenant(const v1::DropTenantRequest& request) const;
+  absl::StatusOr<v1::ExportTenantsResponse> ExportTenants() const;
+  absl::StatusOr<v1::ImportTenantsResponse> ImportTenants(
+      const v1::ImportTenantsRequest& request) const;
+  absl::StatusOr<v1::InitTenantsResponse> InitTenants(const v1::InitTenantsRequest& request) const;
   absl::StatusOr<v1::GetSettingsResponse> GetSettings() const;
   absl::StatusOr<v1::SetSettingResponse> SetSetting(const v1::SetSettingRequest& request) const;
 

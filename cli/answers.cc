@@ -47,12 +47,21 @@ std::string FailureText(const absl::Status& status) {
   return absl::StrCat(absl::StatusCodeToString(status.code()), ": ", words);
 }
 
-Outcome Failure(const std::string& address, const absl::Status& status) {
+Outcome Failure(const Arguments& arguments, const std::string& address,
+                const absl::Status& status) {
   Verdict verdict;
   verdict.Add(status);
   // These words name the address.
   const std::string at = SaysNobodyAnswers(status) ? "" : absl::StrCat(address, ": ");
-  return {.code = verdict.code(), .err = absl::StrCat("kvtier: ", at, FailureText(status), "\n")};
+  Outcome outcome{.code = verdict.code(),
+                  .err = absl::StrCat("kvtier: ", at, FailureText(status), "\n")};
+  if (arguments.format == Format::kJson) {
+    JsonWriter json;
+    json.Text("address", address);
+    json.Text("error", FailureText(status));
+    outcome.out = json.Finish();
+  }
+  return outcome;
 }
 
 absl::StatusOr<std::string> CoordinatorAddress(const Arguments& arguments) {

@@ -126,8 +126,9 @@ bool IsWrongDoor(const absl::Status& status);
 // Returns whether no program was there to answer in time.
 bool IsUnreachable(const absl::Status& status);
 
-// Returns the outcome of a question that failed as a whole.
-Outcome Failure(const std::string& address, const absl::Status& status);
+// Returns the outcome of a question that failed as a whole: its words for people, and with
+// Format::kJson an object with them for programs, too.
+Outcome Failure(const Arguments& arguments, const std::string& address, const absl::Status& status);
 
 // Returns the coordinator's address: as named on the command line, else as the first agent knows
 // it. Errors: that agent's, or kFailedPrecondition when it runs alone.

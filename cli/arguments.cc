@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "cli/options.h"
 #include "core/byte_size.h"
+#include "core/cluster_tenants.h"
 #include "core/status_macros.h"
 #include "proto/convert.h"
 
@@ -241,11 +242,38 @@ absl::Status ReadPrefixDrop(const Pieces& pieces, Arguments* arguments) {
   return absl::OkStatus();
 }
 
+// Reads `tenants export`, `tenants import` and `tenants init`.
+absl::Status ReadTenantsStore(const Pieces& pieces, Arguments* arguments) {
+  if (arguments->verb == Verb::kTenantsExport) {
+    if (arguments->agents.size() > 1) {
+      return Wrong("tenants export prints the settings of one program; name one --agent");
+    }
+    return absl::OkStatus();
+  }
+  if (!arguments->coordinator) {
+    return Wrong(absl::StrCat("tenants ", pieces.words[1],
+                              " needs --coordinator, the path of the coordinator's socket"));
+  }
+  if (arguments->verb == Verb::kTenantsImport) {
+    if (pieces.words.size() != 3) return Wrong("tenants import needs one file");
+    arguments->import_file = pieces.words[2];
+    arguments->yes = ValueOf(pieces, "--yes").has_value();
+    return absl::OkStatus();
+  }
+  const auto replaced = ValueOf(pieces, "--replace");
+  if (!replaced) return absl::OkStatus();
+  const absl::StatusOr<uint64_t> store = ParseStoreId(*replaced);
+  if (!store.ok()) return Wrong(absl::StrCat("--replace: ", store.status().message()));
+  arguments->replaced_store = *store;
+  return absl::OkStatus();
+}
+
 absl::Status ReadTenants(const Pieces& pieces, Arguments* arguments) {
   if (arguments->coordinator && !arguments->agents.empty()) {
     return Wrong("tenants asks agents or, for all nodes, a coordinator; name one of the two");
   }
-  if (!IsAboutATenant(arguments->verb)) return absl::OkStatus();
+  if (arguments->verb == Verb::kTenants) return absl::OkStatus();
+  if (!IsAboutATenant(arguments->verb)) return ReadTenantsStore(pieces, arguments);
   if (pieces.words.size() != 3) {
     return Wrong(absl::StrCat("tenants ", pieces.words[1], " needs the name of one tenant"));
   }
@@ -387,7 +415,7 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
     KVT_RETURN_IF_ERROR(ReadPins(pieces, &arguments));
   }
   if (arguments.verb == Verb::kPrefixDrop) KVT_RETURN_IF_ERROR(ReadPrefixDrop(pieces, &arguments));
-  if (arguments.verb == Verb::kTenants || IsAboutATenant(arguments.verb)) {
+  if (verb->words == "tenants" || absl::StartsWith(verb->words, "tenants ")) {
     KVT_RETURN_IF_ERROR(ReadTenants(pieces, &arguments));
   }
   if (arguments.verb == Verb::kGpuResize || arguments.verb == Verb::kHostResize) {

@@ -46,7 +46,8 @@ struct Arguments {
 
   // Tier and confirmation of `evict`, which always has both.
   std::optional<Tier> tier;
-  bool yes = false;  // Confirmation, also of `tenant erase`, `tenants drop` and `prefix drop`.
+  // Confirmation, also of `tenant erase`, `tenants drop`, `tenants import` and `prefix drop`.
+  bool yes = false;
 
   // Tenant of `tenant erase`, never empty.
   std::string erased_tenant;
@@ -57,6 +58,10 @@ struct Arguments {
 
   // Arguments of `tenants describe`, `tenants set` and `tenants drop`.
   TenantQuestion tenant;
+
+  // Arguments of `tenants import` and `tenants init`.
+  std::string import_file;
+  uint64_t replaced_store = 0;  // 0: none.
 
   // Arguments of `gpu resize` and `host resize`.
   uint64_t resize_bytes = 0;  // New size, never 0.

@@ -19,6 +19,7 @@
 #include "cli/status.h"
 #include "cli/tenant_shares.h"
 #include "cli/tenants.h"
+#include "cli/tenants_store.h"
 #include "cli/tiers.h"
 #include "cli/version.h"
 
@@ -41,6 +42,12 @@ Outcome Run(const Arguments& arguments, const Progress& progress) {
       return RunSetTenant(arguments);
     case Verb::kTenantDrop:
       return RunDropTenant(arguments);
+    case Verb::kTenantsExport:
+      return RunExportTenants(arguments);
+    case Verb::kTenantsImport:
+      return RunImportTenants(arguments);
+    case Verb::kTenantsInit:
+      return RunInitTenants(arguments);
     case Verb::kDiskInfo:
       return RunDiskInfo(arguments);
     case Verb::kDoctor:

@@ -4,6 +4,7 @@
 #define KVTIER_CLI_CONFIG_LAYERS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/config_members.h"
@@ -15,6 +16,8 @@ struct ConfigLayers {
   uint64_t layers = 0;         // Layers with attention that keep KV of their own.
   uint64_t window = 0;         // Tokens of a window; 0: no layer has one.
   uint64_t window_layers = 0;  // Layers with a window; 0 beside a window: the config does not say.
+  // KV heads of each of `layers`, where the config says them of each layer; empty: it does not.
+  std::vector<uint64_t> kv_heads;
 };
 
 // Returns the layers. Fields of `given` that are not 0 replace what the config says or lacks.

@@ -10,6 +10,9 @@
 
 namespace kvtier::cli {
 
+// DiskReport.health of a disk that is well.
+inline constexpr char kHealthyDisk[] = "healthy";
+
 Outcome RunDiskInfo(const Arguments& arguments);
 
 // Returns, for people, a line for each disk, and one with its id and what is said of its health.

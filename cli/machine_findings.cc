@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "cli/disk_info.h"
 #include "cli/units.h"
 
 namespace kvtier::cli {
@@ -207,6 +208,19 @@ Finding DiskFinding(const DiskFacts& disk) {
   return finding;
 }
 
+// Adds a finding for each disk of the agent that is not well.
+void AddAgentDisks(const NodeFacts& facts, Findings* findings) {
+  if (!facts.status.ok()) return;
+  for (const v1::DiskReport& disk : facts.status->disks()) {
+    if (disk.health() == kHealthyDisk) continue;
+    findings->push_back({.check = absl::StrCat("agent's disk ", disk.directory()),
+                         .health = disk.serving() ? Health::kWarn : Health::kFail,
+                         .detail = disk.health(),
+                         .remedy = "mend what it names; a disk that is not open, or not used until "
+                                   "the agent restarts, comes back with the agent's next start"});
+  }
+}
+
 }  // namespace
 
 std::optional<std::pair<int, int>> KernelVersion(const std::string& release) {
@@ -222,6 +236,7 @@ Findings MachineFindings(const NodeFacts& facts) {
                        WorkerMemoryFinding(facts), HugePageFinding(facts), IoUringFinding(facts),
                        PidfdFinding(facts),        ClockFinding(facts)};
   for (const DiskFacts& disk : facts.disks) findings.push_back(DiskFinding(disk));
+  AddAgentDisks(facts, &findings);
   return findings;
 }
 

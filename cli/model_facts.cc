@@ -11,6 +11,8 @@
 namespace kvtier::cli {
 namespace {
 
+constexpr size_t kMaxShownType = 40;  // Bytes of an unknown type that an error shows.
+
 // Checks the fact that `option` gives.
 absl::Status CheckFact(const char* name, const char* option, uint64_t value, uint64_t most) {
   if (value >= 1 && value <= most) return absl::OkStatus();
@@ -43,13 +45,13 @@ std::optional<uint64_t> BitsOfType(absl::string_view dtype) {
 
 absl::Status ModelFacts::Check() const {
   KVT_RETURN_IF_ERROR(CheckFact("layers", "--layers", layers, kMaxLayers));
-  if (latent_dim == 0) {
+  if (latent_dim == 0 && !has_several_shapes()) {
     KVT_RETURN_IF_ERROR(CheckFact("kv_heads", "--kv-heads", kv_heads, kMaxHeads));
     KVT_RETURN_IF_ERROR(CheckFact("head_dim", "--head-dim", head_dim, kMaxHeadDim));
-  } else {
+  } else if (latent_dim != 0) {
     KVT_RETURN_IF_ERROR(CheckFact("latent", "--latent", latent_dim, kMaxHeadDim));
   }
-  const bool are_shared = latent_dim != 0 || heads % kv_heads == 0;
+  const bool are_shared = kv_heads == 0 || latent_dim != 0 || heads % kv_heads == 0;
   if (heads > kMaxHeads || !are_shared) {
     return absl::InvalidArgumentError(absl::StrCat("heads must be a multiple of kv_heads (",
                                                    kv_heads, ") up to ", kMaxHeads, ", not ", heads,
@@ -76,10 +78,12 @@ absl::Status ModelFacts::Check() const {
   }
   const std::optional<uint64_t> bits = BitsOfType(dtype);
   if (!bits.has_value()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "dtype must be fp32, fp16, bf16, fp8, int8, fp4 or int4, not '", dtype, "'; give --dtype"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("dtype must be fp32, fp16, bf16, fp8, int8, fp4 or int4, not '",
+                     absl::string_view(dtype).substr(0, kMaxShownType), "'; give --dtype"));
   }
-  if ((latent_dim == 0 ? 2 * kv_heads * head_dim : latent_dim) * *bits % 8 != 0) {
+  if (LayerNumbers() * *bits % 8 != 0 || full_numbers * *bits % 8 != 0 ||
+      window_numbers * *bits % 8 != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("dtype ", dtype,
                      " gives a token of each layer no whole number of bytes; name a wider one"));
@@ -89,21 +93,31 @@ absl::Status ModelFacts::Check() const {
 
 std::string ModelFacts::AttentionName() const {
   if (latent_dim != 0) return "multi-head latent";
+  if (has_several_shapes()) return "grouped-query";
   if (heads == 0) return "";
   if (kv_heads == heads) return "multi-head";
   return kv_heads == 1 ? "multi-query" : "grouped-query";
 }
 
-uint64_t ModelFacts::LayerBytes() const {
-  const uint64_t numbers = latent_dim == 0 ? 2 * kv_heads * head_dim : latent_dim;
+uint64_t ModelFacts::LayerNumbers() const {
+  return latent_dim == 0 ? 2 * kv_heads * head_dim : latent_dim;
+}
+
+uint64_t ModelFacts::FullBytes() const {
+  const uint64_t numbers =
+      has_several_shapes() ? full_numbers : (layers - window_layers) * LayerNumbers();
+  return numbers * *BitsOfType(dtype) / 8 + index_bytes;
+}
+
+uint64_t ModelFacts::WindowBytes() const {
+  const uint64_t numbers = has_several_shapes() ? window_numbers : window_layers * LayerNumbers();
   return numbers * *BitsOfType(dtype) / 8;
 }
 
-uint64_t ModelFacts::TokenBytes() const { return layers * LayerBytes(); }
+uint64_t ModelFacts::TokenBytes() const { return FullBytes() + WindowBytes(); }
 
 uint64_t ModelFacts::ContextBytes(uint64_t tokens) const {
-  return LayerBytes() *
-         ((layers - window_layers) * tokens + window_layers * std::min(tokens, window));
+  return FullBytes() * tokens + WindowBytes() * std::min(tokens, window);
 }
 
 uint64_t ModelFacts::TokensIn(uint64_t bytes) const {

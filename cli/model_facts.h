@@ -31,7 +31,7 @@ struct ModelFacts {
   std::string name;
   uint64_t layers = 0;    // Layers with attention.
   uint64_t heads = 0;     // Query heads; 0: unknown.
-  uint64_t kv_heads = 0;  // 0 where `latent_dim` is not.
+  uint64_t kv_heads = 0;  // 0 where `latent_dim` is not, or layers have several shapes.
   uint64_t head_dim = 0;  // Numbers of a key or a value of one head.
   // Numbers of the latent vector of a token and layer, its rotated part included; 0: the model
   // keeps keys and values.
@@ -45,6 +45,15 @@ struct ModelFacts {
   // Numbers over which the query heads of one layer compare and sum for each pair of tokens; 0:
   // heads x head_dim.
   uint64_t attention_width = 0;
+  // Numbers of one token in all layers without a window and in all with one, where layers differ in
+  // their heads; `kv_heads` and `head_dim` are 0 then. 0 and 0: all layers have the same heads.
+  uint64_t full_numbers = 0;
+  uint64_t window_numbers = 0;
+  // Bytes of one token in all layers without a window, of the keys of an index that chooses the
+  // tokens to attend to; 0: there is no index.
+  uint64_t index_bytes = 0;
+
+  bool has_several_shapes() const { return full_numbers != 0 || window_numbers != 0; }
 
   // Returns an error that names the fact that is missing or too large, and the option that gives
   // it.
@@ -66,7 +75,10 @@ struct ModelFacts {
   std::optional<double> PrefillOperations(uint64_t tokens) const;
 
  private:
-  uint64_t LayerBytes() const;  // Returns the bytes of one token.
+  uint64_t LayerNumbers() const;  // Returns the numbers of one token in one layer.
+  // Return the bytes of one token in all layers without a window, and in all with one.
+  uint64_t FullBytes() const;
+  uint64_t WindowBytes() const;
 };
 
 }  // namespace kvtier::cli

@@ -169,17 +169,6 @@ void ReadMemlock(pid_t agent, NodeFacts* facts) {
   }
 }
 
-// Returns the least limit of this process's cgroup and of those above it.
-std::optional<uint64_t> CgroupMemoryMax() {
-  std::optional<uint64_t> least;
-  for (const std::string& directory : CgroupDirectories()) {
-    uint64_t bytes = 0;
-    if (!absl::SimpleAtoi(TextOf(directory + "/memory.max"), &bytes)) continue;
-    least = least ? std::min(*least, bytes) : bytes;
-  }
-  return least;
-}
-
 // Makes a memfd like an arena's, and asks for one huge page of it.
 void TryMemfd(NodeFacts* facts) {
   const Descriptor fd(memfd_create("kvtier-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -288,7 +277,8 @@ NodeFacts GatherNodeFacts(const Arguments& arguments) {
   utsname system{};
   if (uname(&system) == 0) facts.kernel = system.release;
   ReadMemlock(agent, &facts);
-  facts.memory_max_bytes = CgroupMemoryMax();
+  const MemoryLimit limit = CgroupMemoryLimit();
+  if (!limit.file.empty()) facts.memory_max_bytes = limit.bytes;
   TryMemfd(&facts);
   facts.shmem_enabled = ShmemEnabled();
   TryIoUring(&facts);

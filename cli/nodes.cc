@@ -7,6 +7,7 @@
 #include "cli/answers.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "cli/tenants_store.h"
 #include "cli/tiers.h"
 #include "cli/units.h"
 
@@ -32,6 +33,20 @@ std::string NamesakeText(const v1::NodeReport& node) {
                       SecondsText(node.namesake_silence_seconds()), " ago)");
 }
 
+std::vector<std::string> Complaints(const v1::CoordinatorStatusResponse& status) {
+  std::vector<std::string> complaints = SettingsComplaints(status);
+  for (const v1::NodeReport& node : status.nodes()) {
+    if (!node.namesake_address().empty()) complaints.push_back(NamesakeText(node));
+  }
+  const uint64_t refused =
+      status.refused_keys() + status.refused_holders() + status.refused_nodes();
+  if (refused > 0) {
+    complaints.push_back(
+        absl::StrCat("full: refused ", CountText(refused), " blocks, holders and nodes"));
+  }
+  return complaints;
+}
+
 std::string NodesTable(const v1::CoordinatorStatusResponse& status) {
   if (status.nodes().empty()) return "The coordinator knows no node.\n";
   Table table({{"NODE"},
@@ -51,6 +66,9 @@ std::string NodesTable(const v1::CoordinatorStatusResponse& status) {
   for (const v1::NodeReport& node : status.nodes()) {
     if (!node.namesake_address().empty()) absl::StrAppend(&text, NamesakeText(node), "\n");
   }
+  for (const std::string& complaint : SettingsComplaints(status)) {
+    absl::StrAppend(&text, complaint, "\n");
+  }
   return text;
 }
 
@@ -67,6 +85,8 @@ std::string NodesJson(const v1::CoordinatorStatusResponse& status) {
     json.Count("directory_blocks", node.directory_blocks());
     json.Text("twin_address", node.namesake_address());
     json.Seconds("twin_silence_seconds", node.namesake_silence_seconds());
+    WriteStore(node.settings_store(), node.settings_version(), &json);
+    json.Flag("settings_differ", node.settings_differ());
     json.OpenArray("tiers");
     for (const v1::TierUsage& tier : node.tiers()) {
       json.OpenElement();
@@ -85,9 +105,9 @@ std::string NodesJson(const v1::CoordinatorStatusResponse& status) {
 
 Outcome RunNodes(const Arguments& arguments) {
   const absl::StatusOr<std::string> address = CoordinatorAddress(arguments);
-  if (!address.ok()) return Failure(arguments.agents[0], address.status());
+  if (!address.ok()) return Failure(arguments, arguments.agents[0], address.status());
   const auto status = CoordinatorAdmin(*address, arguments.timeout).Status();
-  if (!status.ok()) return Failure(*address, status.status());
+  if (!status.ok()) return Failure(arguments, *address, status.status());
   return {.out = arguments.format == Format::kJson ? NodesJson(*status) : NodesTable(*status)};
 }
 

@@ -26,7 +26,11 @@ constexpr Option kOptions[] = {
      .value = "HEX",
      .help = "Key by which the engine names the block: 16 to 128 hexadecimal digits."},
     {.name = "--tier", .value = "TIER", .help = "gpu, host or disk."},
-    {.name = "--yes", .help = "Confirms that the blocks may be lost."},
+    {.name = "--yes", .help = "Confirms that the blocks, or the settings, may be lost."},
+    {.name = "--replace",
+     .value = "STORE",
+     .help = "Id of the store of settings to give up, as kvtier nodes shows it: 16 hexadecimal "
+             "digits."},
     {.name = "--pin",
      .value = "N",
      .help = "Number of one pin, as kvtier pins list shows it. Default: all of the tenant's."},

@@ -26,7 +26,7 @@ Outcome Set(const Arguments& arguments, const std::string& address) {
   request.mutable_setting()->set_name(arguments.setting_name);
   request.mutable_setting()->set_value(*arguments.setting_value);
   const auto response = CoordinatorAdmin(address, arguments.timeout).SetSetting(request);
-  if (!response.ok()) return Failure(address, response.status());
+  if (!response.ok()) return Failure(arguments, address, response.status());
   v1::GetSettingsResponse written;
   *written.add_settings() = request.setting();
   return {.out =
@@ -59,15 +59,16 @@ std::string SettingsJson(const v1::GetSettingsResponse& response) {
 
 Outcome RunSettings(const Arguments& arguments) {
   const absl::StatusOr<std::string> address = CoordinatorAddress(arguments);
-  if (!address.ok()) return Failure(arguments.agents[0], address.status());
+  if (!address.ok()) return Failure(arguments, arguments.agents[0], address.status());
   if (arguments.setting_value) return Set(arguments, *address);
 
   const auto all = CoordinatorAdmin(*address, arguments.timeout).GetSettings();
-  if (!all.ok()) return Failure(*address, all.status());
+  if (!all.ok()) return Failure(arguments, *address, all.status());
   const v1::GetSettingsResponse shown = Only(arguments.setting_name, *all);
   if (shown.settings().empty() && !arguments.setting_name.empty()) {
-    return Failure(*address, absl::NotFoundError(absl::StrCat("no setting is called '",
-                                                              arguments.setting_name, "'")));
+    return Failure(
+        arguments, *address,
+        absl::NotFoundError(absl::StrCat("no setting is called '", arguments.setting_name, "'")));
   }
   return {.out = arguments.format == Format::kJson ? SettingsJson(shown) : SettingsTable(shown)};
 }

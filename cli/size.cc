@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "cli/json.h"
 #include "cli/table.h"
 #include "cli/units.h"
@@ -25,6 +27,9 @@ absl::StatusOr<std::optional<ModelSize::Recompute>> RecomputeOf(const SizeQuesti
       return absl::InvalidArgumentError(
           size.facts.parameters == 0
               ? "--flops needs --parameters, the number of the model's parameters"
+          : size.facts.has_several_shapes()
+              ? "the heads of the layers differ, so --flops cannot say how much work attention is; "
+                "give --prefill-rate"
               : "--flops needs --heads and --head-dim, which say how much work attention is");
     }
     recompute.seconds = *operations / question.flops;
@@ -35,10 +40,28 @@ absl::StatusOr<std::optional<ModelSize::Recompute>> RecomputeOf(const SizeQuesti
   return recompute;
 }
 
+// Returns `text` with each byte that is no printable ASCII as "\xHH": errors quote a file that
+// anybody may have written.
+std::string Escaped(absl::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (absl::ascii_isprint(byte)) {
+      escaped.push_back(c);
+    } else {
+      absl::StrAppend(&escaped, "\\x", absl::Hex(byte, absl::kZeroPad2));
+    }
+  }
+  return escaped;
+}
+
 std::string FactsText(const ModelFacts& facts) {
   std::string text = absl::StrCat(facts.layers, " layers, ");
   if (facts.latent_dim != 0) {
     absl::StrAppend(&text, "a latent vector of ", facts.latent_dim);
+    if (facts.index_bytes != 0) absl::StrAppend(&text, " and the key of an index");
+  } else if (facts.has_several_shapes()) {
+    absl::StrAppend(&text, "KV heads that differ between layers");
   } else {
     absl::StrAppend(&text, facts.kv_heads, facts.kv_heads == 1 ? " KV head of " : " KV heads of ",
                     facts.head_dim);
@@ -131,6 +154,7 @@ std::string SizeJson(const ModelSize& size) {
   json.Count("kv_heads", facts.kv_heads);
   json.Count("head_dim", facts.head_dim);
   json.Count("latent_dim", facts.latent_dim);
+  json.Count("index_bytes", facts.index_bytes);
   json.Count("window_tokens", facts.window);
   json.Count("window_layers", facts.window_layers);
   json.Text("dtype", facts.dtype);
@@ -166,7 +190,7 @@ Outcome RunSize(const Arguments& arguments) {
   const absl::StatusOr<ModelSize> size = SizeOf(arguments.size);
   if (!size.ok()) {
     return {.code = ExitCode::kUsage,
-            .err = absl::StrCat("kvtier: ", size.status().message(), "\n")};
+            .err = absl::StrCat("kvtier: ", Escaped(size.status().message()), "\n")};
   }
   return {.out = arguments.format == Format::kJson ? SizeJson(*size) : SizeTable(*size)};
 }

@@ -83,11 +83,27 @@ absl::StatusOr<ModelFacts> NamedFacts(const SizeQuestion& question) {
       absl::StrCat("--model '", question.preset, "' is not one of: ", PresetNames()));
 }
 
+// Refuses options that would change all layers of a model whose layers differ, or which have an
+// index.
+absl::Status CheckReplaced(const ModelFacts& given, const ModelFacts& named) {
+  const bool replaces_shape = given.kv_heads != 0 || given.head_dim != 0 || given.latent_dim != 0;
+  const bool replaces_layers = given.layers != 0 || given.window_layers != 0;
+  if (!named.has_several_shapes() && named.index_bytes == 0) return absl::OkStatus();
+  if (!replaces_layers && (!replaces_shape || !named.has_several_shapes())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(named.has_several_shapes() ? "its layers differ in their heads"
+                                              : "its layers keep the keys of an index",
+                   ", so no option can stand for --layers, --kv-heads, --head-dim, --latent or "
+                   "--window-layers of all of them; leave these options out, or --config"));
+}
+
 // Gives the model either heads or a latent vector. Without a number of KV heads, each head has its
 // own.
 absl::Status SettleHeads(const SizeQuestion& question, ModelFacts* facts) {
   if (facts->latent_dim == 0) {
-    if (facts->kv_heads == 0) facts->kv_heads = facts->heads;
+    if (facts->kv_heads == 0 && !facts->has_several_shapes()) facts->kv_heads = facts->heads;
     return absl::OkStatus();
   }
   const ModelFacts& given = question.given;
@@ -172,7 +188,8 @@ absl::StatusOr<ModelFacts> FactsOf(const SizeQuestion& question) {
   take(given.window_layers, &facts.window_layers);
   take(given.dtype, &facts.dtype);
   take(given.parameters, &facts.parameters);
-  absl::Status checked = SettleHeads(question, &facts);
+  absl::Status checked = CheckReplaced(given, named);
+  if (checked.ok()) checked = SettleHeads(question, &facts);
   checked.Update(SettleWindow(given, named, &facts));
   if (checked.ok()) checked = facts.Check();
   if (!checked.ok()) {

@@ -7,13 +7,16 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/admin_client.h"
+#include "cli/disk_info.h"
 #include "cli/host_memory.h"
 #include "cli/json.h"
 #include "cli/nodes.h"
 #include "cli/table.h"
 #include "cli/tenant_tiers.h"
+#include "cli/tenants_store.h"
 #include "cli/tiers.h"
 #include "cli/units.h"
+#include "core/address.h"
 
 namespace kvtier::cli {
 namespace {
@@ -31,6 +34,13 @@ std::string CoordinatorText(const v1::AgentStatusResponse& status) {
                       : status.coordinator_refusal().empty() ? "silent"
                                                              : "refuses this node",
                       ", last heard ", SecondsText(status.coordinator_silence_seconds()), " ago");
+}
+
+// Returns whether the node tells other machines an address that means each of them itself.
+bool TellsLoopback(const v1::AgentStatusResponse& status) {
+  const auto told = ParseHostPort(status.told_address());
+  const auto coordinator = ParseHostPort(status.coordinator_address());
+  return told.ok() && coordinator.ok() && told->IsLoopback() && !coordinator->IsLoopback();
 }
 
 std::string PeersText(const v1::PeerReport& peers) {
@@ -161,16 +171,7 @@ std::string CoordinatorLines(const std::string& address,
                              const v1::CoordinatorStatusResponse& status) {
   uint64_t live = 0;
   for (const v1::NodeReport& node : status.nodes()) live += node.state() == "live" ? 1 : 0;
-  const uint64_t refused =
-      status.refused_keys() + status.refused_holders() + status.refused_nodes();
-  std::vector<std::string> complaints;
-  for (const v1::NodeReport& node : status.nodes()) {
-    if (!node.namesake_address().empty()) complaints.push_back(NamesakeText(node));
-  }
-  if (refused > 0) {
-    complaints.push_back(
-        absl::StrCat("full: refused ", CountText(refused), " blocks, holders and nodes"));
-  }
+  const std::vector<std::string> complaints = Complaints(status);
   Table facts = Facts();
   facts.AddRow({"health", complaints.empty() ? "ok" : absl::StrJoin(complaints, "; ")});
   facts.AddRow({"version", status.version().build()});
@@ -180,6 +181,7 @@ std::string CoordinatorLines(const std::string& address,
   facts.AddRow({"served", absl::StrCat(CountText(status.locate_requests()), " locates, ",
                                        CountText(status.reports()), " reports, ",
                                        CountText(status.resyncs()), " resyncs")});
+  facts.AddRow({"settings", StoreText(status.settings_store(), status.settings_version())});
   return absl::StrCat("COORDINATOR  ", address, "\n", facts.ToString());
 }
 
@@ -256,11 +258,13 @@ void WriteAgent(const v1::AgentStatusResponse& status, JsonWriter* json) {
   json->Count("tickets", status.tickets());
   json->Count("ticket_blocks", status.ticket_blocks());
   json->Count("offload_queue_blocks", status.offload_queue());
+  json->Text("told_address", status.told_address());
   json->OpenObject("coordinator");
   json->Text("address", status.coordinator_address());
   json->Flag("connected", status.coordinator_connected());
   json->Seconds("silence_seconds", status.coordinator_silence_seconds());
   json->Text("refusal", status.coordinator_refusal());
+  json->Flag("settings_differ", status.coordinator_settings_differ());
   json->Close();
   WritePeers(status.peers(), json);
   WriteHostMemory(status.host_memory(), json);
@@ -277,6 +281,7 @@ void WriteAgent(const v1::AgentStatusResponse& status, JsonWriter* json) {
 
 void WriteCoordinator(const v1::CoordinatorStatusResponse& status, JsonWriter* json) {
   json->Text("coordinator_epoch", EpochText(status.coordinator_epoch()));
+  json->Text("health", absl::StrJoin(Complaints(status), "; "));
   WriteVersion(status.version(), json);
   json->Seconds("uptime_seconds", status.uptime_seconds());
   json->Count("nodes", static_cast<uint64_t>(status.nodes_size()));
@@ -287,6 +292,7 @@ void WriteCoordinator(const v1::CoordinatorStatusResponse& status, JsonWriter* j
   json->Count("refused_keys", status.refused_keys());
   json->Count("refused_holders", status.refused_holders());
   json->Count("refused_nodes", status.refused_nodes());
+  WriteStore(status.settings_store(), status.settings_version(), json);
 }
 
 // Asks each agent that answered for its tenants. Leaves out agents that do not report them, as over
@@ -324,9 +330,12 @@ std::vector<std::string> Complaints(const v1::AgentStatusResponse& status) {
                                       " damaged manifest values dropped at start"));
   }
   for (const v1::DiskReport& disk : status.disks()) {
-    if (disk.serving()) continue;
-    complaints.push_back(
-        absl::StrCat("disk ", disk.directory(), " out of service: ", disk.health()));
+    if (!disk.serving()) {
+      complaints.push_back(
+          absl::StrCat("disk ", disk.directory(), " out of service: ", disk.health()));
+    } else if (disk.health() != kHealthyDisk) {
+      complaints.push_back(absl::StrCat("disk ", disk.directory(), ": ", disk.health()));
+    }
   }
   if (const v1::OffloadReport& offload = status.offload(); offload.behind()) {
     complaints.push_back(absl::StrCat("disk behind: ", BytesText(offload.promised_bytes()),
@@ -357,6 +366,15 @@ std::vector<std::string> Complaints(const v1::AgentStatusResponse& status) {
                                       Printable(status.coordinator_refusal())));
   } else if (!status.coordinator_address().empty() && !status.coordinator_connected()) {
     complaints.emplace_back("coordinator silent, only local hits");
+  }
+  if (status.coordinator_settings_differ()) {
+    complaints.emplace_back(
+        "the coordinator lacks the settings of tenants that this node follows, see kvtier nodes");
+  }
+  if (TellsLoopback(status)) {
+    complaints.push_back(absl::StrCat("other nodes are told the address ",
+                                      Printable(status.told_address()),
+                                      ", at which they find themselves: set --advertise"));
   }
   return complaints;
 }

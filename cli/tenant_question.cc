@@ -1,18 +1,13 @@
 #include "cli/tenant_question.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <filesystem>
-#include <fstream>
-#include <ios>
 #include <optional>
-#include <system_error>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/node.h"
+#include "core/secret_file.h"
 #include "core/status_macros.h"
 
 namespace kvtier::cli {
@@ -80,29 +75,10 @@ absl::StatusOr<TenantQuestion> TenantQuestionFrom(
 }
 
 absl::StatusOr<std::string> ReadSecret(const std::string& path) {
-  const auto refused = [&](const auto&... why) {
-    return absl::InvalidArgumentError(absl::StrCat("--secret_file=", path, ": ", why...));
-  };
-  std::error_code error;
-  const std::filesystem::file_status file = std::filesystem::status(path, error);
-  // Anything else, such as a device, may have no end.
-  if (!std::filesystem::is_regular_file(file) && !std::filesystem::is_fifo(file)) {
-    return refused(
-        error ? absl::StrCat("cannot be read: ", error.message()) : "is neither a file nor a pipe",
-        "; name a readable file");
-  }
-  std::ifstream stream(path, std::ios::binary);
-  // A secret, the newline at its end, and one byte that tells that there is more.
-  std::string secret(kMaxSecretBytes + 2, '\0');
-  stream.read(secret.data(), static_cast<std::streamsize>(secret.size()));
-  if (!stream && !stream.eof()) return refused("cannot be read; name a readable file");
-  secret.resize(static_cast<size_t>(stream.gcount()));
-  if (absl::EndsWith(secret, "\n")) secret.pop_back();
-  if (secret.size() > kMaxSecretBytes) {
-    return refused("has more than ", kMaxSecretBytes, " bytes; must have 1 to ", kMaxSecretBytes);
-  }
-  if (secret.empty()) return refused("has no bytes; must have 1 to ", kMaxSecretBytes);
-  return secret;
+  absl::StatusOr<std::string> secret = ReadSecretFileOrPipe(path);
+  if (secret.ok()) return secret;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--secret_file=", path, ": ", secret.status().message()));
 }
 
 }  // namespace kvtier::cli

@@ -24,12 +24,9 @@ struct TenantQuestion {
 absl::StatusOr<TenantQuestion> TenantQuestionFrom(
     const std::string& tenant, const std::map<std::string, std::vector<std::string>>& options);
 
-// Size of the longest secret.
-inline constexpr size_t kMaxSecretBytes = size_t{64} << 10;
-
-// Returns the secret that the file or pipe holds, without a newline at its end. Reads no more than
-// the longest secret needs. Errors: kInvalidArgument, naming the file: it cannot be read, is a
-// device or a directory, or holds no secret of 1 to kMaxSecretBytes bytes.
+// Returns the secret that the file or pipe holds (core/secret_file.h). Errors: kInvalidArgument,
+// naming the file: it cannot be read, is a device or a directory, has a mode that is refused, still
+// changes, or holds no secret.
 absl::StatusOr<std::string> ReadSecret(const std::string& path);
 
 }  // namespace kvtier::cli

@@ -8,6 +8,7 @@
 #include "cli/table.h"
 #include "cli/tenant_shares.h"
 #include "cli/tenant_tiers.h"
+#include "cli/tenants_store.h"
 #include "cli/units.h"
 
 namespace kvtier::cli {
@@ -106,7 +107,7 @@ std::string TenantsTable(const TenantAnswers& answers) {
 std::string TenantsJson(const TenantAnswers& answers) {
   return AgentsJson(answers, [](const v1::ListTenantsResponse& response, JsonWriter* json) {
     json->Text("node_id", response.node_id());
-    json->Count("settings_version", response.settings_version());
+    WriteStore(response.settings_store(), response.settings_version(), json);
     if (!response.settings_failure().empty()) {
       json->Text("settings_failure", response.settings_failure());
     }
@@ -140,13 +141,16 @@ std::string ClusterTenantsTable(const v1::ListTenantsResponse& response) {
   for (const v1::TenantReport& tenant : response.tenants()) {
     table.AddRow({tenant.name(), SettingsText(tenant.settings())});
   }
+  if (response.settings_version() == 0) {
+    return "Settings are unknown: kvtier tenants init, or after a loss kvtier tenants import.\n";
+  }
   return absl::StrCat(response.tenants().empty() ? "Nothing is set.\n" : table.ToString(),
-                      "version ", response.settings_version(), "\n");
+                      StoreText(response.settings_store(), response.settings_version()), "\n");
 }
 
 std::string ClusterTenantsJson(const v1::ListTenantsResponse& response) {
   JsonWriter json;
-  json.Count("settings_version", response.settings_version());
+  WriteStore(response.settings_store(), response.settings_version(), &json);
   json.OpenArray("tenants");
   for (const v1::TenantReport& tenant : response.tenants()) {
     json.OpenElement();
@@ -161,7 +165,7 @@ std::string ClusterTenantsJson(const v1::ListTenantsResponse& response) {
 Outcome RunTenants(const Arguments& arguments) {
   if (arguments.coordinator.has_value()) {
     const auto all = CoordinatorAdmin(*arguments.coordinator, arguments.timeout).ListTenants();
-    if (!all.ok()) return Failure(*arguments.coordinator, all.status());
+    if (!all.ok()) return Failure(arguments, *arguments.coordinator, all.status());
     return {.out = arguments.format == Format::kJson ? ClusterTenantsJson(*all)
                                                      : ClusterTenantsTable(*all)};
   }

@@ -63,6 +63,29 @@ constexpr VerbEntry kVerbs[] = {
      .details = "With --coordinator it removes the settings that hold on all nodes, and no tenant.",
      .options = "--agent --coordinator --timeout --yes",
      .example = "tenants drop acme --yes"},
+    {.words = "tenants export",
+     .verb = Verb::kTenantsExport,
+     .summary = "prints the settings that hold on all nodes, for tenants import",
+     .details = "Of an agent it prints those that the node follows, also while its coordinator is "
+                "away. Write them to a file: kvtier tenants export > tenants.export",
+     .options = "--agent --coordinator --timeout",
+     .example = "tenants export --coordinator /run/kvtier-coordinator/kvtier-coordinator.sock"},
+    {.words = "tenants import",
+     .verb = Verb::kTenantsImport,
+     .arguments = "FILE",
+     .summary = "makes exported settings those of a coordinator, as after a loss of its data",
+     .details = "Nodes follow them unless they follow later ones. --yes confirms that settings of "
+                "the coordinator are replaced.",
+     .options = "--coordinator --timeout --yes",
+     .example = "tenants import tenants.export --coordinator "
+                "/run/kvtier-coordinator/kvtier-coordinator.sock"},
+    {.words = "tenants init",
+     .verb = Verb::kTenantsInit,
+     .summary = "begins the settings of a new cluster at a coordinator, which has none yet",
+     .details = "Say it once for a cluster. Nodes that follow other settings keep them; with "
+                "--replace those of one store give theirs up and follow this coordinator.",
+     .options = "--coordinator --timeout --replace",
+     .example = "tenants init --coordinator /run/kvtier-coordinator/kvtier-coordinator.sock"},
     {.words = "disk info",
      .verb = Verb::kDiskInfo,
      .summary = "shows health, capacity, use, bytes and errors of each disk",
@@ -198,8 +221,8 @@ std::vector<absl::string_view> SecondWordsOf(absl::string_view family) {
 std::vector<const Option*> OptionsOf(const VerbEntry& verb) {
   const std::vector<absl::string_view> names = absl::StrSplit(verb.options, ' ', absl::SkipEmpty());
   std::vector<const Option*> options;
-  const bool prints_text =
-      verb.verb == Verb::kHelp || verb.verb == Verb::kMan || verb.verb == Verb::kCompletion;
+  const bool prints_text = verb.verb == Verb::kHelp || verb.verb == Verb::kMan ||
+                           verb.verb == Verb::kCompletion || verb.verb == Verb::kTenantsExport;
   for (const Option& option : AllOptions()) {
     bool taken = option.name == "--output" && !prints_text;
     for (const absl::string_view name : names) taken = taken || name == option.name;

@@ -6,7 +6,8 @@
 // calls below fail for one reason only: an argument is not valid (kInvalidArgument, naming it).
 //
 // In a child process that was forked while its parent had a client, every call is a miss for ever,
-// also through clients that the child opens itself (client/fork_guard.h).
+// also through clients that the child opens itself (client/fork_guard.h). Open the first client
+// after the fork, or start the child by exec.
 //
 // The ten lines a worker needs are examples/minimal_worker.cc; docs/design/client.md
 // says how it works inside.

@@ -4,10 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/call_deadline.h"
+#include "client/logger.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
 #include "proto/convert.h"
+#include "proto/link.h"
 #include "proto/session_wire.h"
 
 namespace kvtier {
@@ -19,19 +21,17 @@ constexpr int kMinReconnectMs = 20;
 constexpr int kMaxReconnectMs = 500;
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& socket_dir) {
-  grpc::ChannelArguments arguments;
+  grpc::ChannelArguments arguments = LinkArguments();
   // The channel is the session's own: one of an earlier session would bring its backoff along.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMinReconnectMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMinReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
-  // A Unix socket needs no proxy and no service config from DNS.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A Unix socket needs no service config from DNS.
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   // Without this gRPC keeps a copy of each request, to send it again by itself. The client decides
   // what is sent again, and the copy costs it a tenth of a call.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
   return grpc::CreateCustomChannel(absl::StrCat("unix:", socket_dir, "/", wire::kControlSocketName),
                                    grpc::InsecureChannelCredentials(), arguments);
 }
@@ -116,6 +116,14 @@ absl::Status Connection::RegisterSpace(size_t index, const SpaceSpec& spec,
 
 void Connection::RefuseSpace(size_t index, const absl::Status& why) {
   SetSpace(index, {.limits = {.why_not = absl::StrCat("the agent refuses it: ", why.message())}});
+  {
+    absl::MutexLock lock(&mu_);
+    if (logged_refusal_ == why.message()) return;
+    logged_refusal_ = std::string(why.message());
+  }
+  Log(LogLevel::kWarning,
+      absl::StrCat("kvtier: the agent refuses a space, none of whose blocks is stored or found: ",
+                   why.message()));
 }
 
 void Connection::ForgetRefused() {

@@ -75,6 +75,7 @@ class Connection {
   mutable absl::Mutex mu_;
   // Spaces that the agent was told of, by their index in SpaceTable.
   std::map<size_t, Space> spaces_ ABSL_GUARDED_BY(mu_);
+  std::string logged_refusal_ ABSL_GUARDED_BY(mu_);  // Latest logged reason for refusing a space.
 };
 
 }  // namespace kvtier

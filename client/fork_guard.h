@@ -24,7 +24,8 @@ namespace kvtier {
 bool InForkedChild();
 // Error text of a client in a forked child.
 inline constexpr char kForkedText[] =
-    "this process was forked from one with an open client; open clients after the fork";
+    "this process was forked from one with an open client, so no client works in it: open the "
+    "first client after the fork, or start the process by exec (multiprocessing \"spawn\")";
 
 // ClientUse is held by each object that has a thread, or an object of gRPC's, that does not survive
 // a fork.

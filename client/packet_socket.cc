@@ -37,6 +37,11 @@ absl::StatusOr<PacketSocket> PacketSocket::Connect(const std::string& path) {
   if (!fd.is_open()) return Failed("socket");
   // The socket is non-blocking: if the agent accepts nobody, connect() fails at once with EAGAIN.
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    if (errno == EACCES) {
+      return absl::UnavailableError(
+          absl::StrCat("user ", geteuid(), " may not use the agent's socket ", path, ": ",
+                       strerror(errno), "; must be in the group of the socket and its directory"));
+    }
     return absl::UnavailableError(
         absl::StrCat("no agent listens at ", path, ": ", strerror(errno)));
   }

@@ -14,10 +14,6 @@ namespace {
 // Sweeps in a tick, beside the one of each report: all shards in about two minutes even when idle.
 constexpr int kSweepsPerTick = 8;
 
-// Largest version accepted from a node: a node that reports a larger one must not use up the
-// numbers.
-constexpr uint64_t kMaxTenantsVersion = uint64_t{1} << 62;
-
 // Returns the 64-bit FNV-1a hash: the same number for the same asker in every run of a simulation.
 uint64_t NumberOf(const NodeId& id) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -68,70 +64,42 @@ absl::StatusOr<ReportReply> Coordinator::OnReport(const Report& report) {
     ++stats_.resyncs;
   }
   directory_.Sweep();
-  node->tenants_version = report.tenants_version;
-  absl::StatusOr<ReportReply> reply = ReportReply{.coordinator_epoch = epoch_,
-                                                  .next_sequence = node->next_sequence,
-                                                  .resync = node->stream == Stream::kLost};
-  AnswerTenants(report, &*reply);
+  NoteTenants(node, report.tenants);
+  ReportReply reply{.coordinator_epoch = epoch_,
+                    .next_sequence = node->next_sequence,
+                    .resync = node->stream == Stream::kLost,
+                    .tenants_differ = node->tenants_differ};
+  if (Takes(report.tenants, tenants_stamp_, tenants_.replaced)) reply.tenants.emplace(tenants_);
   return reply;
 }
 
 void Coordinator::SetTenants(ClusterTenants tenants) {
   tenants_ = std::move(tenants);
-  tenants_known_ = tenants_.version;
+  tenants_stamp_ = tenants_.version == 0 ? SettingsStamp() : tenants_.Stamp();
 }
 
-bool Coordinator::IsLost(uint64_t tenants_version) const {
-  return tenants_version > tenants_known_ && tenants_version <= kMaxTenantsVersion;
+bool Coordinator::Differs(const SettingsStamp& followed) const {
+  return followed.version > 0 && followed != tenants_stamp_ &&
+         !Takes(followed, tenants_stamp_, tenants_.replaced);
 }
 
-absl::StatusOr<uint64_t> Coordinator::BeginTenantsChange() {
-  const absl::Time now = clock_->Now();
-  const Node* latest = nullptr;
-  for (const Node* node : nodes_.All()) {
-    const bool silent = node->StateAt(now, options_.node_timeout) == NodeState::kSilent;
-    if (silent || !IsLost(node->tenants_version)) continue;
-    if (latest == nullptr || node->tenants_version > latest->tenants_version) latest = node;
-  }
-  if (latest != nullptr) {
-    return absl::AbortedError(absl::StrCat(
-        "the tenants' settings are not changed, because node ", latest->id.str(), " knows version ",
-        latest->tenants_version, " of them and this coordinator has version ", tenants_.version,
-        "; the settings of the cluster are being fetched from that node, so try again "
-        "in a second, and if this goes on, read this coordinator's log"));
-  }
-  if (std::exchange(tenants_changing_, true)) {
-    return absl::AbortedError(
-        "the tenants' settings are not changed, because another change is being written; try "
-        "again");
-  }
-  return tenants_known_ + 1;
-}
-
-bool Coordinator::BeginAdoption(const Report& report) {
-  if (!report.tenants.has_value() || !IsLost(report.tenants->version)) return false;
-  return !std::exchange(tenants_changing_, true);
-}
-
-void Coordinator::EndTenantsChange(ClusterTenants stored, uint64_t known) {
-  KVT_CHECK(tenants_changing_);
-  tenants_changing_ = false;
-  tenants_ = std::move(stored);
-  if (known == 0) return;
-  tenants_known_ = std::max(tenants_known_, known);
-  tenants_settled_ = clock_->Now() + kAdoptionSettles;
-}
-
-void Coordinator::AnswerTenants(const Report& report, ReportReply* reply) {
-  reply->tenants_wanted = IsLost(report.tenants_version);
-  if (report.tenants_version >= tenants_.version) return;
-  if (tenants_changing_ || clock_->Now() < tenants_settled_) return;
-  reply->tenants.emplace(tenants_);
-  tenants_known_ = tenants_.version;
+void Coordinator::NoteTenants(Node* node, const SettingsStamp& followed) {
+  node->tenants = followed;
+  const bool differed = std::exchange(node->tenants_differ, Differs(followed));
+  if (differed || !node->tenants_differ) return;
+  differences_.Write(
+      LogLevel::kWarning,
+      absl::StrCat("node ", node->id.str(), " follows settings of tenants that are not here: ",
+                   "version ", followed.version, " of store ", StoreIdText(followed.store),
+                   tenants_.version == 0 ? ", and here settings are unknown"
+                                         : absl::StrCat(", and here is version ", tenants_.version,
+                                                        " of store ", StoreIdText(tenants_.store))),
+      clock_->Now());
 }
 
 absl::StatusOr<Node*> Coordinator::FindOrInsert(const Report& report) {
   if (Node* const known = nodes_.Find(report.node); known != nullptr) return known;
+  if (nodes_.full()) ForgetLongestSilent();
   if (nodes_.full()) {
     ++stats_.refused_nodes;
     return absl::ResourceExhaustedError(
@@ -262,12 +230,21 @@ void Coordinator::Tick() {
   for (const Node* node : nodes_.All()) {
     if (now - node->last_heard > options_.forget_after) forgotten.push_back(node->id);
   }
-  for (const NodeId& id : forgotten) {
-    directory_.Retire(nodes_.Find(id)->index);
-    nodes_.Remove(id);
-    ++stats_.forgotten_nodes;
-  }
+  for (const NodeId& id : forgotten) Forget(id);
   for (int i = 0; i < kSweepsPerTick; ++i) directory_.Sweep();
+}
+
+void Coordinator::ForgetLongestSilent() {
+  const Node& longest = nodes_.LongestSilent();
+  if (longest.StateAt(clock_->Now(), options_.node_timeout) == NodeState::kSilent) {
+    Forget(longest.id);
+  }
+}
+
+void Coordinator::Forget(NodeId id) {
+  directory_.Retire(nodes_.Find(id)->index);
+  nodes_.Remove(id);
+  ++stats_.forgotten_nodes;
 }
 
 CoordinatorView Coordinator::snapshot() const {
@@ -275,6 +252,7 @@ CoordinatorView Coordinator::snapshot() const {
   CoordinatorView view{.epoch = epoch_,
                        .uptime = now - started_,
                        .directory_keys = directory_.keys(),
+                       .tenants = tenants_stamp_,
                        .stats = stats_};
   view.stats.refused_keys = directory_.refusals().keys;
   view.stats.refused_holders = directory_.refusals().holders;
@@ -289,6 +267,8 @@ CoordinatorView Coordinator::snapshot() const {
                           .silence = now - node->last_heard,
                           .directory_blocks = directory_.blocks(node->index),
                           .tiers = node->tiers,
+                          .tenants = node->tenants,
+                          .tenants_differ = Differs(node->tenants),
                           .namesake_address = has_namesake ? node->refused_namesake->address : "",
                           .namesake_silence = has_namesake
                                                   ? now - node->refused_namesake->last_heard

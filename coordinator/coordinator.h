@@ -22,6 +22,7 @@
 #include "coordinator/node_table.h"
 #include "core/clock.h"
 #include "core/report.h"
+#include "core/seldom_log.h"
 
 namespace kvtier {
 
@@ -62,6 +63,8 @@ struct NodeView {
   absl::Duration silence;  // Time since its last report.
   uint64_t directory_blocks = 0;
   std::vector<TierUsage> tiers;
+  SettingsStamp tenants;        // Settings of tenants that it follows.
+  bool tenants_differ = false;  // They are not the coordinator's, and it does not take those.
   // Address of another agent of this name, whose reports are refused. Empty: there was none within
   // kNamesakeRemembered.
   std::string namesake_address;
@@ -71,6 +74,7 @@ struct CoordinatorView {
   Epoch epoch;
   absl::Duration uptime;
   uint64_t directory_keys = 0;
+  SettingsStamp tenants;  // Settings of tenants that are in force; version 0: they are unknown.
   CoordinatorStats stats;
   std::vector<NodeView> nodes;  // Ordered by id.
 };
@@ -86,9 +90,6 @@ class Coordinator {
   // ended.
   static constexpr absl::Duration kNamesakeRemembered = absl::Minutes(1);
   static constexpr uint64_t kReportsOfANamesake = 2;
-  // Time after an adoption of tenants' settings in which no node is told of them, because other
-  // nodes that come back may know later ones.
-  static constexpr absl::Duration kAdoptionSettles = absl::Seconds(5);
 
   // Makes a coordinator. Does not own `clock`. REQUIRES: epoch is not 0 and was drawn for this
   // object; the options' durations are positive, max_nodes is 1..Directory::kMaxEnrolled.
@@ -116,23 +117,10 @@ class Coordinator {
   // depends on how often.
   void Tick();
 
-  // Sets the tenants' settings for all nodes, at the start. A node with an older version gets them
-  // with the answer to its next report. A node with a version that cannot come from here is asked
-  // for its settings: they were lost here.
+  // Sets the tenants' settings for all nodes; version 0: they are unknown, and no node is told any.
+  // A node that takes them (Takes()) gets them with the answer to its next report. What a node says
+  // that it follows changes nothing here.
   void SetTenants(ClusterTenants tenants);
-  // Begins a change of the tenants' settings, and returns its version. Until EndTenantsChange() no
-  // answer brings settings to a node. Errors: kAborted, a node that is not silent knows settings
-  // that were lost here, and they are on their way; or another change is in progress. Try again.
-  absl::StatusOr<uint64_t> BeginTenantsChange();
-  // Begins to take over the settings that the report brings; EndTenantsChange() ends it. False:
-  // they are not wanted, or a change is in progress; the node brings them again if they are wanted.
-  bool BeginAdoption(const Report& report);
-  // Ends either, with the settings that are stored now. `known` is the version of the report that
-  // they were taken over from; 0: they were not.
-  void EndTenantsChange(ClusterTenants stored, uint64_t known);
-  // Fills in what the reply to `report` says of the tenants' settings. OnReport() has done so;
-  // after an adoption they are no longer wanted.
-  void AnswerTenants(const Report& report, ReportReply* reply);
 
   // Sets the durations, from the settings. REQUIRES: positive.
   void SetTimeouts(absl::Duration node_timeout, absl::Duration forget_after);
@@ -151,8 +139,15 @@ class Coordinator {
   void Lose(Node* node);
   // Applies the new deltas of a report that continues the node's stream.
   void Follow(Node* node, const Report& report);
-  // Returns whether a node that knows this version has settings that were lost here.
-  bool IsLost(uint64_t tenants_version) const;
+  // Takes note of the settings of tenants that the node says it follows, and logs when they become
+  // others than those here.
+  void NoteTenants(Node* node, const SettingsStamp& followed);
+  // Returns whether a node that follows these settings stays with them.
+  bool Differs(const SettingsStamp& followed) const;
+  // Forgets the node that was silent for longest, so that another has its place. Does nothing where
+  // none is silent.
+  void ForgetLongestSilent();
+  void Forget(NodeId id);
 
   const Clock* const clock_;  // Borrowed.
   const Epoch epoch_;
@@ -162,12 +157,8 @@ class Coordinator {
   NodeTable nodes_;
   CoordinatorStats stats_;
   ClusterTenants tenants_;
-  // Latest version that a node may know from here. A change that no node knows yet has the next
-  // number, however many such changes there are, so that a coordinator that lost its settings does
-  // not count past the version of nodes that are away.
-  uint64_t tenants_known_ = 0;
-  bool tenants_changing_ = false;
-  absl::Time tenants_settled_ = absl::InfinitePast();  // End of kAdoptionSettles.
+  SettingsStamp tenants_stamp_;
+  SeldomLog differences_;
 };
 
 }  // namespace kvtier

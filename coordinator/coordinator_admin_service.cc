@@ -1,5 +1,6 @@
 #include "coordinator/coordinator_admin_service.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,9 @@ void FillNode(const NodeView& node, v1::NodeReport* wire) {
   wire->set_silence_seconds(absl::ToDoubleSeconds(node.silence));
   wire->set_directory_blocks(node.directory_blocks);
   for (const TierUsage& usage : node.tiers) *wire->add_tiers() = convert::ToWire(usage);
+  wire->set_settings_store(node.tenants.store);
+  wire->set_settings_version(node.tenants.version);
+  wire->set_settings_differ(node.tenants_differ);
   wire->set_namesake_address(node.namesake_address);
   wire->set_namesake_silence_seconds(absl::ToDoubleSeconds(node.namesake_silence));
 }
@@ -36,6 +40,8 @@ grpc::Status CoordinatorAdminService::Status(grpc::ServerContext*,
   response->set_coordinator_epoch(view.epoch.value);
   response->set_uptime_seconds(absl::ToDoubleSeconds(view.uptime));
   response->set_directory_keys(view.directory_keys);
+  response->set_settings_store(view.tenants.store);
+  response->set_settings_version(view.tenants.version);
   response->set_locate_requests(view.stats.locate_requests);
   response->set_reports(view.stats.reports);
   response->set_resyncs(view.stats.resyncs);
@@ -100,6 +106,7 @@ grpc::Status CoordinatorAdminService::ListTenants(grpc::ServerContext*,
                                                   const v1::ListTenantsRequest*,
                                                   v1::ListTenantsResponse* response) {
   const ClusterTenants tenants = settings_->tenants();
+  response->set_settings_store(tenants.store);
   response->set_settings_version(tenants.version);
   for (const auto& [name, settings] : tenants.settings) {
     v1::TenantReport* const report = response->add_tenants();
@@ -120,8 +127,9 @@ grpc::Status CoordinatorAdminService::SetTenant(grpc::ServerContext*,
   }
   const absl::StatusOr<TenantChange> change = convert::TenantChangeFrom(request->settings());
   if (!change.ok()) return convert::ToGrpc(change.status());
-  const auto stored = tenants_->Change(*change);
+  const auto stored = settings_->ChangeTenant(*change);
   if (!stored.ok()) return convert::ToGrpc(stored.status());
+  Publish();
   Log(LogLevel::kInfo,
       absl::StrCat("tenant ", change->name, ": settings changed, version ", stored->version));
   response->set_settings_version(stored->version);
@@ -137,12 +145,66 @@ grpc::Status CoordinatorAdminService::SetTenant(grpc::ServerContext*,
 grpc::Status CoordinatorAdminService::DropTenant(grpc::ServerContext*,
                                                  const v1::DropTenantRequest* request,
                                                  v1::DropTenantResponse* response) {
-  const auto stored = tenants_->Drop(request->tenant());
+  const auto stored = settings_->DropTenant(request->tenant());
   if (!stored.ok()) return convert::ToGrpc(stored.status());
+  Publish();
   Log(LogLevel::kInfo,
       absl::StrCat("tenant ", request->tenant(), ": settings dropped, version ", stored->version));
   response->set_had_settings(true);
   return grpc::Status::OK;
+}
+
+grpc::Status CoordinatorAdminService::ExportTenants(grpc::ServerContext*,
+                                                    const v1::ExportTenantsRequest*,
+                                                    v1::ExportTenantsResponse* response) {
+  const ClusterTenants tenants = settings_->tenants();
+  if (tenants.version == 0) {
+    return convert::ToGrpc(absl::FailedPreconditionError(
+        "settings are unknown to this coordinator; export those that a node follows"));
+  }
+  *response->mutable_tenants() = convert::ToWire(tenants);
+  return grpc::Status::OK;
+}
+
+grpc::Status CoordinatorAdminService::ImportTenants(grpc::ServerContext*,
+                                                    const v1::ImportTenantsRequest* request,
+                                                    v1::ImportTenantsResponse* response) {
+  absl::StatusOr<ClusterTenants> tenants = convert::ClusterTenantsFrom(request->tenants());
+  if (!tenants.ok()) return convert::ToGrpc(tenants.status());
+  const auto stored =
+      settings_->Import(*std::move(tenants), request->replace() ? SettingsStore::Existing::kGiveWay
+                                                                : SettingsStore::Existing::kStay);
+  if (!stored.ok()) return convert::ToGrpc(stored.status());
+  Publish();
+  Log(LogLevel::kInfo,
+      absl::StrCat("settings of ", stored->settings.size(), " tenants imported, version ",
+                   stored->version, " of store ", StoreIdText(stored->store)));
+  response->set_settings_store(stored->store);
+  response->set_settings_version(stored->version);
+  return grpc::Status::OK;
+}
+
+grpc::Status CoordinatorAdminService::InitTenants(grpc::ServerContext*,
+                                                  const v1::InitTenantsRequest* request,
+                                                  v1::InitTenantsResponse* response) {
+  const auto stored = settings_->Init(request->replaced_store());
+  if (!stored.ok()) return convert::ToGrpc(stored.status());
+  Publish();
+  const std::string replaced =
+      request->replaced_store() == 0
+          ? ""
+          : absl::StrCat(", in place of store ", StoreIdText(request->replaced_store()));
+  Log(LogLevel::kInfo, absl::StrCat("settings are version ", stored->version, " of store ",
+                                    StoreIdText(stored->store), replaced));
+  response->set_settings_store(stored->store);
+  response->set_settings_version(stored->version);
+  return grpc::Status::OK;
+}
+
+void CoordinatorAdminService::Publish() {
+  absl::MutexLock lock(&coordinator_->mu);
+  // Read again under the lock, so that of two changes the later one stays in force.
+  coordinator_->coordinator.SetTenants(settings_->tenants());
 }
 
 }  // namespace kvtier

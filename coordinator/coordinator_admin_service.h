@@ -8,7 +8,6 @@
 
 #include "coordinator/guarded_coordinator.h"
 #include "coordinator/settings_store.h"
-#include "coordinator/tenants_writer.h"
 #include "kvtier/v1/admin.grpc.pb.h"
 
 namespace kvtier {
@@ -17,11 +16,8 @@ namespace kvtier {
 class CoordinatorAdminService final : public v1::CoordinatorAdmin::Service {
  public:
   CoordinatorAdminService(GuardedCoordinator* coordinator, SettingsStore* settings,
-                          TenantsWriter* tenants, std::string build)
-      : coordinator_(coordinator),
-        settings_(settings),
-        tenants_(tenants),
-        build_(std::move(build)) {}
+                          std::string build)
+      : coordinator_(coordinator), settings_(settings), build_(std::move(build)) {}
 
   grpc::Status Status(grpc::ServerContext* context, const v1::CoordinatorStatusRequest* request,
                       v1::CoordinatorStatusResponse* response) override;
@@ -30,12 +26,18 @@ class CoordinatorAdminService final : public v1::CoordinatorAdmin::Service {
                       v1::LookupResponse* response) override;
   grpc::Status ListTenants(grpc::ServerContext* context, const v1::ListTenantsRequest* request,
                            v1::ListTenantsResponse* response) override;
-  // Stores the settings durably before it answers; each node gets them with the answer to its next
-  // report. While settings that were lost here are on their way from a node, a change is refused.
+  // This call and those down to InitTenants() that change settings store them durably before they
+  // answer; each node that takes them gets them with the answer to its next report.
   grpc::Status SetTenant(grpc::ServerContext* context, const v1::SetTenantRequest* request,
                          v1::SetTenantResponse* response) override;
   grpc::Status DropTenant(grpc::ServerContext* context, const v1::DropTenantRequest* request,
                           v1::DropTenantResponse* response) override;
+  grpc::Status ExportTenants(grpc::ServerContext* context, const v1::ExportTenantsRequest* request,
+                             v1::ExportTenantsResponse* response) override;
+  grpc::Status ImportTenants(grpc::ServerContext* context, const v1::ImportTenantsRequest* request,
+                             v1::ImportTenantsResponse* response) override;
+  grpc::Status InitTenants(grpc::ServerContext* context, const v1::InitTenantsRequest* request,
+                           v1::InitTenantsResponse* response) override;
   grpc::Status GetSettings(grpc::ServerContext* context, const v1::GetSettingsRequest* request,
                            v1::GetSettingsResponse* response) override;
   // Stores the setting durably before it answers; it is in force from then on.
@@ -43,9 +45,11 @@ class CoordinatorAdminService final : public v1::CoordinatorAdmin::Service {
                           v1::SetSettingResponse* response) override;
 
  private:
+  // Hands the stored settings of tenants to the coordinator, whose answers carry them to nodes.
+  void Publish();
+
   GuardedCoordinator* const coordinator_;
   SettingsStore* const settings_;
-  TenantsWriter* const tenants_;
   const std::string build_;
 };
 

@@ -13,14 +13,12 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "coordinator/coordinator_admin_service.h"
 #include "coordinator/coordinator_config.h"
 #include "coordinator/coordinator_remote_admin_service.h"
 #include "coordinator/coordinator_service.h"
 #include "coordinator/guarded_coordinator.h"
 #include "coordinator/settings_store.h"
-#include "coordinator/tenants_writer.h"
 #include "core/address.h"
 #include "core/check.h"
 #include "core/clock.h"
@@ -29,7 +27,9 @@
 #include "core/log.h"
 #include "core/memory_watch.h"
 #include "core/program_flags_config.h"
+#include "core/program_signals.h"
 #include "core/status_macros.h"
+#include "core/thread_limit.h"
 #include "proto/rpc_door.h"
 #include "proto/socket_names.h"
 
@@ -119,9 +119,8 @@ absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
     absl::MutexLock lock(&guarded.mu);
     guarded.coordinator.SetTenants(settings->tenants());
   }
-  TenantsWriter tenants(&guarded, settings.get());
-  CoordinatorService service(&guarded, &tenants, kBuild);
-  CoordinatorAdminService admin(&guarded, settings.get(), &tenants, kBuild);
+  CoordinatorService service(&guarded, kBuild);
+  CoordinatorAdminService admin(&guarded, settings.get(), kBuild);
   const std::string admin_socket =
       absl::StrCat(config.socket_dir, "/", kCoordinatorAdminSocketName);
   CoordinatorRemoteAdminService remote_admin(&admin, admin_socket);
@@ -144,13 +143,18 @@ absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
                      .limits = kRemoteLimits,
                      .is_memory_short = [&memory] { return memory.IsOverLimit(0); }},
                     for_agents));
+  if (settings->tenants().version == 0) {
+    Log(LogLevel::kInfo,
+        absl::StrCat("--data_dir=", config.data_dir, " has no settings, so none can be set before ",
+                     "`kvtier tenants init` or, if they were lost, `kvtier tenants import`"));
+  }
   Log(LogLevel::kInfo, absl::StrCat("listening on ", address.host, ":", remote->port(),
                                     ", for operators at ", admin_socket));
 
   const int signal = TickUntilSignal(guarded, signals);
   Log(LogLevel::kInfo, absl::StrCat("stopping on ", strsignal(signal)));
   remote->SetReady(false);
-  const absl::Time stop_by = absl::Now() + kStopTimeout;
+  const absl::Time stop_by = MonotonicClock().Now() + kStopTimeout;
   remote->Shutdown(stop_by);
   operators->Shutdown(stop_by);
   return absl::OkStatus();
@@ -161,14 +165,8 @@ absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
 
 int main(int argc, char** argv) {
   kvtier::TurnOffLockChecks();
-  // Blocked before any thread starts, so that all threads inherit it and only sigtimedwait() sees
-  // these signals.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-
+  kvtier::SayWhyNoThreadStarts("kvtier-coordinator");
+  const sigset_t signals = kvtier::TakeProgramSignals();
   if (const auto end = kvtier::ParseProgramFlags(kvtier::CoordinatorText(), argc, argv)) {
     return *end;
   }

@@ -46,4 +46,22 @@ grpc::Status CoordinatorRemoteAdminService::DropTenant(grpc::ServerContext*,
   return convert::ToGrpc(NotAtThisDoor("DropTenant", admin_socket_));
 }
 
+grpc::Status CoordinatorRemoteAdminService::ExportTenants(grpc::ServerContext*,
+                                                          const v1::ExportTenantsRequest*,
+                                                          v1::ExportTenantsResponse*) {
+  return convert::ToGrpc(NotAtThisDoor("ExportTenants", admin_socket_));
+}
+
+grpc::Status CoordinatorRemoteAdminService::ImportTenants(grpc::ServerContext*,
+                                                          const v1::ImportTenantsRequest*,
+                                                          v1::ImportTenantsResponse*) {
+  return convert::ToGrpc(NotAtThisDoor("ImportTenants", admin_socket_));
+}
+
+grpc::Status CoordinatorRemoteAdminService::InitTenants(grpc::ServerContext*,
+                                                        const v1::InitTenantsRequest*,
+                                                        v1::InitTenantsResponse*) {
+  return convert::ToGrpc(NotAtThisDoor("InitTenants", admin_socket_));
+}
+
 }  // namespace kvtier

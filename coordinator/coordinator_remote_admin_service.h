@@ -34,6 +34,12 @@ class CoordinatorRemoteAdminService final : public v1::CoordinatorAdmin::Service
                          v1::SetTenantResponse* response) override;
   grpc::Status DropTenant(grpc::ServerContext* context, const v1::DropTenantRequest* request,
                           v1::DropTenantResponse* response) override;
+  grpc::Status ExportTenants(grpc::ServerContext* context, const v1::ExportTenantsRequest* request,
+                             v1::ExportTenantsResponse* response) override;
+  grpc::Status ImportTenants(grpc::ServerContext* context, const v1::ImportTenantsRequest* request,
+                             v1::ImportTenantsResponse* response) override;
+  grpc::Status InitTenants(grpc::ServerContext* context, const v1::InitTenantsRequest* request,
+                           v1::InitTenantsResponse* response) override;
 
  private:
   CoordinatorAdminService* const admin_;

@@ -28,7 +28,6 @@ grpc::Status CoordinatorService::Report(grpc::ServerContext* context,
     reply = coordinator_->coordinator.OnReport(*report);
   }
   if (!reply.ok()) return convert::ToGrpc(reply.status());
-  tenants_->Adopt(*report, &*reply);
   *response = convert::ToWire(*reply, build_);
   return grpc::Status::OK;
 }

@@ -7,17 +7,16 @@
 #include <utility>
 
 #include "coordinator/guarded_coordinator.h"
-#include "coordinator/tenants_writer.h"
 #include "kvtier/v1/coordinator.grpc.pb.h"
 
 namespace kvtier {
 
-// CoordinatorService is thread-safe. Owns neither `coordinator` nor `tenants`. `build` names the
-// program to agents.
+// CoordinatorService is thread-safe. Does not own `coordinator`. `build` names the program to
+// agents.
 class CoordinatorService final : public v1::Coordinator::Service {
  public:
-  CoordinatorService(GuardedCoordinator* coordinator, TenantsWriter* tenants, std::string build)
-      : coordinator_(coordinator), tenants_(tenants), build_(std::move(build)) {}
+  CoordinatorService(GuardedCoordinator* coordinator, std::string build)
+      : coordinator_(coordinator), build_(std::move(build)) {}
 
   grpc::Status Report(grpc::ServerContext* context, const v1::ReportRequest* request,
                       v1::ReportResponse* response) override;
@@ -26,7 +25,6 @@ class CoordinatorService final : public v1::Coordinator::Service {
 
  private:
   GuardedCoordinator* const coordinator_;
-  TenantsWriter* const tenants_;
   const std::string build_;
 };
 

@@ -53,6 +53,14 @@ void NodeTable::Remove(const NodeId& id) {
   by_id_.erase(found);
 }
 
+const Node& NodeTable::LongestSilent() const {
+  const auto longest = std::min_element(
+      by_id_.begin(), by_id_.end(),
+      [](const auto& a, const auto& b) { return a.second->last_heard < b.second->last_heard; });
+  KVT_CHECK(longest != by_id_.end());
+  return *longest->second;
+}
+
 std::vector<const Node*> NodeTable::All() const {
   std::vector<const Node*> all;
   all.reserve(by_id_.size());

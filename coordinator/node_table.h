@@ -52,7 +52,8 @@ struct Node {
   uint64_t next_sequence = 0;  // First delta not seen.
   Stream stream = Stream::kLost;
   std::vector<TierUsage> tiers;
-  uint64_t tenants_version = 0;  // Version of the tenants' settings that it knows; 0: none.
+  SettingsStamp tenants;        // Settings of tenants that it says it follows.
+  bool tenants_differ = false;  // They are not the coordinator's, and it does not take those.
   // Earlier epochs, latest first, at most Coordinator::kRememberedEpochs. An agent that still
   // reports with one of them is another agent of the same name.
   std::vector<Epoch> succeeded;
@@ -77,6 +78,8 @@ class NodeTable {
   void Reindex(Node* node, NodeIndex index);
   void Remove(const NodeId& id);
 
+  // Returns the node whose last report is the oldest. REQUIRES: size() > 0.
+  const Node& LongestSilent() const;
   // Returns the nodes, ordered by id.
   std::vector<const Node*> All() const;
   size_t size() const { return by_id_.size(); }

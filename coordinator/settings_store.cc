@@ -1,8 +1,10 @@
 #include "coordinator/settings_store.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -14,19 +16,15 @@
 #include "core/summed_bytes.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
-#include "rocksdb/write_batch.h"
 
 namespace kvtier {
 namespace {
 
 // Prefix of the keys "setting/<name>"; other kinds of rows use other prefixes.
 constexpr absl::string_view kKeyPrefix = "setting/";
-// Key of the settings of all tenants: form:4 cluster_version:8 | PutTenantSettings() | sum.
+// Key of the settings of all tenants: form:4 | PutClusterTenants() | sum. Without it settings are
+// unknown.
 constexpr absl::string_view kTenantsKey = "tenants";
-// Key of the names that came from nodes: form:4 cluster_version:8 count:4 (length:1 name)* | sum.
-// The row belongs to settings of that version; a program that does not know it leaves it behind.
-constexpr absl::string_view kAdoptedKey = "adopted_tenants";
-constexpr uint32_t kAdoptedForm = 1;
 constexpr size_t kMaxShownBytes = 64;  // Maximum bytes of outside text in an error.
 
 // The store has a few keys of a few bytes: small buffers, few files.
@@ -126,81 +124,97 @@ absl::StatusOr<std::string> ReadRow(rocksdb::DB& db, absl::string_view key) {
   return bytes;
 }
 
-std::string PackAdopted(const SettingsStore::Tenants& tenants) {
+absl::Status Damaged(absl::string_view how) {
+  return absl::DataLossError(
+      absl::StrCat("the stored settings of tenants are damaged", how,
+                   "; remove --data_dir, start without them, and import what a node exports"));
+}
+
+std::string PackTenants(const ClusterTenants& tenants) {
   SummedWriter out;
-  out.Put(kAdoptedForm);
-  out.Put(tenants.all.version);
-  out.Put(static_cast<uint32_t>(tenants.adopted.size()));
-  for (const std::string& name : tenants.adopted) {
-    out.Put(static_cast<uint8_t>(name.size()));
-    out.PutBytes(name);
-  }
+  out.Put(kTenantSettingsForm);
+  PutClusterTenants(tenants, &out);
   return std::move(out).End();
 }
 
-// Returns the names that came from nodes; none of a row of another form or of another version of
-// the settings, which a program wrote that does not know the row.
-absl::StatusOr<std::set<std::string>> LoadAdopted(rocksdb::DB& db, uint64_t version) {
-  std::set<std::string> names;
-  KVT_ASSIGN_OR_RETURN(const std::string bytes, ReadRow(db, kAdoptedKey));
-  if (bytes.empty()) return names;
-  const absl::Status damaged = absl::DataLossError(
-      "the stored names of tenants whose settings came from nodes are damaged; remove --data_dir "
-      "to start without them");
-  std::optional<SummedReader> in = SummedReader::Open(bytes);
-  if (!in.has_value()) return damaged;
-  if (in->Take<uint32_t>() != kAdoptedForm || in->Take<uint64_t>() != version) return names;
-  const auto count = in->Take<uint32_t>();
-  for (uint32_t i = 0; i < count.value_or(0); ++i) {
-    const auto length = in->Take<uint8_t>();
-    const auto name = in->TakeBytes(length.value_or(0));
-    if (!length.has_value() || !name.has_value()) return damaged;
-    names.emplace(*name);
-  }
-  if (!count.has_value() || !in->at_end()) return damaged;
-  return names;
+// Writes what PackTenants() returned.
+absl::Status WriteTenants(rocksdb::DB& db, const std::string& packed) {
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  return FromRocks(db.Put(synced, SliceOf(kTenantsKey), packed), "writing tenants' settings");
 }
 
-// Returns the stored settings of tenants; their version is 0 if there are none.
-absl::StatusOr<ClusterTenants> LoadTenants(rocksdb::DB& db) {
-  KVT_ASSIGN_OR_RETURN(const std::string bytes, ReadRow(db, kTenantsKey));
-  if (bytes.empty()) return ClusterTenants();
-  std::optional<SummedReader> in = SummedReader::Open(bytes);
-  if (!in.has_value()) {
-    return absl::DataLossError(
-        "the stored settings of tenants are damaged; remove --data_dir to start without them");
-  }
-  const auto form = in->Take<uint32_t>();
-  if (!form.has_value() || *form < kMinTenantSettingsForm || *form > kTenantSettingsForm) {
-    return absl::DataLossError(absl::StrCat("the stored settings of tenants have version ",
-                                            form.value_or(0), ", this program reads up to version ",
-                                            kTenantSettingsForm));
-  }
+// Takes what a build wrote that knew no stores: cluster_version:8 | PutTenantSettings().
+std::optional<ClusterTenants> TakeWithoutStore(uint32_t form, SummedReader* in) {
   const auto version = in->Take<uint64_t>();
-  std::optional<TenantSettingsMap> settings = TakeTenantSettings(*form, &*in);
-  if (!version.has_value() || !settings.has_value() || !in->at_end()) {
-    return absl::DataLossError(
-        "the stored settings of tenants are damaged: their parts do not fit together; remove "
-        "--data_dir to start without them");
-  }
+  std::optional<TenantSettingsMap> settings = TakeTenantSettings(form, in);
+  if (!version.has_value() || !settings.has_value()) return std::nullopt;
   return ClusterTenants{.version = *version, .settings = *std::move(settings)};
 }
 
-// Returns a node's settings with those that were changed here on top. Errors: CheckMayKeep()'s.
-absl::StatusOr<SettingsStore::Tenants> Merged(const SettingsStore::Tenants& own,
-                                              const ClusterTenants& told) {
-  SettingsStore::Tenants merged{.all = told};
-  for (const auto& [name, one] : told.settings) merged.adopted.insert(name);
-  std::string last;  // Name of a tenant whose settings are the coordinator's own.
-  for (const auto& [name, one] : own.all.settings) {
-    if (own.adopted.contains(name)) continue;
-    merged.all.settings.insert_or_assign(name, one);
-    merged.adopted.erase(name);
-    last = name;
+absl::StatusOr<bool> HasRows(rocksdb::DB& db) {
+  const std::unique_ptr<rocksdb::Iterator> entry(db.NewIterator(rocksdb::ReadOptions()));
+  entry->SeekToFirst();
+  KVT_RETURN_IF_ERROR(FromRocks(entry->status(), "reading settings"));
+  return entry->Valid();
+}
+
+// Returns the stored settings of tenants; their version is 0 if they are unknown. Settings of a
+// build that knew no stores, or that stored only others, get a store.
+absl::StatusOr<ClusterTenants> LoadTenants(rocksdb::DB& db) {
+  KVT_ASSIGN_OR_RETURN(const std::string bytes, ReadRow(db, kTenantsKey));
+  ClusterTenants tenants;
+  if (!bytes.empty()) {
+    std::optional<SummedReader> in = SummedReader::Open(bytes);
+    if (!in.has_value()) return Damaged("");
+    const auto form = in->Take<uint32_t>();
+    if (!form.has_value() || *form < kMinTenantSettingsForm || *form > kTenantSettingsForm) {
+      return absl::DataLossError(
+          absl::StrCat("the stored settings of tenants have version ", form.value_or(0),
+                       ", this program reads up to version ", kTenantSettingsForm));
+    }
+    std::optional<ClusterTenants> taken =
+        *form < kStoreTenantSettingsForm ? TakeWithoutStore(*form, &*in) : TakeClusterTenants(&*in);
+    if (!taken.has_value() || !in->at_end()) return Damaged(": their parts do not fit together");
+    tenants = *std::move(taken);
   }
-  KVT_RETURN_IF_ERROR(CheckMayKeep(merged.all.settings, last));
-  if (merged.all.settings != told.settings) ++merged.all.version;
-  return merged;
+  KVT_ASSIGN_OR_RETURN(const bool known, HasRows(db));
+  if (!known || tenants.store != 0) return tenants;
+  tenants.store = DrawStoreId();
+  tenants.version = std::max<uint64_t>(tenants.version, 1);
+  KVT_RETURN_IF_ERROR(WriteTenants(db, PackTenants(tenants)));
+  return tenants;
+}
+
+std::string ShownStore(const ClusterTenants& tenants) {
+  return absl::StrCat("version ", tenants.version, " of store ", StoreIdText(tenants.store));
+}
+
+// Returns what is stored after the import. Errors: Import()'s.
+absl::StatusOr<ClusterTenants> Imported(const ClusterTenants& own, ClusterTenants tenants,
+                                        SettingsStore::Existing existing) {
+  if (tenants.store == 0) tenants.store = DrawStoreId();
+  if (own.version == 0) return tenants;
+  const std::string here = absl::StrCat("this coordinator has ", ShownStore(own));
+  if (own.store == tenants.store && own.version > tenants.version) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("version: ", tenants.version,
+                     " is older than what is here, and nodes would not take it; ", here));
+  }
+  if (existing == SettingsStore::Existing::kStay && own.Stamp() != tenants.Stamp()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("settings are known here already, and the import would replace them all; ",
+                     here, "; add --yes to confirm"));
+  }
+  std::set<uint64_t> replaced = own.replaced;
+  replaced.insert(own.store);
+  replaced.erase(tenants.store);
+  for (const uint64_t store : replaced) {
+    if (tenants.replaced.contains(store)) continue;
+    KVT_RETURN_IF_ERROR(CheckMayReplace(tenants.replaced));
+    tenants.replaced.insert(store);
+  }
+  return tenants;
 }
 
 }  // namespace
@@ -221,23 +235,50 @@ absl::StatusOr<std::unique_ptr<SettingsStore>> SettingsStore::Open(const Options
     return absl::DataLossError(
         absl::StrCat("settings in ", options.directory, ": ", valid.message()));
   }
-  Tenants tenants;
-  KVT_ASSIGN_OR_RETURN(tenants.all, LoadTenants(*db));
-  KVT_ASSIGN_OR_RETURN(tenants.adopted, LoadAdopted(*db, tenants.all.version));
+  KVT_ASSIGN_OR_RETURN(ClusterTenants tenants, LoadTenants(*db));
   return std::unique_ptr<SettingsStore>(
-      new SettingsStore(std::move(db), settings, std::move(tenants)));
+      new SettingsStore(options.directory, std::move(db), settings, std::move(tenants)));
 }
 
-SettingsStore::SettingsStore(std::unique_ptr<rocksdb::DB> db, const CoordinatorSettings& settings,
-                             Tenants tenants)
-    : db_(std::move(db)), settings_(settings), tenants_(std::move(tenants)) {}
+SettingsStore::SettingsStore(std::string directory, std::unique_ptr<rocksdb::DB> db,
+                             const CoordinatorSettings& settings, ClusterTenants tenants)
+    : directory_(std::move(directory)),
+      db_(std::move(db)),
+      settings_(settings),
+      tenants_(std::move(tenants)) {}
 
 SettingsStore::~SettingsStore() = default;
+
+SettingsStore::LogOnDisk SettingsStore::FindLog() const {
+  std::unique_ptr<rocksdb::LogFile> log;
+  if (!db_->GetCurrentWalFile(&log).ok()) return {};
+  return {.number = log->LogNumber(), .bytes = log->SizeFileBytes()};
+}
+
+absl::Status SettingsStore::CheckStored(const std::string& key, const std::string& value) {
+  const LogOnDisk before = log_;
+  log_ = FindLog();
+  const uint64_t old_bytes = log_.number == before.number ? before.bytes : 0;
+  bool in_place = log_.bytes >= old_bytes + value.size();
+  std::vector<std::string> names;
+  uint64_t manifest_bytes = 0;
+  in_place = in_place && db_->GetLiveFiles(names, &manifest_bytes, /*flush_memtable=*/false).ok();
+  for (const std::string& name : names) {  // Each begins with a slash.
+    const bool is_read = name.find("OPTIONS") == std::string::npos;
+    in_place = in_place && (!is_read || db_->GetEnv()->FileExists(directory_ + name).ok());
+  }
+  if (in_place) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("settings in ", directory_, ": ", key,
+                   " was written, and is not there: the directory or a file of it was moved, "
+                   "removed or replaced; restart the coordinator"));
+}
 
 absl::Status SettingsStore::Set(const std::string& name, const std::string& value) {
   CoordinatorSettings changed;
   {
     absl::MutexLock lock(&mu_);
+    KVT_RETURN_IF_ERROR(CheckKnown());
     if (writing_) {
       return absl::AbortedError(absl::StrCat(
           "setting ", name, " is not changed, because another is being written; try again"));
@@ -250,15 +291,26 @@ absl::Status SettingsStore::Set(const std::string& name, const std::string& valu
   }
   rocksdb::WriteOptions synced;
   synced.sync = true;
-  const absl::Status written = FromRocks(db_->Put(synced, absl::StrCat(kKeyPrefix, name), value),
-                                         absl::StrCat("writing setting ", name));
+  const std::string key = absl::StrCat(kKeyPrefix, name);
+  absl::Status written =
+      FromRocks(db_->Put(synced, key, value), absl::StrCat("writing setting ", name));
+  if (written.ok()) written = CheckStored(key, value);
   absl::MutexLock lock(&mu_);
   writing_ = false;
   if (written.ok()) settings_ = changed;
   return written;
 }
 
-absl::StatusOr<SettingsStore::Tenants> SettingsStore::BeginTenants() {
+absl::Status SettingsStore::CheckKnown() const {
+  if (tenants_.version > 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "settings are unknown to this coordinator, because its --data_dir was empty: for a new "
+      "cluster say `kvtier tenants init`, once; if --data_dir was lost, say `kvtier tenants "
+      "import FILE` with a file that `kvtier tenants export` made on a node, which still follows "
+      "the settings");
+}
+
+absl::StatusOr<ClusterTenants> SettingsStore::BeginTenants() {
   absl::MutexLock lock(&mu_);
   if (writing_) {
     return absl::AbortedError(
@@ -269,38 +321,36 @@ absl::StatusOr<SettingsStore::Tenants> SettingsStore::BeginTenants() {
   return tenants_;
 }
 
-absl::StatusOr<ClusterTenants> SettingsStore::StoreTenants(absl::StatusOr<Tenants> tenants) {
+absl::StatusOr<ClusterTenants> SettingsStore::BeginChange() {
+  {
+    absl::MutexLock lock(&mu_);
+    KVT_RETURN_IF_ERROR(CheckKnown());
+  }
+  return BeginTenants();
+}
+
+absl::StatusOr<ClusterTenants> SettingsStore::StoreTenants(absl::StatusOr<ClusterTenants> tenants) {
   absl::Status written = tenants.status();
   if (written.ok()) {
-    SummedWriter out;
-    out.Put(kTenantSettingsForm);
-    out.Put(tenants->all.version);
-    PutTenantSettings(tenants->all.settings, &out);
-    rocksdb::WriteBatch rows;
-    rocksdb::WriteOptions synced;
-    synced.sync = true;
-    rocksdb::Status put = rows.Put(SliceOf(kTenantsKey), std::move(out).End());
-    if (put.ok()) put = rows.Put(SliceOf(kAdoptedKey), PackAdopted(*tenants));
-    if (put.ok()) put = db_->Write(synced, &rows);
-    written = FromRocks(put, "writing tenants' settings");
+    const std::string packed = PackTenants(*tenants);
+    written = WriteTenants(*db_, packed);
+    if (written.ok()) written = CheckStored(std::string(kTenantsKey), packed);
   }
   absl::MutexLock lock(&mu_);
   writing_ = false;
   if (!written.ok()) return written;
   tenants_ = *tenants;
-  return std::move(tenants->all);
+  return tenants;
 }
 
-absl::StatusOr<ClusterTenants> SettingsStore::ChangeTenant(const TenantChange& change,
-                                                           uint64_t version) {
-  KVT_ASSIGN_OR_RETURN(Tenants tenants, BeginTenants());
-  TenantSettingsMap& settings = tenants.all.settings;
+absl::StatusOr<ClusterTenants> SettingsStore::ChangeTenant(const TenantChange& change) {
+  KVT_ASSIGN_OR_RETURN(ClusterTenants tenants, BeginChange());
+  TenantSettingsMap& settings = tenants.settings;
   const auto before = settings.find(change.name);
   absl::StatusOr<TenantSettings> changed =
       change.In(before == settings.end() ? TenantSettings() : before->second);
   if (!changed.ok()) return StoreTenants(changed.status());
-  tenants.all.version = version;
-  tenants.adopted.erase(change.name);
+  ++tenants.version;
   if (changed->IsDefault()) {
     settings.erase(change.name);
   } else {
@@ -312,27 +362,41 @@ absl::StatusOr<ClusterTenants> SettingsStore::ChangeTenant(const TenantChange& c
   return StoreTenants(std::move(tenants));
 }
 
-absl::StatusOr<ClusterTenants> SettingsStore::DropTenant(const std::string& name,
-                                                         uint64_t version) {
-  KVT_ASSIGN_OR_RETURN(Tenants tenants, BeginTenants());
-  if (tenants.all.settings.erase(name) == 0) {
+absl::StatusOr<ClusterTenants> SettingsStore::DropTenant(const std::string& name) {
+  KVT_ASSIGN_OR_RETURN(ClusterTenants tenants, BeginChange());
+  if (tenants.settings.erase(name) == 0) {
     return StoreTenants(absl::NotFoundError(absl::StrCat("tenant: the cluster has no settings of '",
                                                          name.substr(0, kMaxShownBytes), "'")));
   }
-  tenants.all.version = version;
-  tenants.adopted.erase(name);
+  ++tenants.version;
   return StoreTenants(std::move(tenants));
 }
 
-absl::StatusOr<ClusterTenants> SettingsStore::AdoptTenants(const ClusterTenants& told) {
-  KVT_ASSIGN_OR_RETURN(Tenants tenants, BeginTenants());
-  if (told.version < tenants.all.version) return StoreTenants(std::move(tenants));
-  return StoreTenants(Merged(tenants, told));
+absl::StatusOr<ClusterTenants> SettingsStore::Init(uint64_t replaced) {
+  KVT_ASSIGN_OR_RETURN(ClusterTenants tenants, BeginTenants());
+  const bool known = tenants.version > 0;
+  if (known && (replaced == 0 || replaced == tenants.store)) {
+    return StoreTenants(absl::FailedPreconditionError(
+        absl::StrCat("settings are known to this coordinator already: ", ShownStore(tenants),
+                     "; nothing has changed")));
+  }
+  if (!known) tenants = {.store = DrawStoreId(), .version = 1};
+  if (replaced == 0 || tenants.replaced.contains(replaced)) return StoreTenants(tenants);
+  if (absl::Status may = CheckMayReplace(tenants.replaced); !may.ok()) {
+    return StoreTenants(std::move(may));
+  }
+  tenants.replaced.insert(replaced);
+  return StoreTenants(std::move(tenants));
+}
+
+absl::StatusOr<ClusterTenants> SettingsStore::Import(ClusterTenants tenants, Existing existing) {
+  KVT_ASSIGN_OR_RETURN(const ClusterTenants own, BeginTenants());
+  return StoreTenants(Imported(own, std::move(tenants), existing));
 }
 
 ClusterTenants SettingsStore::tenants() const {
   absl::MutexLock lock(&mu_);
-  return tenants_.all;
+  return tenants_;
 }
 
 CoordinatorSettings SettingsStore::current() const {

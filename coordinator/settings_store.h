@@ -1,19 +1,22 @@
 // SettingsStore keeps operators' settings across restarts, in an embedded RocksDB: durations of the
 // coordinator itself, and settings of tenants for all nodes. It does not keep the directory of
 // blocks, which is soft state, nor any tenant's secret.
+//
+// In a new directory settings are *unknown*, because they may have been lost: until an operator
+// says Init() or Import(), nothing can be set, and no node is told anything.
 #ifndef KVTIER_COORDINATOR_SETTINGS_STORE_H_
 #define KVTIER_COORDINATOR_SETTINGS_STORE_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "core/report.h"
+#include "core/cluster_tenants.h"
 #include "core/tenant_settings.h"
 
 namespace rocksdb {
@@ -47,51 +50,67 @@ class SettingsStore {
   static absl::StatusOr<std::unique_ptr<SettingsStore>> Open(const Options& options);
   ~SettingsStore();
 
-  // Sets a value; returns once it is on the disk. Errors: kInvalidArgument, no such name or a value
-  // out of range (the text lists the names); kAborted, another Set() is being written (retry);
-  // kUnavailable, the disk refused: nothing has changed.
+  // Sets a value; returns once it is on the disk, and the next start would find it there. Errors:
+  // kInvalidArgument, no such name or a value out of range (the text lists the names);
+  // kFailedPrecondition, settings are unknown; kAborted, another Set() is being written (retry);
+  // kUnavailable, the disk refused, or the directory or files of it are gone or replaced: nothing
+  // has changed.
   absl::Status Set(const std::string& name, const std::string& value) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Change the settings of one tenant, and return the new settings of all tenants, with `version`.
-  // Errors: as Set(); of ChangeTenant() also TenantChange::In()'s, and kResourceExhausted,
-  // kMaxTenantSettings are reached; of DropTenant() also kNotFound.
-  absl::StatusOr<ClusterTenants> ChangeTenant(const TenantChange& change, uint64_t version)
+  // Change the settings of one tenant, and return the new settings of all tenants, which have the
+  // next version. Errors: as Set(); of ChangeTenant() also TenantChange::In()'s, and
+  // kResourceExhausted, kMaxTenantSettings are reached; of DropTenant() also kNotFound.
+  absl::StatusOr<ClusterTenants> ChangeTenant(const TenantChange& change) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::StatusOr<ClusterTenants> DropTenant(const std::string& name) ABSL_LOCKS_EXCLUDED(mu_);
+  // Begins settings of a new cluster, with an id of their own. With `replaced`, nodes that follow
+  // that store are to follow this one; then it may be that settings are known already, and they
+  // stay. Errors: as Set() but the first two; kFailedPrecondition, settings are known, and
+  // `replaced` is 0 or their own store; kResourceExhausted, kMaxReplacedStores are reached.
+  absl::StatusOr<ClusterTenants> Init(uint64_t replaced) ABSL_LOCKS_EXCLUDED(mu_);
+  // Says whether settings that are known may give way to imported ones.
+  enum class Existing { kStay, kGiveWay };
+  // Makes these settings those of this coordinator. Where they take the place of another store's,
+  // the nodes of that one are to follow them. Errors: as Set() but the first two;
+  // kFailedPrecondition, other settings are known that are to stay, or that are of the same store
+  // and later; kResourceExhausted, kMaxReplacedStores are reached. REQUIRES: `tenants` are valid.
+  absl::StatusOr<ClusterTenants> Import(ClusterTenants tenants, Existing existing)
       ABSL_LOCKS_EXCLUDED(mu_);
-  absl::StatusOr<ClusterTenants> DropTenant(const std::string& name, uint64_t version)
-      ABSL_LOCKS_EXCLUDED(mu_);
-  // Takes over the settings of a node that knows a later version, because they were lost here, and
-  // returns the settings of all tenants. Settings that were changed here stay, whatever the node
-  // says of these tenants; the version is then one later than the node's, so that nodes learn of
-  // them. Settings that were taken over from a node before and not changed since give way. An older
-  // version than the stored one changes nothing. REQUIRES: `told` is valid, its version below 2^63.
-  // Errors: as Set(); kResourceExhausted, CheckMayKeep()'s for both together.
-  absl::StatusOr<ClusterTenants> AdoptTenants(const ClusterTenants& told) ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the settings of tenants; store and version are 0 while they are unknown.
   ClusterTenants tenants() const ABSL_LOCKS_EXCLUDED(mu_);
 
   CoordinatorSettings current() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns every setting by name, set or not.
   std::map<std::string, std::string> All() const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Settings of tenants, and whose they are.
-  struct Tenants {
-    ClusterTenants all;
-    // Names of tenants whose settings came from a node and were not changed here since.
-    std::set<std::string> adopted{};
-  };
-
  private:
-  SettingsStore(std::unique_ptr<rocksdb::DB> db, const CoordinatorSettings& settings,
-                Tenants tenants);
+  SettingsStore(std::string directory, std::unique_ptr<rocksdb::DB> db,
+                const CoordinatorSettings& settings, ClusterTenants tenants);
+  // The write-ahead log that takes the next row, as the directory's name shows it; 0: it is not
+  // there.
+  struct LogOnDisk {
+    uint64_t number = 0;
+    uint64_t bytes = 0;
+  };
+  LogOnDisk FindLog() const;
+  // Returns whether the next start finds the row that was just written: whether the log that the
+  // directory's name shows has grown by it since the last check, and the other files are there.
+  // Called by one Set() at a time. Errors: kUnavailable.
+  absl::Status CheckStored(const std::string& key, const std::string& value);
   // Begins a change of the tenants' settings: no other call writes until StoreTenants().
-  absl::StatusOr<Tenants> BeginTenants() ABSL_LOCKS_EXCLUDED(mu_);
+  absl::StatusOr<ClusterTenants> BeginTenants() ABSL_LOCKS_EXCLUDED(mu_);
+  // The same where settings are known. Errors: as Set() but the first.
+  absl::StatusOr<ClusterTenants> BeginChange() ABSL_LOCKS_EXCLUDED(mu_);
   // Ends the change, with settings, or with an error that leaves them unchanged.
-  absl::StatusOr<ClusterTenants> StoreTenants(absl::StatusOr<Tenants> tenants)
+  absl::StatusOr<ClusterTenants> StoreTenants(absl::StatusOr<ClusterTenants> tenants)
       ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status CheckKnown() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  const std::string directory_;
   const std::unique_ptr<rocksdb::DB> db_;  // Database, written without mu_ by one Set() at a time.
+  LogOnDisk log_ = FindLog();              // Result at the last CheckStored().
   mutable absl::Mutex mu_;
   CoordinatorSettings settings_ ABSL_GUARDED_BY(mu_);
-  Tenants tenants_ ABSL_GUARDED_BY(mu_);
+  ClusterTenants tenants_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
 };
 

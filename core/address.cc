@@ -46,6 +46,15 @@ bool HostPort::IsLoopback() const {
   return host == "localhost" || host == "[::1]";
 }
 
+bool HostPort::IsWildcard() const {
+  in_addr v4{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return v4.s_addr == INADDR_ANY;
+  in6_addr v6{};
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  return bracketed && inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &v6) == 1 &&
+         IN6_IS_ADDR_UNSPECIFIED(&v6);
+}
+
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
   const size_t colon = text.rfind(':');
   HostPort parsed;

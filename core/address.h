@@ -18,6 +18,9 @@ struct HostPort {
   // Returns whether only this machine can reach the host: 127.0.0.0/8, [::1] or "localhost". Other
   // names are not resolved, and count as reachable from elsewhere.
   bool IsLoopback() const;
+  // Returns whether the host stands for all addresses of the machine that listens, 0.0.0.0 or [::],
+  // and so for none that others can connect to.
+  bool IsWildcard() const;
 };
 
 // Parses "host:port". Errors: kInvalidArgument, with the text: it is longer than kMaxAddressBytes

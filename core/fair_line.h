@@ -57,12 +57,15 @@ class FairLine {
   std::vector<T> TakeAll() {
     std::vector<T> all;
     all.reserve(size_);
-    for (std::list<Waiting>& line : lines_) {
-      for (Waiting& waiting : line) all.push_back(std::move(waiting.thing));
-      line.clear();
-    }
-    size_ = 0;
+    for (size_t party = 0; party < lines_.size(); ++party) TakeOf(party, &all);
     return all;
+  }
+  // Removes the party's things and adds them to `taken`, in the order in which they came.
+  void TakeOf(size_t party, std::vector<T>* taken) {
+    if (!Waits(party)) return;
+    for (Waiting& waiting : lines_[party]) taken->push_back(std::move(waiting.thing));
+    size_ -= lines_[party].size();
+    lines_[party].clear();
   }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }

@@ -30,30 +30,79 @@ std::optional<uint64_t> NumberIn(const std::string& path, absl::string_view name
   return std::nullopt;
 }
 
+// Names of files of a cgroup, and of its page cache in memory.stat.
+struct MemoryFiles {
+  const char* limit;
+  const char* used;
+  const char* cache;
+};
+// Versions 2 and 1 of cgroups.
+constexpr MemoryFiles kVersions[] = {
+    {"/memory.max", "/memory.current", "inactive_file "},
+    {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file "}};
+
+// Version 1 says a number near 2^63 where there is no limit.
+constexpr uint64_t kNoLimit = uint64_t{1} << 60;
+
 }  // namespace
 
-std::vector<std::string> CgroupDirectories(const std::string& root) {
+std::vector<std::string> CgroupDirectories(absl::string_view controller, const std::string& root) {
   std::string path;
-  for (absl::string_view line : absl::StrSplit(TextOf(root + "/proc/self/cgroup"), '\n')) {
-    if (absl::ConsumePrefix(&line, "0::")) path = std::string(absl::StripSuffix(line, "/"));
+  std::string mount = root + "/sys/fs/cgroup";
+  // A line is "number:controllers:path"; without controllers it is v2's.
+  for (const absl::string_view line : absl::StrSplit(TextOf(root + "/proc/self/cgroup"), '\n')) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() < 3) continue;
+    const std::vector<absl::string_view> controllers = absl::StrSplit(parts[1], ',');
+    const bool is_v1 = std::ranges::find(controllers, controller) != controllers.end();
+    if (!is_v1 && line.substr(0, 3) != "0::") continue;
+    path = std::string(absl::StripSuffix(parts[2], "/"));
+    if (!is_v1) continue;
+    absl::StrAppend(&mount, "/", controller);
+    break;
   }
   std::vector<std::string> directories;
   for (;; path.resize(path.find_last_of('/'))) {
-    directories.push_back(absl::StrCat(root, "/sys/fs/cgroup", path));
+    directories.push_back(mount + path);
     if (path.find_last_of('/') == std::string::npos) return directories;
   }
+}
+
+MemoryLimit CgroupMemoryLimit(const std::string& root) {
+  MemoryLimit least;
+  for (const std::string& directory : CgroupDirectories("memory", root)) {
+    for (const MemoryFiles& files : kVersions) {
+      const std::string file = directory + files.limit;
+      const auto limit = NumberIn(file, "");
+      if (!limit.has_value() || *limit >= std::min(kNoLimit, least.bytes)) continue;
+      least = {.bytes = *limit, .file = file};
+    }
+  }
+  return least;
+}
+
+MemoryLimit LeastMemoryLimit(const std::string& root) {
+  const std::string file = root + "/proc/meminfo";
+  MemoryLimit least = CgroupMemoryLimit(root);
+  const auto machine = NumberIn(file, "MemTotal:");
+  if (machine.has_value() && *machine * 1024 < least.bytes) {
+    least = {.bytes = *machine * 1024, .file = file + " (MemTotal)"};
+  }
+  return least;
 }
 
 uint64_t FreeMemoryUnder(const std::string& root) {
   const auto available = NumberIn(root + "/proc/meminfo", "MemAvailable:");
   uint64_t free = available.has_value() ? *available * 1024 : UINT64_MAX;
-  for (const std::string& directory : CgroupDirectories(root)) {
-    const auto limit = NumberIn(directory + "/memory.max", "");
-    const auto used = NumberIn(directory + "/memory.current", "");
-    if (!limit.has_value() || !used.has_value()) continue;  // "max": it has no limit.
-    const uint64_t cache = NumberIn(directory + "/memory.stat", "inactive_file ").value_or(0);
-    const uint64_t taken = *used - std::min(*used, cache);
-    free = std::min(free, *limit - std::min(*limit, taken));
+  for (const std::string& directory : CgroupDirectories("memory", root)) {
+    for (const MemoryFiles& files : kVersions) {
+      const auto limit = NumberIn(directory + files.limit, "");
+      const auto used = NumberIn(directory + files.used, "");
+      if (!limit.has_value() || !used.has_value()) continue;  // "max": it has no limit.
+      const uint64_t cache = NumberIn(directory + "/memory.stat", files.cache).value_or(0);
+      const uint64_t taken = *used - std::min(*used, cache);
+      free = std::min(free, *limit - std::min(*limit, taken));
+    }
   }
   return free;
 }

@@ -9,11 +9,25 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+
 namespace kvtier {
 
-// Returns the directories of this process's cgroup (v2) and of those above it, the innermost first,
-// as containers see them. `root` stands before each path: tests have one of their own.
-std::vector<std::string> CgroupDirectories(const std::string& root = "");
+// Returns the directories of this process's cgroup and of those above it, the innermost first, as
+// containers see them: of the cgroups v1 of `controller` ("memory"), or else of v2. `root` stands
+// before each path: tests have one of their own.
+std::vector<std::string> CgroupDirectories(absl::string_view controller,
+                                           const std::string& root = "");
+
+// Limit of the memory of this process, and the file that says it.
+struct MemoryLimit {
+  uint64_t bytes = UINT64_MAX;
+  std::string file;
+};
+// Return the least limit of a cgroup of this process (UINT64_MAX: it has none), and the least of
+// these and of the machine's memory.
+MemoryLimit CgroupMemoryLimit(const std::string& root = "");
+MemoryLimit LeastMemoryLimit(const std::string& root = "");
 
 // Returns the least of the system's available memory and the rest of each cgroup's limit, in bytes.
 // Page cache that the kernel gives up first counts as free. UINT64_MAX: neither can be read.

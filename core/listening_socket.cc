@@ -8,8 +8,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -22,7 +20,6 @@
 namespace kvtier {
 namespace {
 
-constexpr int kUnixBacklog = 64;
 constexpr int kTcpBacklog = 1024;
 
 absl::Status CannotListen(absl::string_view where, absl::string_view why) {
@@ -120,33 +117,6 @@ absl::Status LockSocketDir(const std::string& directory, absl::string_view lock_
                                                " uses it; stop it or name another directory"));
   }
   return absl::OkStatus();  // The descriptor stays open for life.
-}
-
-absl::StatusOr<int> ListenUnix(const std::string& path, int type, mode_t mode) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return absl::UnavailableError(absl::StrCat("the path of socket ", path, " is longer than ",
-                                               sizeof(address.sun_path) - 1,
-                                               " bytes; name a shorter directory"));
-  }
-  path.copy(address.sun_path, path.size());
-  const int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot make a socket for ", path, ": ", strerror(errno)));
-  }
-  unlink(path.c_str());
-  // Linux gives the file the mode of the socket, less the umask: it is never wider than
-  // `mode`. The second call gives back what the umask took.
-  if (fchmod(fd, mode) == 0 &&
-      bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
-      chmod(path.c_str(), mode) == 0 && listen(fd, kUnixBacklog) == 0) {
-    return fd;
-  }
-  const absl::Status status = CannotListen(path, strerror(errno));
-  close(fd);
-  return status;
 }
 
 absl::StatusOr<TcpListeners> ListenTcp(const HostPort& address) {

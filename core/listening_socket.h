@@ -1,9 +1,7 @@
-// Sockets that listen: of a Unix path or of a TCP address, and the lock of the directory
-// that a program's Unix sockets lie in.
+// Sockets that listen at a TCP address, and the lock of the directory that a program's Unix sockets
+// lie in (core/unix_listener.h).
 #ifndef KVTIER_CORE_LISTENING_SOCKET_H_
 #define KVTIER_CORE_LISTENING_SOCKET_H_
-
-#include <sys/types.h>
 
 #include <cstdint>
 #include <string>
@@ -22,11 +20,6 @@ namespace kvtier {
 // ("agent") uses it.
 absl::Status LockSocketDir(const std::string& directory, absl::string_view lock_name,
                            absl::string_view owner);
-
-// Returns a Unix socket of `type` (SOCK_STREAM or SOCK_SEQPACKET) that listens at `path`, in place
-// of a stale one there. From the start only users whom `mode` permits can connect. The socket is
-// non-blocking, and the caller closes it. Errors: kUnavailable, with the path and errno's text.
-absl::StatusOr<int> ListenUnix(const std::string& path, int type, mode_t mode);
 
 // TCP sockets that listen at every address that a host stands for (a wildcard: IPv4 and
 // IPv6), all on one port. They do not block, and are the caller's to close.

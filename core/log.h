@@ -9,7 +9,9 @@ namespace kvtier {
 
 enum class LogLevel { kInfo, kWarning, kError };
 
-// Writes a line to stderr by one write(2). Newlines in `text` become spaces. Thread-safe.
+// Writes a line to stderr by one write(2), cut at PIPE_BUF bytes. Newlines in `text` become spaces.
+// It never waits for whoever reads stderr, and is never ended by SIGPIPE: a line that is not taken
+// at once is lost, and a later one says how many were. Thread-safe.
 void Log(LogLevel level, const std::string& text);
 // Sets the level below which lines are dropped; it is kInfo at start. The simulator raises it.
 void SetLogLevel(LogLevel level);

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "absl/time/clock.h"
+#include "core/clock.h"
 
 namespace kvtier {
 namespace {
@@ -38,8 +38,8 @@ bool MemoryWatch::IsOverLimit(uint64_t extra) {
   if (PrivateBytes() <= limit_ + extra) return false;
   {
     absl::MutexLock lock(&mu_);
-    if (absl::Now() - trimmed_ < kTrimInterval) return true;
-    trimmed_ = absl::Now();
+    if (MonotonicClock().Now() - trimmed_ < kTrimInterval) return true;
+    trimmed_ = MonotonicClock().Now();
   }
   malloc_trim(0);
   return PrivateBytes() > limit_ + extra;

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cstdio>
 #include <map>
+#include <vector>
 
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/flag.h"
@@ -12,6 +13,7 @@
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/flag_files.h"
 
 ABSL_FLAG(bool, man, false, "Prints the manual page of this program, for man -l, and ends.");
 
@@ -22,8 +24,8 @@ constexpr absl::string_view kThisFile = "core/program_flags_config.";
 
 constexpr ManPage::Entry kCommonOptions[] = {
     {.term = "--flagfile=FILE",
-     .text = "Reads flags from a file, each on a line of its own. FILE may be a list of files, "
-             "separated by commas."},
+     .text = "Reads flags from a file, each on a line of its own; lines that begin with # are "
+             "comments. FILE may be a list of files, separated by commas."},
     {.term = "--help", .text = "Lists these flags with their defaults, and ends."},
     {.term = "--version", .text = "Prints the version, and ends."}};
 
@@ -39,6 +41,12 @@ std::string SentenceFrom(absl::string_view summary) {
   std::string sentence = absl::StrCat(summary, ".");
   sentence[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence[0])));
   return sentence;
+}
+
+// Prints why the program does not start. Returns its exit status.
+int Refuse(const ProgramText& program, absl::string_view why) {
+  std::fprintf(stderr, "%s: %s\n", std::string(program.name).c_str(), std::string(why).c_str());
+  return 1;
 }
 
 std::string TextOf(const absl::CommandLineFlag& flag) {
@@ -60,7 +68,16 @@ std::optional<int> ParseProgramFlags(const ProgramText& program, int argc, char*
   absl::SetFlagsUsageConfig(usage);
   // Abseil prints the program's name before it.
   absl::SetProgramUsageMessage(SentenceFrom(program.summary));
-  absl::ParseCommandLine(argc, argv);
+  absl::StatusOr<std::vector<std::string>> words = WithFlagFiles({argv + 1, argv + argc});
+  if (!words.ok()) return Refuse(program, words.status().message());
+  std::vector<char*> pointers = {argv[0]};
+  for (std::string& word : *words) pointers.push_back(word.data());
+  const std::vector<char*> others =
+      absl::ParseCommandLine(static_cast<int>(pointers.size()), pointers.data());
+  if (others.size() > 1) {
+    return Refuse(program,
+                  absl::StrCat("'", others[1], "' is no flag; flags are written --name=value"));
+  }
   if (!absl::GetFlag(FLAGS_man)) return std::nullopt;
   const bool written =
       std::fputs(ProgramManPage(program).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;

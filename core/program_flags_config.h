@@ -22,9 +22,10 @@ struct ProgramText {
   std::vector<ManPage::Name> see_also = {};  // Other pages; one at least.
 };
 
-// Parses the command line into the flags. Returns the exit status with which the program is to end
-// at once, after --man, which prints the manual page; nullopt: it is to run. --help, --version and
-// a flag that does not exist end the process here. Call once.
+// Parses the command line, with its files of flags (core/flag_files.h), into the flags. Returns the
+// exit status with which the program is to end at once: 0 after --man, which prints the manual
+// page; 1 for a word that is no flag, which it names. nullopt: the program is to run. --help,
+// --version and a flag that does not exist end the process here. Call once.
 std::optional<int> ParseProgramFlags(const ProgramText& program, int argc, char** argv);
 
 // Returns the manual page: its options are the flags that flags_file defines, and --man.

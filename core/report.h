@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/block_key.h"
+#include "core/cluster_tenants.h"
 #include "core/node.h"
-#include "core/tenant_settings.h"
 #include "core/tier.h"
 
 namespace kvtier {
@@ -20,13 +20,6 @@ struct TierUsage {
   uint64_t capacity_bytes = 0;
   uint64_t used_bytes = 0;
   uint64_t blocks = 0;
-};
-
-// Settings of tenants that operators set for all nodes.
-struct ClusterTenants {
-  uint64_t version = 0;  // Version, from 1 on; the higher of two is in force.
-  TenantSettingsMap settings;
-  friend bool operator==(const ClusterTenants&, const ClusterTenants&) = default;
 };
 
 // Report is one message of a node to the coordinator. Deltas are numbered first_sequence,
@@ -43,17 +36,16 @@ struct Report {
   bool snapshot_begin = false;  // Forget the node's blocks first; the stream restarts here.
   bool snapshot_end = false;    // With this report the snapshot is complete.
   std::vector<TierUsage> tiers;
-  uint64_t tenants_version = 0;  // Version of the tenants' settings that the node knows; 0: none.
-  // Settings of that version; nullopt: the coordinator did not want them.
-  std::optional<ClusterTenants> tenants{};
+  SettingsStamp tenants{};  // Stamp of the cluster's settings of tenants that the node follows.
 };
 
 struct ReportReply {
   Epoch coordinator_epoch;
   uint64_t next_sequence = 0;               // The first delta the coordinator does not have.
   bool resync = false;                      // Deltas are missing; the agent sends a snapshot.
-  std::optional<ClusterTenants> tenants{};  // nullopt: the node knows the latest.
-  bool tenants_wanted = false;              // The node's settings of tenants are the later ones.
+  std::optional<ClusterTenants> tenants{};  // nullopt: the node knows them, or does not take them.
+  // The node follows settings that are not the coordinator's, and does not take those.
+  bool tenants_differ = false;
 };
 
 // LocateScope says which keys of a question are answered: the leading ones up to the first that no

@@ -28,8 +28,10 @@ namespace kvtier {
 inline constexpr size_t kMaxTenantSettings = 1024;
 // Members of all share groups of such settings together.
 inline constexpr size_t kMaxGroupMembers = 8192;
-// Form in which PutTenantSettings() writes. The first form had no members.
-inline constexpr uint32_t kTenantSettingsForm = 2;
+// Form of the files that have settings. The first form had no members, and the second no stores
+// (cluster_tenants.h).
+inline constexpr uint32_t kTenantSettingsForm = 3;
+inline constexpr uint32_t kStoreTenantSettingsForm = 3;  // The first one with stores.
 inline constexpr uint32_t kMinTenantSettingsForm = 1;
 
 // A field of a TierShare.
@@ -108,7 +110,7 @@ absl::Status CheckGuaranteesFit(Tier tier, uint64_t capacity, const TenantSettin
 std::vector<TierShare> SharesOf(Tier tier, uint64_t capacity,
                                 std::span<const TenantSettings> settings);
 
-// Writes settings to a summed file, in kTenantSettingsForm.
+// Writes settings to a summed file, as kTenantSettingsForm has them.
 void PutTenantSettings(const TenantSettingsMap& settings, SummedWriter* to);
 // Reads settings of one of the forms, kMinTenantSettingsForm to kTenantSettingsForm; nullopt: they
 // contradict themselves.

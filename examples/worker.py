@@ -78,7 +78,7 @@ def connect(options):
         return None
     import kvtier
 
-    secret = options.tenant_secret_file.read_bytes() if options.tenant_secret_file else b""
+    secret = kvtier.read_secret_file(options.tenant_secret_file) if options.tenant_secret_file else b""
     return kvtier.Client(socket_dir=options.socket_dir, tenant=options.tenant,
                          tenant_secret=secret, timeout_s=options.timeout_s)
 

@@ -41,8 +41,6 @@ inline constexpr uint32_t kMinProtocolVersion = wire::kMinSessionVersion;
 inline constexpr size_t kMaxKeysPerRequest = 8192;  // 131,072 tokens of 16.
 inline constexpr size_t kMaxSequencesPerRequest = 256;
 inline constexpr size_t kMaxDeltasPerReport = 16384;
-// Maximum in a report that also has settings of tenants, so that both fit in one request.
-inline constexpr size_t kMaxDeltasBesideTenants = 8192;
 inline constexpr size_t kMaxHoldersPerBlock = 8;  // Maximum in one answer to Locate.
 inline constexpr size_t kMaxNodesPerReply = 4096;
 inline constexpr size_t kMaxChunkBytes = size_t{1} << 20;

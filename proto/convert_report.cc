@@ -74,19 +74,6 @@ absl::StatusOr<std::vector<TierUsage>> TierUsagesFrom(
   return parsed;
 }
 
-// Reads the settings of tenants that the node brings. REQUIRES: there are some.
-absl::StatusOr<ClusterTenants> BroughtTenantsFrom(const v1::ReportRequest& request) {
-  if (static_cast<size_t>(request.deltas_size()) > kMaxDeltasBesideTenants) {
-    return TooMany("deltas beside tenants", request.deltas_size(), kMaxDeltasBesideTenants);
-  }
-  if (request.tenants().version() != request.tenants_version()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tenants.version is ", request.tenants().version(),
-                     "; must be tenants_version, which is ", request.tenants_version()));
-  }
-  return ClusterTenantsFrom(request.tenants());
-}
-
 // Returns the holders of blocks[index]; `nodes` are the reply's, already parsed.
 absl::StatusOr<std::vector<Holder>> HoldersFrom(const v1::LocateResponse::Holders& wire,
                                                 size_t index, const std::vector<Holder>& nodes) {
@@ -141,7 +128,7 @@ absl::StatusOr<Report> ReportFrom(const v1::ReportRequest& request) {
                                                    "; must leave room for ", deltas.size(),
                                                    " deltas in 64 bits"));
   }
-  Report report{.node = std::move(node),
+  return Report{.node = std::move(node),
                 .node_epoch = {request.node_epoch()},
                 .coordinator_epoch = {request.coordinator_epoch()},
                 .address = std::move(address),
@@ -150,11 +137,9 @@ absl::StatusOr<Report> ReportFrom(const v1::ReportRequest& request) {
                 .snapshot_begin = request.snapshot_begin(),
                 .snapshot_end = request.snapshot_end(),
                 .tiers = std::move(tiers),
-                .tenants_version = request.tenants_version()};
-  if (request.has_tenants()) {
-    KVT_ASSIGN_OR_RETURN(report.tenants, BroughtTenantsFrom(request));
-  }
-  return report;
+                .tenants = {.store = request.tenants_store(),
+                            .version = request.tenants_version(),
+                            .sum = request.tenants_sum()}};
 }
 
 absl::StatusOr<ReportReply> ReportReplyFrom(const v1::ReportResponse& response) {
@@ -166,7 +151,7 @@ absl::StatusOr<ReportReply> ReportReplyFrom(const v1::ReportResponse& response) 
   ReportReply reply{.coordinator_epoch = {response.coordinator_epoch()},
                     .next_sequence = response.next_sequence(),
                     .resync = response.resync(),
-                    .tenants_wanted = response.tenants_wanted()};
+                    .tenants_differ = response.tenants_differ()};
   if (response.has_tenants()) {
     KVT_ASSIGN_OR_RETURN(reply.tenants, ClusterTenantsFrom(response.tenants()));
   }
@@ -191,8 +176,7 @@ v1::TierUsage ToWire(const TierUsage& usage) {
 }
 
 v1::ReportRequest ToWire(const Report& report, const std::string& build) {
-  KVT_CHECK(report.deltas.size() <=
-            (report.tenants.has_value() ? kMaxDeltasBesideTenants : kMaxDeltasPerReport));
+  KVT_CHECK(report.deltas.size() <= kMaxDeltasPerReport);
   v1::ReportRequest wire;
   *wire.mutable_version() = OurVersion(build);
   wire.set_node_id(report.node.str());
@@ -204,8 +188,9 @@ v1::ReportRequest ToWire(const Report& report, const std::string& build) {
   wire.set_snapshot_begin(report.snapshot_begin);
   wire.set_snapshot_end(report.snapshot_end);
   for (const TierUsage& usage : report.tiers) *wire.add_tiers() = ToWire(usage);
-  wire.set_tenants_version(report.tenants_version);
-  if (report.tenants.has_value()) *wire.mutable_tenants() = ToWire(*report.tenants);
+  wire.set_tenants_store(report.tenants.store);
+  wire.set_tenants_version(report.tenants.version);
+  wire.set_tenants_sum(report.tenants.sum);
   return wire;
 }
 
@@ -216,7 +201,7 @@ v1::ReportResponse ToWire(const ReportReply& reply, const std::string& build) {
   wire.set_next_sequence(reply.next_sequence);
   wire.set_resync(reply.resync);
   if (reply.tenants.has_value()) *wire.mutable_tenants() = ToWire(*reply.tenants);
-  wire.set_tenants_wanted(reply.tenants_wanted);
+  wire.set_tenants_differ(reply.tenants_differ);
   return wire;
 }
 

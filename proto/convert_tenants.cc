@@ -111,10 +111,18 @@ absl::StatusOr<ClusterTenants> ClusterTenantsFrom(const v1::ClusterTenants& wire
     return absl::InvalidArgumentError(absl::StrCat(
         "tenants has ", wire.tenants_size(), " entries; must be at most ", kMaxTenantSettings));
   }
-  if (wire.version() == 0) {
-    return absl::InvalidArgumentError("tenants.version is 0; must be counted from 1 on");
+  if (wire.version() == 0 || wire.version() > kMaxSettingsVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("tenants.version is ", wire.version(),
+                                                   "; must be 1 to ", kMaxSettingsVersion));
   }
-  ClusterTenants tenants{.version = wire.version()};
+  if (static_cast<size_t>(wire.replaced_size()) > kMaxReplacedStores) {
+    return absl::InvalidArgumentError(absl::StrCat("tenants.replaced has ", wire.replaced_size(),
+                                                   " entries; must be at most ",
+                                                   kMaxReplacedStores));
+  }
+  ClusterTenants tenants{.store = wire.store(),
+                         .version = wire.version(),
+                         .replaced = {wire.replaced().begin(), wire.replaced().end()}};
   size_t members = 0;
   for (const v1::TenantSettings& tenant : wire.tenants()) {
     KVT_ASSIGN_OR_RETURN(const TenantChange change, TenantChangeFrom(tenant));
@@ -167,7 +175,9 @@ v1::TenantSettings ToWire(const TenantSettings& settings) {
 
 v1::ClusterTenants ToWire(const ClusterTenants& tenants) {
   v1::ClusterTenants wire;
+  wire.set_store(tenants.store);
   wire.set_version(tenants.version);
+  for (const uint64_t store : tenants.replaced) wire.add_replaced(store);
   for (const auto& [name, one] : tenants.settings) *wire.add_tenants() = ToWire(one);
   return wire;
 }

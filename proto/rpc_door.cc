@@ -18,16 +18,16 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "core/address.h"
 #include "core/check.h"
-#include "core/listening_socket.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "grpcpp/ext/health_check_service_server_builder_option.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
 #include "proto/convert.h"
+#include "proto/link.h"
 
 namespace kvtier {
 namespace {
@@ -59,20 +59,9 @@ uint64_t OwnerOf(int fd) {
   } else if (address.ss_family == AF_INET) {
     owner = reinterpret_cast<sockaddr_in*>(&address)->sin_addr.s_addr;
   } else {
-    ucred peer{};
-    socklen_t peer_size = sizeof(peer);
-    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size);
-    owner = static_cast<uint64_t>(peer.pid);
+    owner = PeerOf(fd).value_or(SocketPeer()).caller;
   }
   return owner;
-}
-
-// Returns the user at the other end of a Unix socket; nullopt: the kernel does not say.
-std::optional<uint32_t> UserOf(int fd) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
-  return peer.uid;
 }
 
 // Returns 0 when the descriptor is closed.
@@ -103,28 +92,31 @@ absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path)
 
 absl::StatusOr<std::unique_ptr<RpcDoor>> RpcDoor::Open(Options options,
                                                        std::span<grpc::Service* const> services) {
-  TcpListeners listening;
+  TcpListeners listeners;
+  std::optional<UnixListener> unix_listener;
   if (IsUnix(options.address)) {
-    KVT_ASSIGN_OR_RETURN(const int fd, ListenUnix(options.address, SOCK_STREAM, options.mode));
-    listening.sockets = {fd};
+    KVT_ASSIGN_OR_RETURN(UnixListener listener,
+                         UnixListener::Listen(options.address, SOCK_STREAM, options.mode));
+    unix_listener.emplace(std::move(listener));
   } else {
     KVT_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(options.address));
-    KVT_ASSIGN_OR_RETURN(listening, ListenTcp(address));
+    KVT_ASSIGN_OR_RETURN(listeners, ListenTcp(address));
   }
   std::unique_ptr<RpcDoor> door(
-      new RpcDoor(std::move(options), std::move(listening.sockets), listening.port));
+      new RpcDoor(std::move(options), std::move(listeners), std::move(unix_listener)));
   KVT_RETURN_IF_ERROR(door->Serve(services));
   return door;
 }
 
-RpcDoor::RpcDoor(Options options, std::vector<int> listeners, uint16_t port)
+RpcDoor::RpcDoor(Options options, TcpListeners listeners, std::optional<UnixListener> unix_listener)
     : options_(std::move(options)),
       listeners_(std::move(listeners)),
-      port_(port),
+      unix_listener_(std::move(unix_listener)),
       epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
       stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   KVT_CHECK(epoll_fd_ >= 0 && stop_fd_ >= 0);
-  for (const int listener : listeners_) Watch(epoll_fd_, listener, EPOLLIN);
+  for (const int listener : listeners_.sockets) Watch(epoll_fd_, listener, EPOLLIN);
+  if (unix_listener_) Watch(epoll_fd_, unix_listener_->fd(), EPOLLIN);
   Watch(epoll_fd_, stop_fd_, EPOLLIN);
 }
 
@@ -160,11 +152,10 @@ absl::Status RpcDoor::Serve(std::span<grpc::Service* const> services) {
 }
 
 RpcDoor::~RpcDoor() {
-  Shutdown(absl::Now());
+  Shutdown(MonotonicClock().Now());
   close(epoll_fd_);
   close(stop_fd_);
-  for (const int listener : listeners_) close(listener);
-  if (IsUnix(options_.address)) unlink(options_.address.c_str());
+  for (const int listener : listeners_.sockets) close(listener);
 }
 
 void RpcDoor::SetReady(bool ready) {
@@ -176,36 +167,58 @@ void RpcDoor::Shutdown(absl::Time deadline) {
   const uint64_t one = 1;
   KVT_CHECK(write(stop_fd_, &one, sizeof(one)) == sizeof(one));
   thread_.join();
-  server_->Shutdown(absl::ToChronoTime(deadline));
+  server_->Shutdown(DeadlineIn(deadline - MonotonicClock().Now()));
 }
 
 void RpcDoor::Run() {
   std::array<epoll_event, 64> events;
-  const auto interval = options_.is_memory_short ? kMemoryInterval : absl::InfiniteDuration();
+  absl::Duration interval = unix_listener_ ? kKeepFileInterval : absl::InfiniteDuration();
+  if (options_.is_memory_short) interval = kMemoryInterval;
   absl::Time look_at = absl::InfinitePast();
+  absl::Time keep_file_at = MonotonicClock().Now() + kKeepFileInterval;
   bool stopped = false;
   while (!stopped) {
     const int count = epoll_wait(epoll_fd_, events.data(), events.size(),
                                  EpollTimeout(AnyHungUp() ? kHungUpInterval : interval));
     ForgetHungUp();
-    if (options_.is_memory_short && !connections_.empty() && absl::Now() >= look_at) {
+    if (options_.is_memory_short && !connections_.empty() && MonotonicClock().Now() >= look_at) {
       const bool is_memory_short = options_.is_memory_short();
       if (is_memory_short) HangUpOnMost();
-      look_at = absl::Now() + (is_memory_short ? kHangUpPause : kMemoryInterval);
+      look_at = MonotonicClock().Now() + (is_memory_short ? kHangUpPause : kMemoryInterval);
     }
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
       if (fd == stop_fd_) {
         stopped = true;
-      } else if (std::find(listeners_.begin(), listeners_.end(), fd) != listeners_.end()) {
+      } else if (Listens(fd)) {
         Accept(fd);
-      } else if ((events[i].events & EPOLLHUP) != 0) {
+      } else if ((events[i].events & EPOLLHUP) != 0 && !connections_[fd].hung_up) {
         HearEndOf(fd);
       }
+    }
+    if (unix_listener_ && MonotonicClock().Now() >= keep_file_at) {
+      KeepFile();
+      keep_file_at = MonotonicClock().Now() + kKeepFileInterval;
     }
   }
   for (const auto& [fd, connection] : connections_) close(fd);
   connections_.clear();
+}
+
+bool RpcDoor::Listens(int fd) const {
+  if (unix_listener_) return fd == unix_listener_->fd();
+  const std::vector<int>& sockets = listeners_.sockets;
+  return std::find(sockets.begin(), sockets.end(), fd) != sockets.end();
+}
+
+void RpcDoor::KeepFile() {
+  const absl::StatusOr<bool> again = unix_listener_->KeepFile();
+  if (!again.ok()) {
+    Complain(std::string(again.status().message()));
+  } else if (*again) {
+    Watch(epoll_fd_, unix_listener_->fd(), EPOLLIN);
+    Complain("the socket was removed; listening again");
+  }
 }
 
 void RpcDoor::HearEndOf(int fd) {
@@ -232,11 +245,9 @@ void RpcDoor::ForgetHungUp() {
   }
 }
 
-// Logs a complaint, but not so often that a caller that tries again and again fills the log.
 void RpcDoor::Complain(const std::string& what) {
-  if (absl::Now() - complained_ < absl::Seconds(1)) return;
-  complained_ = absl::Now();
-  Log(LogLevel::kWarning, absl::StrCat(options_.address, ": ", what));
+  complaints_.Write(LogLevel::kWarning, absl::StrCat(options_.address, ": ", what),
+                    MonotonicClock().Now());
 }
 
 void RpcDoor::HangUpOnMost() {
@@ -274,8 +285,9 @@ void RpcDoor::Accept(int listener) {
     return;
   }
   connections_[seen] = {.owner = OwnerOf(seen),
-                        .uid = UserOf(seen).value_or(0),
+                        .uid = PeerOf(seen).value_or(SocketPeer()).uid,
                         .grpcs_fd = fd,
+                        .number = came_++,
                         .socket = InodeOf(seen)};
   // Only the hangup is reported here, once; all other events of the socket are gRPC's to handle.
   Watch(epoll_fd_, seen, EPOLLET);
@@ -286,11 +298,6 @@ void RpcDoor::Accept(int listener) {
 }
 
 bool RpcDoor::MayEnter(int fd) {
-  if (connections_.size() >= options_.limits.connections) {
-    Complain(absl::StrCat("all ", options_.limits.connections,
-                          " connections are in use; more are hung up on"));
-    return false;
-  }
   const uint64_t owner = OwnerOf(fd);
   const auto of_owner =
       std::count_if(connections_.begin(), connections_.end(),
@@ -299,16 +306,59 @@ bool RpcDoor::MayEnter(int fd) {
     Complain(absl::StrCat("one caller has ", of_owner, " connections; more are hung up on"));
     return false;
   }
-  if (!IsUnix(options_.address)) return true;
-  const std::optional<uint32_t> uid = UserOf(fd);
-  if (!uid || std::find(options_.uids.begin(), options_.uids.end(), *uid) == options_.uids.end()) {
-    Complain(uid ? absl::StrCat("uid ", *uid, " may not connect") : "a user is not known");
+  if (!unix_listener_) return HasPlace();
+  const std::optional<SocketPeer> peer = PeerOf(fd);
+  if (!peer) {
+    Complain("a user is not known");
     return false;
   }
-  if (LeavesOthersTheirs(*uid)) return true;
-  Complain(absl::StrCat("uid ", *uid, " has all connections but those kept for other users; ",
+  return UserMayEnter(*peer);
+}
+
+bool RpcDoor::HasPlace() {
+  if (connections_.size() < options_.limits.connections) return true;
+  Complain(absl::StrCat("all ", options_.limits.connections,
+                        " connections are in use; more are hung up on"));
+  return false;
+}
+
+bool RpcDoor::UserMayEnter(const SocketPeer& peer) {
+  if (std::find(options_.uids.begin(), options_.uids.end(), peer.uid) == options_.uids.end()) {
+    Complain(absl::StrCat("uid ", peer.uid, " may not connect"));
+    return false;
+  }
+  const bool is_full = connections_.size() >= options_.limits.connections;
+  if (!is_full && LeavesOthersTheirs(peer.uid)) return true;
+  if (MakesRoomFor(peer)) return true;
+  if (is_full) return HasPlace();
+  Complain(absl::StrCat("uid ", peer.uid, " has all connections but those kept for other users; ",
                         "more are hung up on"));
   return false;
+}
+
+bool RpcDoor::MakesRoomFor(const SocketPeer& peer) {
+  if (!options_.has_proven || !options_.has_proven(peer.caller)) return false;
+  // A connection that is hung up counts until gRPC has let go of it: for a moment there are more.
+  if (connections_.size() >= options_.limits.connections + kMaxConnectionsPerCaller) return false;
+  std::map<uint64_t, size_t> unproven;
+  for (const auto& [fd, connection] : connections_) {
+    if (connection.uid != peer.uid || connection.hung_up) continue;
+    if (!options_.has_proven(connection.owner)) ++unproven[connection.owner];
+  }
+  const auto most =
+      std::max_element(unproven.begin(), unproven.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == unproven.end()) return false;
+  int oldest = -1;
+  for (const auto& [fd, connection] : connections_) {
+    if (connection.owner != most->first || connection.hung_up) continue;
+    if (oldest < 0 || connection.number < connections_[oldest].number) oldest = fd;
+  }
+  shutdown(oldest, SHUT_RDWR);
+  HearEndOf(oldest);
+  Complain(absl::StrCat("hung up on a caller without a session, one of ", most->second,
+                        " connections, for one with a session"));
+  return true;
 }
 
 bool RpcDoor::LeavesOthersTheirs(uint32_t uid) const {

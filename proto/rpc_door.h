@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -23,6 +24,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "core/listening_socket.h"
+#include "core/seldom_log.h"
+#include "core/socket_peer.h"
+#include "core/unix_listener.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 
@@ -63,6 +68,9 @@ class RpcDoor {
     std::vector<uint32_t> uids;
     bool health = false;  // Answers gRPC's health checks, too.
     Limits limits;
+    // Returns whether the caller (SocketPeer) has proven whose it is. Where all places of a Unix
+    // socket are taken, such a caller gets that of one who has not. Any thread. Empty: nobody has.
+    std::function<bool(uint64_t caller)> has_proven;
     // Returns whether memory is short. It is called every kMemoryInterval on the door's thread;
     // while it returns true, the callers that have the most connections are hung up on. Empty:
     // memory is never taken to be short.
@@ -77,7 +85,7 @@ class RpcDoor {
   RpcDoor(const RpcDoor&) = delete;
   RpcDoor& operator=(const RpcDoor&) = delete;
 
-  uint16_t port() const { return port_; }  // Returns the TCP port.
+  uint16_t port() const { return listeners_.port; }  // Returns the TCP port.
   // Sets the answer to health checks of "readiness", true at first. REQUIRES: options.health.
   void SetReady(bool ready);
   // Takes no more connections, and cuts the ones there are at `deadline`. Idempotent.
@@ -86,18 +94,30 @@ class RpcDoor {
  private:
   using Acceptor = std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
   struct Connection {
-    uint64_t owner = 0;   // Caller: a process, or an address.
+    uint64_t owner = 0;   // Caller: a process (SocketPeer), or an address.
     uint32_t uid = 0;     // User at the other end of a Unix socket.
     int grpcs_fd = -1;    // The descriptor that gRPC closes when it needs the connection no more.
+    uint64_t number = 0;  // Number of the connection, in the order in which they came.
     uint64_t socket = 0;  // The socket's inode: another one has the number when gRPC has closed.
     bool hung_up = false;
   };
-  RpcDoor(Options options, std::vector<int> listeners, uint16_t port);
+  RpcDoor(Options options, TcpListeners listeners, std::optional<UnixListener> unix_listener);
   absl::Status Serve(std::span<grpc::Service* const> services);
   void Run();
   void Accept(int listener);
   // Returns whether this connection may come in; says so in the log when it may not.
   bool MayEnter(int fd);
+  bool Listens(int fd) const;
+  // Returns whether not all places are taken; says so in the log when they are.
+  bool HasPlace();
+  // Returns whether the user may connect, and has a place left or gets another's.
+  bool UserMayEnter(const SocketPeer& peer);
+  // Hangs up on the oldest connection of the caller who has the most, of those that have not proven
+  // whose they are, to make room for one who has. Returns false when there is none, or the caller
+  // has not.
+  bool MakesRoomFor(const SocketPeer& peer);
+  // Listens again where a Unix socket's file was removed.
+  void KeepFile();
   // Returns whether the user may have one more connection: of its own part, or of what the parts of
   // all other users leave. REQUIRES: the user is one of options_.uids.
   bool LeavesOthersTheirs(uint32_t uid) const;
@@ -111,8 +131,8 @@ class RpcDoor {
   void HangUpOnMost();
 
   const Options options_;
-  const std::vector<int> listeners_;
-  const uint16_t port_;
+  const TcpListeners listeners_;
+  std::optional<UnixListener> unix_listener_;  // Used by the door's thread alone, once it runs.
   const int epoll_fd_;
   const int stop_fd_;
   Acceptor acceptor_;
@@ -120,7 +140,8 @@ class RpcDoor {
   // The door's thread alone uses this and the members below. Connections by a duplicate of their
   // descriptor, which shows when gRPC or the caller has hung up.
   std::map<int, Connection> connections_;
-  absl::Time complained_ = absl::InfinitePast();  // Time of the last complaint in the log.
+  uint64_t came_ = 0;  // Number of connections so far.
+  SeldomLog complaints_;
   std::thread thread_;
 };
 

@@ -118,6 +118,25 @@ Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<cons
   co_return absl::OkStatus();
 }
 
+Task<absl::Status> DiskTier::State::Prove(BlockKey key) {
+  Scrub::Outcome outcome = Scrub::Outcome::kGone;
+  if (const std::optional<DiskEntry> entry = index.Find(key)) {
+    PageBuffer buffer(entry->block.length);
+    outcome = co_await ScrubRecord(IoClass::kOffload, *entry, buffer.bytes());
+  }
+  if (outcome == Scrub::Outcome::kVerified) co_return absl::OkStatus();
+  if (outcome == Scrub::Outcome::kBusy) {
+    co_return absl::ResourceExhaustedError("the disk's queue has no room to prove the block");
+  }
+  if (outcome == Scrub::Outcome::kUnreadable) {
+    // The same sectors may be unreadable for ever, and the caller has the block.
+    if (const std::optional<DiskEntry> entry = index.Find(key)) {
+      co_await DropDamaged(key, entry->place);
+    }
+  }
+  co_return absl::DataLossError(absl::StrCat("block ", key.ToHex(), " was damaged on this disk"));
+}
+
 absl::Status DiskTier::State::Accepts(const DiskBlock& block) const {
   if (RecordBytes(block.length) > disk->segment_bytes()) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -142,13 +161,19 @@ Task<absl::Status> DiskTier::Put(BlockMeta meta, std::span<const std::byte> slot
   KVT_CHECK(meta.length > 0 && slot.size() == SlotBytes(meta.length));
   while (true) {
     const auto putting = state.putting.find(meta.key);
-    if (putting == state.putting.end()) break;
-    const std::shared_ptr<SharedOutcome> outcome = putting->second;
-    KVT_KILL_POINT("put.joined_put");
-    co_await outcome->done.WaitUntil(absl::InfiniteFuture());
-    KVT_CO_RETURN_IF_ERROR(outcome->status);
+    if (putting != state.putting.end()) {
+      const std::shared_ptr<SharedOutcome> outcome = putting->second;
+      KVT_KILL_POINT("put.joined_put");
+      co_await outcome->done.WaitUntil(absl::InfiniteFuture());
+      KVT_CO_RETURN_IF_ERROR(outcome->status);
+      if (state.index.Contains(meta.key)) co_return absl::OkStatus();
+    } else if (state.index.Contains(meta.key)) {
+      const absl::Status proven = co_await state.Prove(meta.key);
+      if (!absl::IsDataLoss(proven)) co_return proven;
+    } else {
+      break;
+    }
   }
-  if (state.index.Contains(meta.key)) co_return absl::OkStatus();
   const DiskBlock block = DiskBlockOf(meta, TenantTagOf(tenant));
   if (absl::Status accepts = state.Accepts(block); !accepts.ok()) {
     ++state.stats.declined;

@@ -40,9 +40,10 @@ void LogIfBad(const ScrubPass& pass) {
 
 }  // namespace
 
-Task<Scrub::Outcome> DiskTier::State::ScrubRecord(DiskEntry entry, std::span<std::byte> slot) {
+Task<Scrub::Outcome> DiskTier::State::ScrubRecord(IoClass io_class, DiskEntry entry,
+                                                  std::span<std::byte> slot) {
   for (int reads = 0; reads < kMaxReadsPerRecord; ++reads) {
-    const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(IoClass::kScrub, entry, slot);
+    const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(io_class, entry, slot);
     if (sum.ok()) co_return Scrub::Outcome::kVerified;
     if (absl::IsDataLoss(sum.status())) co_return Scrub::Outcome::kDamaged;
     if (absl::IsResourceExhausted(sum.status())) co_return Scrub::Outcome::kBusy;
@@ -79,7 +80,7 @@ Task<void> DiskTier::RunScrub(uint64_t bytes_per_second) {
     const uint64_t bytes = SlotBytes(entry->block.length);
     if (!buffer || buffer->bytes().size() < bytes) buffer.emplace(bytes);
     const std::span<std::byte> slot = buffer->bytes().first(bytes);
-    const Scrub::Outcome outcome = co_await state.ScrubRecord(*entry, slot);
+    const Scrub::Outcome outcome = co_await state.ScrubRecord(IoClass::kScrub, *entry, slot);
     state.scrub->Done(*entry, outcome, state.executor->Now());
   }
 }

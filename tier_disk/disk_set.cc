@@ -48,7 +48,10 @@ DiskSet::~DiskSet() {
 // Opening.
 
 Task<void> DiskSet::OpenOne(Disk* disk) {
-  disk->recovery = co_await disk->tier->Open();
+  absl::StatusOr<DiskTier::Recovery> opened = co_await disk->tier->Open();
+  // A disk that joins late serves nothing before its duplicates are hidden.
+  if (open_ && opened.ok()) co_await HideDuplicatesInTurns(disk);
+  disk->recovery = std::move(opened);
   if (--opening_ == 0) all_ended_opening_->Set();
   if (!open_) co_return;  // Open() still runs, and admits this disk when it ends.
   if (!disk->recovery.ok()) {
@@ -56,14 +59,28 @@ Task<void> DiskSet::OpenOne(Disk* disk) {
         absl::StrCat("disk ", disk->id.ToHex(), ": ", disk->recovery.status().ToString()));
     co_return;
   }
-  HideDuplicates(disk);
   ScrubIfOpen(disk);
   StartUpdate(disk);
 }
 
 uint64_t DiskSet::HideDuplicates(Disk* disk) {
+  HideDuplicates(disk, disk->tier->Keys());
+  return disk->hidden.size();
+}
+
+Task<void> DiskSet::HideDuplicatesInTurns(Disk* disk) {
+  bool more = true;
+  for (DiskWalk at; more;) {
+    std::vector<BlockKey> keys;
+    more = disk->tier->KeysFrom(&at, kAnnouncedPerTurn, &keys);
+    HideDuplicates(disk, keys);
+    if (more) co_await SleepUntil(executor_, executor_->Now());
+  }
+}
+
+void DiskSet::HideDuplicates(Disk* disk, std::span<const BlockKey> keys) {
   const bool is_healthy = disk->watched->health().healthy();
-  for (const BlockKey& key : disk->tier->Keys()) {
+  for (const BlockKey& key : keys) {
     for (const auto& other : disks_) {
       // A disk that is not open hides duplicates when it opens; its index is empty until then.
       if (other.get() == disk || !other->Has(key)) continue;
@@ -73,10 +90,9 @@ uint64_t DiskSet::HideDuplicates(Disk* disk) {
       if (!stays) break;
     }
   }
-  return disk->hidden.size();
 }
 
-Task<absl::StatusOr<DiskSet::Recovery>> DiskSet::Open(absl::Time deadline) {
+Task<DiskSet::Recovery> DiskSet::Open(absl::Time deadline) {
   KVT_CHECK(!open_ && opening_ == 0);
   opening_ = disks_.size();
   for (const auto& disk : disks_) scope_->Spawn(OpenOne(disk.get()));
@@ -84,11 +100,9 @@ Task<absl::StatusOr<DiskSet::Recovery>> DiskSet::Open(absl::Time deadline) {
   open_ = true;
 
   Recovery result;
-  bool any = false;
   for (const auto& disk : disks_) {
     result.disks.push_back(disk->recovery);
     if (!disk->recovery.ok()) continue;
-    any = true;
     const DiskTier::Recovery& found = *disk->recovery;
     const uint64_t duplicates = HideDuplicates(disk.get());
     result.dropped_duplicates += duplicates;
@@ -101,7 +115,6 @@ Task<absl::StatusOr<DiskSet::Recovery>> DiskSet::Open(absl::Time deadline) {
     disk->announced = disk->serving;  // The caller of Open() reads Keys() instead of the follower.
     StartErasing(disk.get());
   }
-  if (!any) co_return disks_.front()->recovery.status();
   co_return result;
 }
 
@@ -159,6 +172,11 @@ Task<absl::Status> DiskSet::Put(BlockMeta meta, std::span<const std::byte> slot,
   KVT_CHECK(open_);
   absl::Status status = absl::UnavailableError(
       absl::StrCat("none of ", disks_.size(), " disks is in service for a put"));
+  if (Disk* const holder = Holder(meta.key)) {
+    // The disk proves its copy, and replaces a damaged one.
+    status = co_await PutOn(holder, meta, slot, tenant);
+    if (status.ok() || absl::IsAborted(status)) co_return status;
+  }
   const std::vector<size_t> order = placement_.Order(meta.key);
   for (const size_t place : order) {
     // Looks before each disk: another put of the block may have ended meanwhile.
@@ -239,10 +257,16 @@ Task<absl::Status> DiskSet::Erase(BlockKey key) {
 Task<absl::Status> DiskSet::EraseOn(Disk* disk, BlockKey key) {
   disk->hidden.erase(key);
   // The block has left the tier's index before any other code runs, unless a put of it is in flight
-  // there. That put may end, and be hidden, before the erase.
-  const absl::Status erased = co_await disk->tier->Erase(key);
-  if (!disk->tier->Contains(key)) disk->hidden.erase(key);
-  co_return erased;
+  // there. That put may end, and be hidden, before the erase, which TierChanged() notes.
+  co_return co_await disk->tier->Erase(key);
+}
+
+Task<absl::Status> DiskSet::Confirm(size_t member) {
+  Disk* const disk = disks_.at(member).get();
+  if (!disk->serving) {
+    co_return absl::UnavailableError(absl::StrCat("disk ", disk->id.ToHex(), " is out of service"));
+  }
+  co_return co_await disk->tier->Confirm();
 }
 
 void DiskSet::HideCopy(Disk* disk, const BlockKey& key) {
@@ -309,14 +333,15 @@ Task<void> DiskSet::UpdateAnnouncements(Disk* disk) {
 }
 
 Task<void> DiskSet::Withdraw(Disk* disk) {
-  const std::vector<BlockKey> keys = disk->tier->Keys();
-  size_t told = 0;
-  for (const BlockKey& key : keys) {
-    if (IsElsewhere(disk, key)) continue;  // Another serving disk has the block.
-    const std::optional<TenantTag> owner = disk->tier->OwnerOf(key);
-    if (!owner.has_value()) continue;  // The drop was announced when the block left.
-    follower_(Change::kDropped, key, *owner);
-    if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
+  bool more = true;
+  for (DiskWalk at; more;) {
+    std::vector<BlockKey> keys;
+    more = disk->tier->KeysFrom(&at, kAnnouncedPerTurn, &keys);
+    for (const BlockKey& key : keys) {
+      // Another serving disk may have the block.
+      if (!IsElsewhere(disk, key)) follower_(Change::kDropped, key, *disk->tier->OwnerOf(key));
+    }
+    if (more) co_await SleepUntil(executor_, executor_->Now());
   }
   disk->announced = false;
 }
@@ -325,15 +350,17 @@ Task<void> DiskSet::Admit(Disk* disk) {
   disk->serving = true;
   disk->announced = true;
   StartErasing(disk);
-  const std::vector<BlockKey> keys = disk->tier->Keys();
   Log(LogLevel::kInfo,
       absl::StrCat("disk ", disk->id.ToHex(), " in service: ", disk->visible(), " blocks"));
-  size_t told = 0;
-  for (const BlockKey& key : keys) {
-    if (!disk->serving) break;  // UpdateAnnouncements() withdraws them next.
-    if (!disk->Has(key)) continue;
-    follower_(Change::kAdded, key, *disk->tier->OwnerOf(key));
-    if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
+  bool more = true;
+  // UpdateAnnouncements() withdraws the blocks of a disk that serves no more.
+  for (DiskWalk at; more && disk->serving;) {
+    std::vector<BlockKey> keys;
+    more = disk->tier->KeysFrom(&at, kAnnouncedPerTurn, &keys);
+    for (const BlockKey& key : keys) {
+      if (disk->Has(key)) follower_(Change::kAdded, key, *disk->tier->OwnerOf(key));
+    }
+    if (more) co_await SleepUntil(executor_, executor_->Now());
   }
 }
 

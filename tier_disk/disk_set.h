@@ -68,7 +68,9 @@ class DiskSet final : public DiskResidents {
   struct DiskStatus {
     DiskId id;
     bool serving = false;
-    std::string health;  // DiskHealth::Describe(), or why the disk is not open.
+    // DiskHealth::Describe(), why the disk is not open, or why it takes no blocks although it
+    // serves.
+    std::string health;
     uint64_t quarantines = 0;
     size_t block_count = 0;  // Number of its blocks, served or not.
     uint64_t capacity_bytes = 0;
@@ -97,8 +99,8 @@ class DiskSet final : public DiskResidents {
 
   // Opens all disks at the same time; call it once, before anything else. Ends by `deadline`: a
   // disk that opens later joins the set then, and a disk that fails to open stays out until the
-  // next start. Errors: the first disk's, if none opened.
-  Task<absl::StatusOr<Recovery>> Open(absl::Time deadline);
+  // next start, also if it is the only one.
+  Task<Recovery> Open(absl::Time deadline);
 
   // Scrubs every disk, in `scope`, from when it opens: DiskTier::RunScrub(). Call it once, after
   // Open().
@@ -110,10 +112,11 @@ class DiskSet final : public DiskResidents {
   // Waits until no reclaim runs on any disk; returns false if one still runs at the deadline.
   Task<bool> Idle(absl::Time deadline);
 
-  // Calls DiskTier::Put() on the disk where the block belongs or, if that one does not take it, on
-  // the next. A disk that hangs holds up only the calls that use this disk, which wait because the
-  // device may still use their bytes; this is so for all methods. Errors: those of the last disk
-  // tried; kUnavailable, no disk serves, or the disk that took the block no longer does.
+  // Calls DiskTier::Put() on the disk that has the block, or else on the one where it belongs; if
+  // that one does not take it, on the next. A disk that hangs holds up only the calls that use this
+  // disk, which wait because the device may still use their bytes; this is so for all methods.
+  // Errors: those of the last disk tried; kUnavailable, no disk serves, or the disk that took the
+  // block no longer does.
   Task<absl::Status> Put(BlockMeta meta, std::span<const std::byte> slot,
                          std::string tenant = kNoTenant);
   // Calls DiskTier::Get() on the disk that has the block. Errors: that disk's; kNotFound, no
@@ -126,6 +129,10 @@ class DiskSet final : public DiskResidents {
   // open yet may still bring the block.) Errors: kUnavailable, a manifest failed; the block may be
   // back after a restart.
   Task<absl::Status> Erase(BlockKey key);
+
+  // Calls DiskTier::Confirm() on a member; a disk whose files are gone is then out of service.
+  // Errors: the tier's; kUnavailable, it does not serve.
+  Task<absl::Status> Confirm(size_t member);
 
   struct TenantErasure {
     uint64_t blocks = 0;  // Number of blocks dropped from the disks that completed it.
@@ -156,7 +163,7 @@ class DiskSet final : public DiskResidents {
   bool HasChildOf(const BlockKey& key) const override;
   void ForEachChildOf(const BlockKey& key,
                       absl::FunctionRef<bool(const BlockKey&)> visit) const override;
-  std::vector<BlockKey> Keys() const override;
+  bool KeysFrom(DiskWalk* at, size_t limit, std::vector<BlockKey>* keys) const override;
   size_t block_count() const override;
   // Marks the block and its ancestors as used; follows the prefix from disk to disk.
   void Touch(const BlockKey& key, const ReuseHint& hint) override;
@@ -202,11 +209,15 @@ class DiskSet final : public DiskResidents {
   Task<absl::Status> EraseOn(Disk* disk, BlockKey key);
   Task<void> EraseHidden(Disk* disk);
 
+  static std::string HealthOf(const Disk& disk);  // Returns DiskStatus::health.
   Task<void> OpenOne(Disk* disk);
   void ScrubIfOpen(Disk* disk);
   // Hides, when a disk has opened, its copies of blocks that other disks have. Hides the other copy
   // instead if the other disk is quarantined. Returns how many copies of `disk` are hidden.
   uint64_t HideDuplicates(Disk* disk);
+  // Does so a few blocks a turn; the disk does not serve yet.
+  Task<void> HideDuplicatesInTurns(Disk* disk);
+  void HideDuplicates(Disk* disk, std::span<const BlockKey> keys);
   void HealthChanged(Disk* disk);
   void StartUpdate(Disk* disk);
   void StartErasing(Disk* disk);

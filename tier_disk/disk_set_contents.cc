@@ -20,15 +20,19 @@ std::optional<TenantTag> DiskSet::OwnerOf(const BlockKey& key) const {
   return holder->tier->OwnerOf(key);
 }
 
-std::vector<BlockKey> DiskSet::Keys() const {
-  std::vector<BlockKey> keys;
-  for (const auto& disk : disks_) {
-    if (!disk->serving) continue;
-    for (const BlockKey& key : disk->tier->Keys()) {
-      if (!disk->hidden.contains(key)) keys.push_back(key);
+bool DiskSet::KeysFrom(DiskWalk* at, size_t limit, std::vector<BlockKey>* keys) const {
+  if (at->disk >= disks_.size()) return false;
+  const Disk& disk = *disks_[at->disk];
+  bool more = false;
+  if (disk.serving) {
+    std::vector<BlockKey> found;
+    more = disk.tier->KeysFrom(at, limit, &found);
+    for (const BlockKey& key : found) {
+      if (!disk.hidden.contains(key)) keys->push_back(key);
     }
   }
-  return keys;
+  if (!more) *at = {.disk = at->disk + 1};
+  return at->disk < disks_.size();
 }
 
 bool DiskSet::HasChildOf(const BlockKey& key) const {
@@ -101,15 +105,22 @@ TierStats DiskSet::stats() const {
   return sum;
 }
 
+std::string DiskSet::HealthOf(const Disk& disk) {
+  const absl::Status& opened = disk.recovery.status();
+  if (!opened.ok()) return absl::StrCat("not open: ", opened.ToString());
+  if (!disk.watched->health().healthy()) return disk.watched->health().Describe();
+  const absl::Status room = disk.tier->HasRoom();
+  return room.ok() ? disk.watched->health().Describe()
+                   : absl::StrCat("takes no blocks: ", room.message());
+}
+
 std::vector<DiskSet::DiskStatus> DiskSet::Statuses() const {
   std::vector<DiskStatus> statuses;
   for (const auto& disk : disks_) {
-    const absl::Status& opened = disk->recovery.status();
     const TierStats& stats = disk->tier->stats();
     statuses.push_back({.id = disk->id,
                         .serving = disk->serving,
-                        .health = opened.ok() ? disk->watched->health().Describe()
-                                              : absl::StrCat("not open: ", opened.ToString()),
+                        .health = HealthOf(*disk),
                         .quarantines = disk->watched->health().quarantines(),
                         .block_count = disk->tier->block_count(),
                         .capacity_bytes = disk->tier->capacity_bytes(),
@@ -149,6 +160,7 @@ void DiskSet::Audit() const {
     disk->tier->Audit();
     KVT_CHECK(!disk->serving || (disk->recovery.ok() && disk->watched->health().healthy()));
     if (!disk->recovery.ok() || !open_) continue;
+    for (const BlockKey& key : disk->hidden) KVT_CHECK(disk->tier->Contains(key));
     for (const BlockKey& key : disk->tier->Keys()) {
       KVT_CHECK(disk->hidden.contains(key) || seen.insert(key).second);
     }

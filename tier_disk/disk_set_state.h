@@ -15,10 +15,7 @@ struct DiskSet::Disk {
 
   bool Has(const BlockKey& key) const { return !hidden.contains(key) && tier->Contains(key); }
   // Returns how many blocks here are not hidden.
-  size_t visible() const {
-    const auto there = [&](const BlockKey& key) { return tier->Contains(key); };
-    return tier->block_count() - std::count_if(hidden.begin(), hidden.end(), there);
-  }
+  size_t visible() const { return tier->block_count() - hidden.size(); }
 
   const DiskId id;
   DiskTier* const tier;
@@ -29,8 +26,7 @@ struct DiskSet::Disk {
   bool updating = false;   // Whether UpdateAnnouncements() runs.
   bool erasing = false;    // Whether EraseHidden() runs.
   // Keys of copies that must not be served: the blocks were erased, or put on another disk, while
-  // this disk was out of service. The tier's index, which has all of them but those being erased,
-  // bounds their number.
+  // this disk was out of service. The tier's index has all of them, and so bounds their number.
   absl::btree_set<BlockKey> hidden;
   Calls calls;  // Calls in flight.
 };

@@ -44,7 +44,7 @@ struct DiskTier::State {
         manifest(manifest),
         keys(options.keys),
         follower(std::move(follower)),
-        commits(executor, manifest),
+        commits(executor, manifest, disk),
         index(disk->segment_count()),
         order(options.eviction, disk->segment_count(), &index),
         shares(usable_bytes(), disk->segment_bytes()),
@@ -188,7 +188,10 @@ struct DiskTier::State {
   // SlotBytes(length) bytes. The caller ends the write.
   Task<absl::Status> Reappend(DiskEntry from, RecordPlace place, std::span<std::byte> slot);
   // Verifies one record at its present place. `slot` holds SlotBytes(length) bytes.
-  Task<Scrub::Outcome> ScrubRecord(DiskEntry entry, std::span<std::byte> slot);
+  Task<Scrub::Outcome> ScrubRecord(IoClass io_class, DiskEntry entry, std::span<std::byte> slot);
+  // Verifies the block's record, and drops one that is damaged or cannot be read. Errors:
+  // kDataLoss, the block is not here (any more); kResourceExhausted, the disk's queue is full.
+  Task<absl::Status> Prove(BlockKey key);
 };
 
 }  // namespace kvtier

@@ -71,6 +71,7 @@ Task<absl::StatusOr<uint64_t>> DiskTier::EraseTenant(std::string tenant) {
     co_await outcome->done.WaitUntil(absl::InfiniteFuture());
   }
   const absl::Status erased = co_await state.manifest->EraseSalt(tenant);
+  if (!erased.ok()) state.disk->CommitFailed(erased);
   // Continues after an error, too: it is then unknown whether the row is there, and nothing may be
   // sealed with a salt that might not come back.
   std::vector<KeyId> key_ids = state.keys->IdsOf(tenant);

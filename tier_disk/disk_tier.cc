@@ -98,6 +98,10 @@ Task<absl::Status> DiskTier::Erase(BlockKey key) {
   co_return forgotten;
 }
 
+Task<absl::Status> DiskTier::Confirm() { return state_->commits.Commit({}); }
+
+absl::Status DiskTier::HasRoom() const { return state_->manifest->HasRoom(); }
+
 std::optional<DiskBlock> DiskTier::Find(const BlockKey& key) const {
   const std::optional<DiskEntry> entry = state_->index.Find(key);
   if (!entry.has_value()) return std::nullopt;
@@ -117,7 +121,9 @@ void DiskTier::ForEachChildOf(const BlockKey& key,
   state_->index.ForEachChildOf(key, visit);
 }
 
-std::vector<BlockKey> DiskTier::Keys() const { return state_->index.Keys(); }
+bool DiskTier::KeysFrom(DiskWalk* at, size_t limit, std::vector<BlockKey>* keys) const {
+  return state_->index.KeysFrom(&at->record, limit, keys);
+}
 
 void DiskTier::Touch(const BlockKey& key, const ReuseHint& hint) {
   NoteUse(key, hint);

@@ -98,8 +98,9 @@ class DiskTier final : public DiskResidents {
   Task<bool> Idle(absl::Time deadline);
 
   // Writes the record, then the manifest; on return the block is durable and readable here. `slot`
-  // holds SlotBytes(length) bytes, the payload first, and must stay unchanged until then. A block
-  // that is already here is kOk, and nothing is written. `tenant` owns the block. If payloads are
+  // holds SlotBytes(length) bytes, the payload first, and must stay unchanged until then. If the
+  // block is already here, its record is read and verified first: kOk, and nothing is written, or
+  // the record is damaged and is replaced. `tenant` owns the block. If payloads are
   // sealed, a new tenant gets a salt, which is on the device before anything is sealed with it.
   // Errors: kResourceExhausted, declined (too many in flight, no room could be made for it or for
   // its row, larger than a segment, or one tenant too many: drop it or try later); kUnavailable,
@@ -121,6 +122,11 @@ class DiskTier final : public DiskResidents {
   // Erases the block: from the index, then from the manifest. kOk if it is not here. Errors:
   // kUnavailable, the manifest failed; the block may be back after a restart.
   Task<absl::Status> Erase(BlockKey key);
+  // Returns whether the blocks that are here now survive the end of the process. Errors: those of
+  // an empty Manifest::Commit().
+  Task<absl::Status> Confirm();
+  // Returns Manifest::HasRoom(): while it is not OK, each Put() is declined.
+  absl::Status HasRoom() const;
 
   // Verifies the records of the disk pass after pass, at `bytes_per_second` (0: only when
   // VerifyAll() asks), with IoClass::kScrub and one read at a time. A damaged record is handled as
@@ -158,7 +164,7 @@ class DiskTier final : public DiskResidents {
   bool HasChildOf(const BlockKey& key) const override;
   void ForEachChildOf(const BlockKey& key,
                       absl::FunctionRef<bool(const BlockKey&)> visit) const override;
-  std::vector<BlockKey> Keys() const override;
+  bool KeysFrom(DiskWalk* at, size_t limit, std::vector<BlockKey>* keys) const override;
   size_t block_count() const override;
   void Touch(const BlockKey& key, const ReuseHint& hint) override;
   // The two halves of Touch(), for several disks. NoteUse() notes a use of this one block in the

@@ -198,6 +198,16 @@ absl::Status DiskCheck::ReadManifest() {
   if (!manifest.damaged_rows.empty()) {
     Find(absl::StrCat("manifest: ", manifest.damaged_rows.size(), " damaged rows"));
   }
+  const auto first_page = [this](SegmentId segment, std::span<std::byte, kBlockAlignment> page) {
+    const absl::StatusOr<size_t> got = ReadAt(Segment(segment), 0, page);
+    return got.ok() && *got == page.size();
+  };
+  const absl::Status rows =
+      manifest.damaged_rows.empty()
+          ? CheckGenerations(manifest.image.generations, report_.segments, first_page)
+          : absl::OkStatus();  // The damaged rows may be the ones that it would miss.
+  report_.rows_are_lost = !rows.ok();
+  if (!rows.ok()) Find(absl::StrCat(rows.message(), "; an agent would begin with an empty disk"));
   rows_to_erase_ = std::move(manifest.damaged_rows);
   if (keys_) {
     for (const TenantSalt& salt : manifest.image.salts) KVT_RETURN_IF_ERROR(keys_->Add(salt));
@@ -306,8 +316,8 @@ absl::Status DiskCheck::Repair() {
 
 bool FsckReport::clean() const {
   return superblock_state == SuperblockState::kGood && segments_missing == 0 &&
-         segments_short == 0 && rows_damaged == 0 && rows_misfit == 0 && records_damaged == 0 &&
-         records_unreadable == 0;
+         segments_short == 0 && !rows_are_lost && rows_damaged == 0 && rows_misfit == 0 &&
+         records_damaged == 0 && records_unreadable == 0;
 }
 
 absl::StatusOr<FsckReport> Fsck(const FsckOptions& options) {

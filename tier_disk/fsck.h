@@ -42,6 +42,7 @@ struct FsckReport {
   uint32_t segments_missing = 0;
   uint32_t segments_short = 0;  // Number of files shorter than segment_bytes.
 
+  bool rows_are_lost = false;  // Result of CheckGenerations().
   uint64_t rows_good = 0;
   uint64_t rows_damaged = 0;
   // Number of rows of an older generation, which a crash leaves; that is no damage.

@@ -64,6 +64,8 @@ HostSlot& HostSlot::operator=(HostSlot&& other) noexcept {
 
 HostSlot::~HostSlot() { Release(); }
 
+uint64_t HostSlot::domain_bytes() const { return tier_->slots(domain_).capacity_bytes(); }
+
 void HostSlot::Release() {
   if (tier_ == nullptr) return;
   bytes_ = {};

@@ -52,6 +52,8 @@ class HostSlot {
   // Returns the size of the slots of its slab: bytes().size(), or more where blocks have lengths of
   // their own.
   uint64_t slot_bytes() const { return slot_bytes_; }
+  // Returns the bytes of host memory that its domain has now.
+  uint64_t domain_bytes() const;
   void Release();
 
  private:

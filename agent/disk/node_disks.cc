@@ -53,7 +53,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> NodeDisks::Open(uint64_t scrub_bytes_per
   KVT_CO_RETURN_IF_ERROR(set_->SetShares(shares));
   const absl::Time deadline =
       members_.size() == 1 ? absl::InfiniteFuture() : parts_.executor->Now() + kDiskOpenTimeout;
-  KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await set_->Open(deadline));
+  recovery_ = co_await set_->Open(deadline);
   co_await PinHostMemory();
   TellRecovered();
   set_->StartScrub(scrub_bytes_per_second);
@@ -89,12 +89,16 @@ void NodeDisks::DropDomain(DomainId domain) {
 }
 
 Task<void> NodeDisks::TellResidency(TenantTag owner, DomainId domain) {
-  const std::vector<BlockKey> keys = set_->Keys();
-  for (size_t i = 0; i < keys.size() && !parts_.waits->ended(); ++i) {
-    if (i % kDiskKeysPerTurn == 0) co_await SleepUntil(parts_.executor, parts_.executor->Now());
-    // The block may be gone by now. Blocks that come meanwhile are reported as they come.
-    if (set_->OwnerOf(keys[i]) == owner && parts_.tenants->DomainOf(owner) == domain) {
-      parts_.residency->Add(domain, Tier::kDisk, keys[i]);
+  bool more = true;
+  for (DiskWalk at; more && !parts_.waits->ended();) {
+    co_await SleepUntil(parts_.executor, parts_.executor->Now());
+    std::vector<BlockKey> keys;
+    more = set_->KeysFrom(&at, kDiskKeysPerTurn, &keys);
+    // Blocks that come meanwhile are reported as they come.
+    for (const BlockKey& key : keys) {
+      if (set_->OwnerOf(key) == owner && parts_.tenants->DomainOf(owner) == domain) {
+        parts_.residency->Add(domain, Tier::kDisk, key);
+      }
     }
   }
   --telling_;

@@ -58,8 +58,8 @@ class NodeDisks {
 
   // Gives each tenant an equal share of the room, opens and recovers the disks, tells BlockChanges
   // of the blocks on them, and begins to scrub each disk at that rate. If there are several disks,
-  // one that takes longer than kDiskOpenTimeout joins later, and one that fails stays out. Errors:
-  // the first disk's, if none opened.
+  // one that takes longer than kDiskOpenTimeout joins later. One that fails stays out, also if it
+  // is the only one. Errors: DiskSet::SetShares()'s.
   Task<absl::StatusOr<DiskSet::Recovery>> Open(uint64_t scrub_bytes_per_second);
   // Takes in a domain that was added to host memory. The disks may have blocks of its tenant
   // already: the residency is told of these, some in each turn of the executor.

@@ -1,5 +1,7 @@
 #include "agent/disk/offload.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,11 +19,17 @@ Offloader::Offloader(const Parts& parts) : parts_(parts), serving_(parts.disks->
 }
 
 bool Offloader::WouldPromise(const BlockKey& key, uint64_t block_bytes) const {
-  return at_commit() &&
-         parts_.admission->MayWrite(CandidateFor(key, block_bytes, 0), parts_.executor->Now());
+  return at_commit() && MayAdmit(CandidateFor(key, block_bytes, 0));
+}
+
+bool Offloader::MayAdmit(const WriteCandidate& candidate) const {
+  return parts_.index->In(Tier::kDisk, candidate.key) ||
+         parts_.admission->MayWrite(candidate, parts_.executor->Now());
 }
 
 void Offloader::Committed(const BlockKey& key, DiskQueueRoom room) {
+  // A worker computes what it did not get, so the disk's copy may be damaged.
+  if (parts_.index->In(Tier::kDisk, key)) unproven_.insert(key);
   if (at_commit()) Offer(key, std::move(room));
 }
 
@@ -36,6 +44,8 @@ void Offloader::Used(std::span<const HostBlock* const> run) {
 
 void Offloader::OnChange(const BlockChange& change) {
   const Delta& delta = change.delta;
+  if (delta.tier == Tier::kGpu) return;
+  if (delta.kind == Delta::Kind::kRemove) unproven_.erase(delta.key);
   if (delta.tier != Tier::kHost) return;
   if (delta.kind == Delta::Kind::kAdd) {
     parts_.admission->Entered(delta.key);
@@ -58,10 +68,9 @@ Task<void> Offloader::PumpSoon() {
 
 void Offloader::Offer(const BlockKey& key, DiskQueueRoom room) {
   const HostBlock& block = *parts_.index->Find(key);
-  if (pending_.contains(key) || parts_.index->In(Tier::kDisk, key)) return;
+  if (pending_.contains(key) || IsDone(key)) return;
   // A block that is refused anyway needs no room.
-  if (!room && parts_.admission->MayWrite(CandidateFor(key, block.meta.length, block.hits),
-                                          parts_.executor->Now())) {
+  if (!room && MayAdmit(CandidateFor(key, block.meta.length, block.hits))) {
     room = parts_.promises->Take(block.slot.domain(), block.slot.slot_bytes(), 1);
     if (!room) {
       ++parts_.stats->declined_behind;
@@ -109,10 +118,16 @@ std::optional<DiskAdmission::Verdict> Offloader::Decide(const WriteCandidate& ca
   return std::nullopt;
 }
 
+std::optional<DiskAdmission::Verdict> Offloader::Judge(const WriteCandidate& candidate) {
+  const std::optional<size_t> holder = parts_.disks->HolderOf(candidate.key);
+  if (!holder.has_value()) return Decide(candidate);
+  return DiskAdmission::Verdict{.disk = *holder};
+}
+
 std::optional<Offloader::Promise> Offloader::Admit(const BlockKey& key) {
   const HostBlock& block = *parts_.index->Find(key);
   const WriteCandidate candidate = CandidateFor(key, block.meta.length, block.hits);
-  const std::optional<DiskAdmission::Verdict> verdict = Decide(candidate);
+  const std::optional<DiskAdmission::Verdict> verdict = Judge(candidate);
   if (!verdict.has_value()) return std::nullopt;
   pending_.insert(key);
   if (block.meta.parent.has_value()) ++parents_of_pending_[*block.meta.parent];
@@ -129,7 +144,7 @@ std::optional<Offloader::Promise> Offloader::TakeNext() {
     const std::optional<BlockKey> key = cold_end_->TakeNext();
     if (!key.has_value()) break;
     // A block that was used while it is being written counts as ready again.
-    if (pending_.contains(*key) || parts_.index->In(Tier::kDisk, *key)) continue;
+    if (pending_.contains(*key) || IsDone(*key)) continue;
     std::optional<Promise> promise = Admit(*key);
     if (promise.has_value()) return promise;
   }
@@ -164,7 +179,7 @@ void Offloader::EndBroken() {
   }
   for (Promise& promise : queue_.TakeAll()) {
     if (!serving_[promise.verdict.disk]) {
-      const std::optional<DiskAdmission::Verdict> verdict = Decide(promise.candidate);
+      const std::optional<DiskAdmission::Verdict> verdict = Judge(promise.candidate);
       if (!verdict.has_value()) {
         End(promise);
         continue;
@@ -177,13 +192,9 @@ void Offloader::EndBroken() {
 }
 
 void Offloader::Forget(DomainId domain) {
-  for (Promise& promise : queue_.TakeAll()) {
-    if (promise.domain == domain) {
-      End(promise);
-    } else {
-      Queue(std::move(promise));
-    }
-  }
+  std::vector<Promise> forgotten;
+  queue_.TakeOf(static_cast<size_t>(domain), &forgotten);
+  for (const Promise& promise : forgotten) End(promise);
 }
 
 Task<void> Offloader::Run(Promise promise) {
@@ -191,8 +202,12 @@ Task<void> Offloader::Run(Promise promise) {
   co_await Write(promise);
   running_.erase(place);
   End(promise);
+  const bool was_condemned = promise.pin.block().is_condemned;
   promise.pin.Release();
   promise.room.Release();
+  // The block that was put in its place was not offered while this one was pending.
+  const BlockKey& key = promise.meta.key;
+  if (was_condemned && at_commit() && parts_.index->In(Tier::kHost, key)) Offer(key, {});
   Pump();
 }
 
@@ -218,15 +233,37 @@ Task<size_t> Offloader::AwaitDurable(std::vector<BlockKey> keys, absl::Time dead
     ++durable->left;
     awaited_[key].push_back(durable);
   }
-  if (durable->left > 0) co_await parts_.waits->Until(&durable->ended, deadline);
+  const absl::Duration time = deadline - parts_.executor->Now();
+  const absl::Time write_by = deadline - std::min(time / 8, kConfirmTime);
+  if (durable->left > 0) co_await parts_.waits->Until(&durable->ended, write_by);
+  // The disks confirm only now: one of them may have lost its files since it wrote its block.
+  const auto confirms = std::make_shared<Durable>(parts_.executor);
+  absl::flat_hash_set<size_t> holders;
+  for (const BlockKey& key : keys) {
+    if (const std::optional<size_t> disk = parts_.disks->HolderOf(key)) holders.insert(*disk);
+  }
+  confirms->left = holders.size();
+  for (const size_t disk : holders) parts_.scope->Spawn(Confirm(disk, confirms));
+  if (confirms->left > 0) co_await parts_.waits->Until(&confirms->ended, deadline);
   size_t on_disk = 0;
-  for (const BlockKey& key : keys) on_disk += parts_.index->In(Tier::kDisk, key) ? 1 : 0;
+  for (const BlockKey& key : keys) {
+    const std::optional<size_t> disk = parts_.disks->HolderOf(key);
+    on_disk += disk.has_value() && confirms->confirmed.contains(*disk) ? 1 : 0;
+  }
   co_return on_disk;
+}
+
+Task<void> Offloader::Confirm(size_t disk, std::shared_ptr<Durable> durable) {
+  // gcc 12 loses the branch where co_await is in its condition.
+  const absl::Status confirmed = co_await parts_.disks->Confirm(disk);
+  if (confirmed.ok()) durable->confirmed.insert(disk);
+  if (--durable->left == 0) durable->ended.Set();
 }
 
 Task<void> Offloader::Write(const Promise& promise) {
   const BlockMeta& meta = promise.meta;
-  const HostSlot& from = parts_.index->Find(meta.key)->slot;
+  if (promise.pin.block().is_condemned) co_return;
+  const HostSlot& from = static_cast<const HostBlock&>(promise.pin.block()).slot;
   const std::span<std::byte> slot = from.bytes();
   const std::string tenant = parts_.tenants->OfDomain(from.domain()).name;
   // Workers may write the arena: a block that changed after commit stops here.
@@ -236,11 +273,14 @@ Task<void> Offloader::Write(const Promise& promise) {
   co_await parts_.byte_threads->Run(std::move(verify));
   if (altered) {
     ++parts_.stats->altered;
-    parts_.prover->Condemn(meta.key);
+    parts_.prover->Condemn(promise.pin);
     co_return;
   }
   const absl::Status written = co_await parts_.disks->Put(meta, slot, tenant);
   if (written.ok()) {
+    // A damaged copy has left the set together with the disk.
+    const bool was_sound = unproven_.erase(meta.key) > 0;
+    if (was_sound) co_return;
     ++parts_.stats->written;
     parts_.admission->Landed(promise.candidate, promise.verdict, parts_.executor->Now());
   } else if (absl::IsResourceExhausted(written)) {

@@ -4,11 +4,12 @@
 // for them (DiskPromises).
 //
 // With writes at commit, blocks are offered in the order of their commits. A block that is not on
-// disk is offered again whenever it is hit in memory. An admitted block is promised: it stays in
-// host memory until it is written, the write has failed, or its disk has left the service and no
-// other disk takes it. Domains take turns (FairLine). With writes at eviction, the coldest blocks
-// are offered ahead of need (ColdEnd), and nothing is promised: a block that has to leave before
-// its turn is lost, and counted.
+// disk is offered again whenever it is hit in memory. A block that was put although a disk had it
+// is queued, too: its copy on the disk is proven, and replaced if it is damaged (DiskTier::Put). An
+// admitted block is promised: it stays in host memory until it is written, the write has failed, or
+// its disk has left the service and no other disk takes it. Domains take turns (FairLine). With
+// writes at eviction, the coldest blocks are offered ahead of need (ColdEnd), and nothing is
+// promised: a block that has to leave before its turn is lost, and counted.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_DISK_OFFLOAD_H_
@@ -79,7 +80,8 @@ class Offloader final : public BlockFollower {
   void Forget(DomainId domain);
 
   // Waits until none of `keys` waits for its turn or is being written; returns how many of
-  // them are on disk then, or at `deadline`.
+  // them are on disk then, or at `deadline`. Counts only blocks of disks that confirm in time,
+  // after the last write, that the next start will find their files.
   Task<size_t> AwaitDurable(std::vector<BlockKey> keys, absl::Time deadline);
 
   // Starts writes while there is room. Also called when a disk went out of service, because the
@@ -103,14 +105,23 @@ class Offloader final : public BlockFollower {
   // Durable is one call of AwaitDurable().
   struct Durable {
     explicit Durable(Executor* executor) : ended(executor) {}
-    size_t left = 0;  // Blocks that the call still waits for.
+    size_t left = 0;  // Blocks, and then disks, that the call still waits for.
     Event ended;
+    absl::flat_hash_set<size_t> confirmed;  // Disks that confirmed.
   };
   bool at_commit() const { return parts_.admission->options().moment == WriteMoment::kAtCommit; }
+  // Returns whether a disk has the block already, and no put of it has come since.
+  bool IsDone(const BlockKey& key) const {
+    return parts_.index->In(Tier::kDisk, key) && !unproven_.contains(key);
+  }
+  // Returns whether Judge() may admit the block.
+  bool MayAdmit(const WriteCandidate& candidate) const;
   void Offer(const BlockKey& key, DiskQueueRoom room);
   WriteCandidate CandidateFor(const BlockKey& key, uint64_t length, uint32_t host_hits) const;
   // Asks DiskAdmission, and counts what it refuses.
   std::optional<DiskAdmission::Verdict> Decide(const WriteCandidate& candidate);
+  // Admits a block that a disk has, to that disk, and decides about any other.
+  std::optional<DiskAdmission::Verdict> Judge(const WriteCandidate& candidate);
   // REQUIRES: the block is in host memory and not pending.
   std::optional<Promise> Admit(const BlockKey& key);
   // Puts the promise in line for its turn.
@@ -121,6 +132,8 @@ class Offloader final : public BlockFollower {
   Task<void> PumpSoon();
   Task<void> Run(Promise promise);
   Task<void> Write(const Promise& promise);
+  // Asks a disk to confirm, and tells the call.
+  Task<void> Confirm(size_t disk, std::shared_ptr<Durable> durable);
   // Ends a promise: its block is no longer pending, and calls that wait for it are told.
   void End(const Promise& promise);
 
@@ -131,6 +144,8 @@ class Offloader final : public BlockFollower {
   std::list<Promise*> running_;
   // Blocks in the queue or running, which are not offered again.
   absl::flat_hash_set<BlockKey> pending_;
+  // Blocks of host memory that were put while a disk had them, whose copies there are not proven.
+  absl::flat_hash_set<BlockKey> unproven_;
   // Parents of pending blocks, each with the number of its pending children. When a parent is
   // judged, these children count as on disk already.
   absl::flat_hash_map<BlockKey, size_t> parents_of_pending_;

@@ -79,9 +79,15 @@ Task<bool> BlockDeleter::DropFamily(BlockKey root, Dropping* dropping) {
     }
     if (dropping->work < kKeysPerTurn) continue;
     dropping->work = 0;
-    co_await parts_.turns->GiveWay(dropping->payer);
+    co_await GiveWay(dropping->payer);
   }
   co_return true;
+}
+
+Task<void> BlockDeleter::GiveWay(DomainId payer) {
+  // The tenant's own calls go on meanwhile, too: there may be as many blocks as memory has.
+  co_await SleepUntil(parts_.executor, parts_.executor->Now());
+  co_await parts_.turns->GiveWay(payer);
 }
 
 Task<bool> BlockDeleter::AwaitTurn(DomainId domain, absl::Time deadline) {
@@ -109,7 +115,7 @@ Task<Deleted> BlockDeleter::Delete(std::vector<BlockRun> runs, DeleteScope scope
     for (auto key = run.keys.rbegin(); key != run.keys.rend(); ++key) {
       if (scope == DeleteScope::kNamed) {
         co_await DropOne(*key, &dropping);
-        if (++dropping.work % kKeysPerTurn == 0) co_await parts_.turns->GiveWay(dropping.payer);
+        if (++dropping.work % kKeysPerTurn == 0) co_await GiveWay(dropping.payer);
       } else if (!dropping.passed_over.contains(*key) && dropping.deleted.is_whole) {
         dropping.deleted.is_whole = co_await DropFamily(*key, &dropping);
       }

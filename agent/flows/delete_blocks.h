@@ -2,7 +2,7 @@
 // node, alone or with all that descends from them: what is of no use any more, or must not be kept.
 // Other nodes learn of it by the usual reports, and keep copies of their own.
 //
-// Executor thread only. Long calls give way to other tenants.
+// Executor thread only. Long calls give way to all others.
 #ifndef KVTIER_AGENT_FLOWS_DELETE_BLOCKS_H_
 #define KVTIER_AGENT_FLOWS_DELETE_BLOCKS_H_
 
@@ -65,6 +65,8 @@ class BlockDeleter {
 
  private:
   struct Dropping;  // State of one call of Delete().
+  // Lets other calls take turns, a few hundred blocks after the last time.
+  Task<void> GiveWay(DomainId payer);
   // Waits until the domain has no drop of descendants in progress. Returns false at `deadline`.
   Task<bool> AwaitTurn(DomainId domain, absl::Time deadline);
   // Drops all that descends from `root`, then `root`. Returns false at the deadline, or if too many

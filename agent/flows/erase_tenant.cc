@@ -25,18 +25,22 @@ absl::Status TenantEraser::CheckIsKnown(const std::string& tenant) const {
       "dropped"));
 }
 
-uint64_t TenantEraser::EvictFromMemory(const Tenant& tenant) {
+Task<uint64_t> TenantEraser::EvictFromMemory(DomainId domain) {
   // Keeps what is on its way to memory from arriving.
-  parts_.index->CountErasure(tenant.domain);
+  parts_.index->CountErasure(domain);
   // Ends the disks' promises: the blocks are neither written nor held for the disks any more.
-  if (parts_.offloader != nullptr) parts_.offloader->Forget(tenant.domain);
-  parts_.kept->EndAll(tenant.domain);
-  const uint64_t from_host = parts_.evictor->EvictDomain(tenant.domain);
-  return from_host + parts_.gpus->EvictDomain(tenant.domain);
+  if (parts_.offloader != nullptr) parts_.offloader->Forget(domain);
+  while (parts_.kept->EndSome(domain, kEndedPerSweep)) {
+    co_await SleepUntil(parts_.executor, parts_.executor->Now());
+  }
+  const uint64_t from_host = co_await parts_.evictor->EvictDomain(parts_.executor, domain);
+  const uint64_t from_gpus = co_await parts_.gpus->EvictDomain(domain);
+  co_return from_host + from_gpus;
 }
 
 uint64_t TenantEraser::HeldBlocksOf(const Tenant& tenant) const {
-  return parts_.index->blocks_in_host(tenant.domain) + parts_.gpus->BlocksNotInHost(tenant.domain);
+  return parts_.index->blocks_in_host(tenant.domain) + parts_.index->condemned_in(tenant.domain) +
+         parts_.gpus->BlocksNotInHost(tenant.domain);
 }
 
 Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::Erase(std::string tenant) {
@@ -45,7 +49,7 @@ Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::Erase(std::string tenan
   Erased erased;
   // Blocks are evicted before, so that writes to disk that wait find nothing to write, and after,
   // because blocks may have come back from disk meanwhile.
-  if (configured != nullptr) erased.memory_blocks = EvictFromMemory(*configured);
+  if (configured != nullptr) erased.memory_blocks = co_await EvictFromMemory(configured->domain);
   DiskSet::TenantErasure on_disks;
   if (parts_.disks != nullptr) {
     on_disks = co_await parts_.disks->EraseTenant(tenant);
@@ -55,7 +59,7 @@ Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::Erase(std::string tenan
   }
   erased.disk_blocks = on_disks.blocks;
   if (configured != nullptr) {
-    erased.memory_blocks += EvictFromMemory(*configured);
+    erased.memory_blocks += co_await EvictFromMemory(configured->domain);
     erased.held_blocks = HeldBlocksOf(*configured);
   }
   const std::string done =
@@ -81,13 +85,17 @@ Task<absl::StatusOr<uint64_t>> TenantEraser::EraseOneByOne(const Tenant* tenant)
         absl::StrCat("a disk is out of service and may have blocks of tenant '", tenant->name,
                      "'; call again when it is back")));
   }
-  const std::vector<BlockKey> keys = parts_.disks->Keys();
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (i % kDiskKeysPerTurn == 0) co_await SleepUntil(parts_.executor, parts_.executor->Now());
-    if (parts_.disks->OwnerOf(keys[i]) != owner) continue;
-    const absl::Status forgotten = co_await parts_.disks->Erase(keys[i]);
-    failed.Update(forgotten);
-    if (forgotten.ok()) ++erased;
+  bool more = true;
+  for (DiskWalk at; more;) {
+    co_await SleepUntil(parts_.executor, parts_.executor->Now());
+    std::vector<BlockKey> keys;
+    more = parts_.disks->KeysFrom(&at, kDiskKeysPerTurn, &keys);
+    for (const BlockKey& key : keys) {
+      if (parts_.disks->OwnerOf(key) != owner) continue;
+      const absl::Status forgotten = co_await parts_.disks->Erase(key);
+      failed.Update(forgotten);
+      if (forgotten.ok()) ++erased;
+    }
   }
   if (!failed.ok()) co_return failed;
   co_return erased;
@@ -95,7 +103,7 @@ Task<absl::StatusOr<uint64_t>> TenantEraser::EraseOneByOne(const Tenant* tenant)
 
 Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::EraseAll(const Tenant* tenant) {
   Erased erased;
-  erased.memory_blocks = EvictFromMemory(*tenant);
+  erased.memory_blocks = co_await EvictFromMemory(tenant->domain);
   absl::Status on_disks;
   if (parts_.disks != nullptr && parts_.sealed) {
     const DiskSet::TenantErasure erasure = co_await parts_.disks->EraseTenant(tenant->name);
@@ -106,7 +114,7 @@ Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::EraseAll(const Tenant* 
     on_disks = blocks.status();
     erased.disk_blocks = blocks.value_or(0);
   }
-  erased.memory_blocks += EvictFromMemory(*tenant);
+  erased.memory_blocks += co_await EvictFromMemory(tenant->domain);
   erased.held_blocks = HeldBlocksOf(*tenant);
   if (!on_disks.ok()) co_return on_disks;
   co_return erased;

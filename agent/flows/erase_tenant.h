@@ -77,7 +77,8 @@ class TenantEraser {
   // returns how many. Errors: DiskSet::Erase()'s; kUnavailable, a disk is out of service; the
   // others are forgotten all the same.
   Task<absl::StatusOr<uint64_t>> EraseOneByOne(const Tenant* tenant);
-  uint64_t EvictFromMemory(const Tenant& tenant);
+  // Drops the domain's blocks from memory, a few a turn, until none is left that nobody holds.
+  Task<uint64_t> EvictFromMemory(DomainId domain);
   uint64_t HeldBlocksOf(const Tenant& tenant) const;
 
   const Parts parts_;

@@ -120,7 +120,7 @@ Task<bool> PrefixKeeper::Fill(Filling filling, std::vector<Onboarder::Brought>* 
   for (size_t i = 0; i < brought->size(); ++i) {
     std::vector<Onboarder::Wanted>& blocks = (*brought)[i].blocks;
     for (size_t key = 0; key < blocks.size(); ++key) {
-      if (!blocks[key].pin) continue;
+      if (!blocks[key].pin || blocks[key].pin.block().is_condemned) continue;
       kept->limit = parts_.kept->Add(handle, blocks[key].pin.key());
       if (kept->limit != KeepLimit::kNone) co_return true;
       blocks[key].pin.Release();

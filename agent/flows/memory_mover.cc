@@ -179,7 +179,10 @@ Task<void> MemoryMover::MoveOne(BlockKey key, HostSlot slot) {
     sum = CopyToSlot(to, from.first(length));
   };
   co_await parts_.byte_threads->Run(std::move(copy));
+  const bool is_condemned = pin.block().is_condemned;
   pin.Release();
+  // Another block may have the key of a condemned one by now.
+  if (is_condemned) co_return;
   if (parts_.index->IsPinned(key)) co_return;  // The block's turn comes again.
   const bool is_whole = sum == meta.sum && parts_.index->erasures(domain) == erasures;
   if (!is_whole) {

@@ -44,7 +44,6 @@ NodeFlows::NodeFlows(const Options& options, const NodeRooms& rooms)
       host_prover({.byte_threads = rooms.byte_threads,
                    .scope = rooms.scope,
                    .index = rooms.index,
-                   .evictor = rooms.evictor,
                    .stats = &rooms.stats->host}),
       host_scrub({.executor = rooms.executor,
                   .waits = rooms.waits,
@@ -144,12 +143,12 @@ NodeFlows::NodeFlows(const Options& options, const NodeRooms& rooms)
                      .gpus = rooms.gpus,
                      .disks = rooms.disks->set()}) {}
 
-void NodeFlows::Sweep(absl::Time now) {
-  host_prover.Sweep();
+bool NodeFlows::Sweep(absl::Time now) {
   kept_prefixes.Sweep(now);
-  tickets.Sweep();
+  const bool more = tickets.Sweep();
   if (disk_loader != nullptr) disk_loader->Pump();
   if (offloader != nullptr) offloader->Pump();
+  return more;
 }
 
 void NodeFlows::Audit() const {

@@ -79,7 +79,8 @@ struct NodeFlows {
 
   // Ends what is past its deadline, and begins loads and writes that a disk which has left the
   // service no longer holds up.
-  void Sweep(absl::Time now);
+  // Returns whether it is to be called again at once, because there is more to end.
+  bool Sweep(absl::Time now);
   void Audit() const;
 
   KeptPrefixes kept_prefixes;

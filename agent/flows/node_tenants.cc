@@ -8,10 +8,15 @@
 #include "agent/limits.h"
 #include "core/check.h"
 #include "core/log.h"
+#include "core/secret_file.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
 namespace {
+
+// Time after which a look is followed by a second one: a file that the first one saw is taken when
+// the second one finds it unchanged.
+constexpr absl::Duration kSecondLookAfter = absl::Seconds(1);
 
 // Returns how much host memory a tenant that comes gets where memory is fixed: what the node's
 // --host_bytes has left, but one slab at least, without which it could put nothing.
@@ -51,6 +56,7 @@ Task<void> NodeTenants::Load() {
   absl::StatusOr<KeptTenantSettings> loaded = KeptTenantSettings();
   if (parts_.store != nullptr) loaded = co_await parts_.store->LoadSettings();
   if (loaded.ok()) book_.Take(*loaded);
+  if (cluster().version > 0) cluster_stamp_ = cluster().Stamp();
   ApplyShares();
   if (loaded.ok()) co_return;
   settings_failure_ = std::string(loaded.status().message());
@@ -63,9 +69,12 @@ Task<void> NodeTenants::Load() {
 
 Task<void> NodeTenants::Run() {
   if (parts_.store == nullptr) co_return;
+  bool is_second = false;
   while (!parts_.rooms.waits->ended()) {
     Event never(parts_.rooms.executor);
-    co_await parts_.rooms.waits->Until(&never, parts_.rooms.executor->Now() + kTenantsInterval);
+    const absl::Duration interval = is_second ? kSecondLookAfter : kTenantsInterval;
+    is_second = !is_second;
+    co_await parts_.rooms.waits->Until(&never, parts_.rooms.executor->Now() + interval);
     if (!parts_.rooms.waits->ended()) co_await Look();
   }
 }
@@ -107,26 +116,33 @@ void NodeTenants::LookAt(const std::vector<TenantSecret>& secrets) {
 }
 
 void NodeTenants::LookAt(const TenantSecret& there) {
-  if (!there.secret.ok()) return Complain(there.name, there.secret.status().message());
   const Tenant* const tenant = parts_.tenants->Find(there.name);
+  // A tenant that is here keeps its sessions while its file is written.
+  if (absl::IsUnavailable(there.secret.status()) && tenant != nullptr) return;
+  if (!there.secret.ok()) return Complain(there.name, there.secret.status());
   if (tenant == nullptr) {
     const absl::Status admitted = Admit({.name = there.name, .secret = *there.secret});
-    if (!admitted.ok()) Complain(there.name, admitted.message());
+    if (!admitted.ok()) Complain(there.name, admitted);
   } else if (tenant->key != TenantKey::FromSecret(*there.secret)) {
     parts_.tenants->Shut(tenant->domain);
     Complain(there.name,
-             "its secret was replaced; it can open no session, because its blocks are "
-             "named with the one before: drop it, or restart the agent");
+             absl::InvalidArgumentError(
+                 "its secret was replaced; it can open no session, because its blocks are "
+                 "named with the one before: drop it, or restart the agent"));
   } else if (parts_.tenants->IsShut(tenant->domain)) {
     parts_.tenants->Reopen(tenant->domain);
     Log(LogLevel::kInfo, absl::StrCat("tenant ", there.name, " can open sessions again"));
   }
 }
 
-void NodeTenants::Complain(const std::string& name, absl::string_view why) {
+void NodeTenants::Complain(const std::string& name, const absl::Status& why) {
   if (complaints_.size() >= kMaxDomains) complaints_.clear();
-  const std::string text = absl::StrCat("tenant ", name, ": ", why);
-  if (complaints_.insert(text).second) Log(LogLevel::kError, text);
+  const bool is_skipped = absl::IsFailedPrecondition(why) && !EndOfOtherFile(name).empty();
+  const bool is_wrong = !is_skipped && !absl::IsUnavailable(why);
+  const std::string text = absl::StrCat(
+      is_skipped ? "--tenants_dir: " : absl::StrCat("tenant ", name, ": "), why.message());
+  if (!complaints_.insert(text).second) return;
+  Log(is_wrong ? LogLevel::kError : LogLevel::kWarning, text);
 }
 
 absl::Status NodeTenants::Admit(const TenantTable::Entry& entry) {
@@ -306,11 +322,12 @@ Task<absl::StatusOr<NodeTenants::Dropped>> NodeTenants::DropInTurn(std::string n
   co_return dropped;
 }
 
-void NodeTenants::Sweep() {
+bool NodeTenants::Sweep() {
+  bool more = false;
   for (size_t i = 0; i < leaving_.size();) {
     const DomainId domain = leaving_[i];
     if (parts_.flows->offloader != nullptr) parts_.flows->offloader->Forget(domain);
-    parts_.rooms.evictor->EvictDomain(domain);
+    more = parts_.rooms.evictor->EvictSome(domain, kEvictedPerTurn) == kEvictedPerTurn || more;
     if (parts_.rooms.host->slots(domain).used_bytes() > 0) {
       ++i;
       continue;
@@ -318,6 +335,7 @@ void NodeTenants::Sweep() {
     leaving_.erase(leaving_.begin() + static_cast<ptrdiff_t>(i));
     parts_.rooms.scope->Spawn(EndDomain(domain));
   }
+  return more;
 }
 
 Task<void> NodeTenants::EndDomain(DomainId domain) {
@@ -338,13 +356,15 @@ Task<void> NodeTenants::EndDomain(DomainId domain) {
 }
 
 void NodeTenants::TakeCluster(ClusterTenants tenants) {
-  if (tenants.version <= cluster_version()) return;
+  const SettingsStamp told = tenants.Stamp();
+  if (!Takes(cluster_stamp_, told, tenants.replaced)) return;
+  cluster_stamp_ = told;
   KeptTenantSettings kept = book_.kept();
-  kept.cluster_version = tenants.version;
-  kept.cluster = std::move(tenants.settings);
+  kept.cluster = std::move(tenants);
   book_.Take(std::move(kept));
   ApplyShares();
-  Log(LogLevel::kInfo, absl::StrCat("took the cluster's settings, version ", tenants.version));
+  Log(LogLevel::kInfo, absl::StrCat("took the cluster's settings, version ", cluster_stamp_.version,
+                                    " of store ", StoreIdText(cluster_stamp_.store)));
   if (!std::exchange(keeping_cluster_, true)) parts_.rooms.scope->Spawn(KeepCluster());
 }
 
@@ -387,7 +407,7 @@ std::vector<NodeTenants::View> NodeTenants::All() const {
     names.insert(tenant->name);
   }
   for (const TenantSettingsMap* const settings :
-       {&book_.kept().node, &book_.kept().cluster, &book_.file()}) {
+       {&book_.kept().node, &book_.kept().cluster.settings, &book_.file()}) {
     for (const auto& [name, one] : *settings) {
       if (names.insert(name).second) all.push_back({.name = name, .holding = book_.Of(name)});
     }

@@ -96,14 +96,12 @@ class NodeTenants {
   // memory; drop it again.
   Task<absl::StatusOr<Dropped>> Drop(std::string name);
 
-  // Takes the coordinator's settings, but ignores a version older than the known one.
+  // Follows the coordinator's settings from now on, or ignores them (Takes()).
   void TakeCluster(ClusterTenants tenants);
-  // Returns the version of the cluster's settings that is known; 0: none.
-  uint64_t cluster_version() const { return book_.kept().cluster_version; }
-  // Returns the cluster's settings that are known, for a coordinator that lost them.
-  ClusterTenants cluster() const {
-    return {.version = cluster_version(), .settings = book_.kept().cluster};
-  }
+  // Returns the cluster's settings that the node follows; version 0: none.
+  const ClusterTenants& cluster() const { return book_.kept().cluster; }
+  // Returns their stamp.
+  const SettingsStamp& cluster_stamp() const { return cluster_stamp_; }
 
   struct View {
     std::string name;
@@ -125,7 +123,8 @@ class NodeTenants {
   void SetHostSlabs(uint64_t slabs);
 
   // Evicts what is released of tenants that were dropped.
-  void Sweep();
+  // Returns whether it is to be called again at once, because there is more to evict.
+  bool Sweep();
 
  private:
   // A change is made between the two: TakeTurn() waits for the changes before it.
@@ -149,7 +148,7 @@ class NodeTenants {
   void LookAt(const std::vector<TenantSecret>& secrets);
   void LookAt(const TenantSecret& there);
   // Logs what is wrong with a tenant's secret, once for each reason.
-  void Complain(const std::string& name, absl::string_view why);
+  void Complain(const std::string& name, const absl::Status& why);
   // Computes the shares that apply, and hands them to the tiers. Lets the members of share groups
   // in, and ends the sessions of workers that are no longer members.
   void ApplyShares();
@@ -170,6 +169,7 @@ class NodeTenants {
   std::string secrets_failure_;  // Failure of the latest look.
   absl::flat_hash_set<std::string> complaints_;
   std::vector<DomainId> leaving_;  // Domains of dropped tenants of which something is held.
+  SettingsStamp cluster_stamp_;
   bool keeping_cluster_ = false;
   bool has_turn_ = false;
   std::deque<Event*> line_;  // Changes that wait for their turn.

@@ -190,7 +190,7 @@ Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, 
   for (const size_t i : brought->absent) {
     if (SharedLoad load = flows_.host_loads->Find(keys[i])) {
       wanted[i] = Coming(std::move(load), urgency);
-    } else if (std::optional<Pin> pin = flows_.index->PinToLease(keys[i])) {
+    } else if (std::optional<Pin> pin = flows_.index->PinToLease(keys[i], request.run.member)) {
       wanted[i].pin = *std::move(pin);  // The block has come while the call waited.
     } else {
       flows_.stats->tenants.CountMisses(request.run.domain, 1);
@@ -218,11 +218,12 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
       return Wanted{.pin = *std::move(pin), .from = Tier::kGpu};
     }
   }
-  if (std::optional<Pin> pin = flows_.index->PinToLease(key)) {
+  if (std::optional<Pin> pin = flows_.index->PinToLease(key, request.run.member)) {
     return Wanted{.pin = *std::move(pin), .from = Tier::kHost};
   }
   ++flows_.stats->host.misses;
-  if (flows_.index->In(Tier::kHost, key)) return std::nullopt;  // The block is about to leave.
+  // The block is about to leave, or the asker may pin no more of it.
+  if (flows_.index->In(Tier::kHost, key)) return std::nullopt;
   if (SharedLoad load = flows_.host_loads->Find(key)) {
     if (load->from == Tier::kDisk && urgency == Urgency::kForeground) {
       flows_.disk->MoveToForeground(key);
@@ -242,6 +243,7 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
 }
 
 MissReason Onboarder::WhyAbsent(const BlockKey& key) const {
+  if (flows_.index->In(Tier::kHost, key)) return MissReason::kNoRoom;
   return flows_.evictor->WasEvicted(key) ? MissReason::kEvicted : MissReason::kAbsent;
 }
 
@@ -249,31 +251,36 @@ Task<void> Onboarder::AwaitReady(Brought* brought, const OnboardRequest& request
   std::vector<Wanted>& blocks = brought->blocks;
   for (size_t i = 0; i < blocks.size(); ++i) {
     MissReason missed = MissReason::kNone;
-    const bool ready = co_await AwaitOne(&blocks[i], request.deadline, &missed);
+    const bool ready = co_await AwaitOne(request, &blocks[i], &missed);
     if (!ready) Drop(request, i, missed, brought);
     if ((i + 1) % kKeysPerTurn == 0) co_await flows_.turns->GiveWay(request.run.payer());
   }
 }
 
-Task<bool> Onboarder::AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* missed) {
+Task<bool> Onboarder::AwaitOne(const OnboardRequest& request, Wanted* wanted, MissReason* missed) {
   if (wanted->pin) co_return true;
   *missed = MissReason::kAbsent;
   if (wanted->load == nullptr) co_return false;
-  const bool done = co_await flows_.waits->Until(&wanted->load->done, deadline);
+  const bool done = co_await flows_.waits->Until(&wanted->load->done, request.deadline);
   if (!done) {
     *missed = MissReason::kDeadline;
     co_return false;
   }
-  co_return Settle(wanted, missed);
+  co_return Settle(request, wanted, missed);
 }
 
-bool Onboarder::Settle(Wanted* wanted, MissReason* missed) {
+bool Onboarder::Settle(const OnboardRequest& request, Wanted* wanted, MissReason* missed) {
   const SharedLoad load = std::move(wanted->load);
   if (!load->status.ok()) {
     *missed = ReasonOf(load->status);
     return false;
   }
-  wanted->pin = load->pin.Again();
+  std::optional<Pin> pin = load->pin.AgainFor(request.run.member);
+  if (!pin.has_value()) {
+    *missed = MissReason::kNoRoom;
+    return false;
+  }
+  wanted->pin = *std::move(pin);
   return true;
 }
 
@@ -310,11 +317,10 @@ Task<absl::StatusOr<Onboarded>> Onboarder::GrantInTurns(const OnboardRequest& re
   KVT_CO_RETURN_IF_ERROR(CheckSession(request));
   Onboarded onboarded{.missed = brought.missed,
                       .lease_deadline = flows_.executor->Now() + kLeaseDuration};
-  const size_t blocks = brought.blocks.size();
-  onboarded.blocks.reserve(blocks);
-  for (size_t first = 0; first < blocks; first += kKeysPerTurn) {
+  onboarded.blocks.reserve(brought.blocks.size());
+  for (size_t first = 0; first < brought.blocks.size(); first += kKeysPerTurn) {
     if (!GrantSome(request, first, kKeysPerTurn, &brought, &onboarded)) break;
-    if (blocks - first <= kKeysPerTurn) break;
+    if (brought.blocks.size() <= first + kKeysPerTurn) break;
     co_await flows_.turns->GiveWay(request.run.payer());
     KVT_CO_RETURN_IF_ERROR(CheckSession(request));
   }
@@ -339,14 +345,22 @@ Task<absl::StatusOr<Onboarded>> Onboarder::GrantInTurns(const OnboardRequest& re
 
 bool Onboarder::GrantSome(const OnboardRequest& request, size_t first, size_t count,
                           Brought* brought, Onboarded* onboarded) {
-  const size_t end = std::min(brought->blocks.size() - first, count) + first;
-  for (size_t i = first; i < end; ++i) {
-    if (!brought->blocks[i].pin) continue;
+  for (size_t i = first; i < std::min(first + count, brought->blocks.size()); ++i) {
+    if (!IsReady(request, i, brought)) continue;
     if (GrantOne(request, i, std::move(brought->blocks[i]), onboarded)) continue;
     onboarded->missed = MissReason::kNoRoom;
     return false;
   }
+  onboarded->missed = brought->missed;
   return true;
+}
+
+bool Onboarder::IsReady(const OnboardRequest& request, size_t index, Brought* brought) {
+  const Pin& pin = brought->blocks[index].pin;
+  if (!pin) return false;
+  if (!pin.block().is_condemned) return true;
+  Drop(request, index, MissReason::kDamaged, brought);
+  return false;
 }
 
 absl::Status Onboarder::CheckSession(const OnboardRequest& request) const {

@@ -115,6 +115,9 @@ class Onboarder {
   // GrantLeases(): kFailedPrecondition, the session is over.
   Task<std::vector<Brought>> BringAll(const std::vector<OnboardRequest>* requests);
   absl::StatusOr<Onboarded> GrantLeases(const OnboardRequest& request, Brought brought);
+  // Returns whether the block of `brought` is pinned. Drops a pinned block that was found to be
+  // damaged meanwhile (BlockIndex::Condemn), and in a run all blocks after it.
+  bool IsReady(const OnboardRequest& request, size_t index, Brought* brought);
   BlockIndex* index() const { return flows_.index; }
   // Onboards to host memory with no waiter and no lease; returns how many leading
   // blocks are there or on their way.
@@ -139,14 +142,15 @@ class Onboarder {
   void EndGather(const OnboardRequest& request, Brought* brought);
   std::optional<Wanted> WantLocal(const BlockKey& key, const OnboardRequest& request,
                                   Urgency urgency);
-  // Returns why a block is missing that no tier has: kAbsent or kEvicted.
+  // Returns why a block is missing that no tier has (kAbsent or kEvicted), or that host memory has
+  // and that the asker may not pin (kNoRoom).
   MissReason WhyAbsent(const BlockKey& key) const;
   // Waits for blocks that are on their way, in order, and drops those that do not come.
   Task<void> AwaitReady(Brought* brought, const OnboardRequest& request);
   // Waits until a block's load ends. Returns whether the block is pinned; if not, sets `missed`.
-  Task<bool> AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* missed);
+  Task<bool> AwaitOne(const OnboardRequest& request, Wanted* wanted, MissReason* missed);
   // Returns, for a load that has ended, whether the block is pinned; if not, sets `missed`.
-  bool Settle(Wanted* wanted, MissReason* missed);
+  bool Settle(const OnboardRequest& request, Wanted* wanted, MissReason* missed);
   // Drops block `index`, which does not come, and in a run all after it.
   void Drop(const OnboardRequest& request, size_t index, MissReason missed, Brought* brought);
   // Grants a lease of the block. Returns false if the block gets none; then no later block gets one

@@ -93,7 +93,7 @@ void Onboarder::Parts::Arrive(Sequence* sequence, size_t index) {
   if (index >= brought.blocks.size() || brought.blocks[index].load == nullptr) return;
   --sequence->coming;
   MissReason missed = MissReason::kNone;
-  if (!onboarder_->Settle(&brought.blocks[index], &missed)) {
+  if (!onboarder_->Settle(sequence->request, &brought.blocks[index], &missed)) {
     onboarder_->Drop(sequence->request, index, missed, &brought);
   } else if (sequence->request.run.is_set) {
     sequence->ready.push_back(index);
@@ -171,6 +171,9 @@ OnboardPart Onboarder::Parts::TakeReady() {
 std::vector<LeasedBlock> Onboarder::Parts::Lease(Sequence* sequence, absl::Time lease_deadline) {
   Onboarded granted{.lease_deadline = lease_deadline};
   std::vector<Wanted>& blocks = sequence->brought.blocks;
+  const auto is_ready = [&](size_t index) {
+    return onboarder_->IsReady(sequence->request, index, &sequence->brought);
+  };
   const auto grant = [&](size_t index) {
     if (onboarder_->GrantOne(sequence->request, index, std::move(blocks[index]), &granted)) {
       return true;
@@ -186,10 +189,11 @@ std::vector<LeasedBlock> Onboarder::Parts::Lease(Sequence* sequence, absl::Time 
       ready.resize(kKeysPerTurn);
     }
     for (const size_t index : ready) {
-      if (!grant(index)) break;
+      if (is_ready(index) && !grant(index)) break;
     }
   } else {
-    for (size_t i = 0; i < kKeysPerTurn && HasNew(*sequence) && grant(sequence->next); ++i) {
+    for (size_t i = 0; i < kKeysPerTurn && HasNew(*sequence); ++i) {
+      if (!is_ready(sequence->next) || !grant(sequence->next)) break;
       ++sequence->next;
     }
   }

@@ -122,6 +122,10 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
   if (parts_.reservations->IsPending(key)) {
     return ReservedBlock{.state = ReservedBlock::State::kPending};
   }
+  // A block that a disk has is there also where memory has no room for it.
+  const ReservedBlock refused{.state = parts_.index->In(Tier::kDisk, key)
+                                           ? ReservedBlock::State::kPresent
+                                           : ReservedBlock::State::kNoRoom};
   PendingBlock block{
       .meta = {.key = key, .parent = run.ParentOf(i), .space = run.space, .length = room.length},
       .domain = run.domain,
@@ -133,14 +137,14 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
     if (!block.room) block.room = parts_.promises->Take(run.domain, room.slot_bytes, 1);
     if (!block.room) {
       parts_.promises->Refused(1);
-      return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+      return refused;
     }
   }
   uint64_t offset = 0;
   if (target == Tier::kGpu) {
     block.on = parts_.gpus->For(run);
     absl::StatusOr<GpuTier::Reserved> room_in_pool = block.on->Reserve(run.session);
-    if (!room_in_pool.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    if (!room_in_pool.ok()) return refused;
     block.gpu = std::move(room_in_pool->slot);
     block.writer = std::move(room_in_pool->writer);
     offset = block.gpu.offset();
@@ -148,12 +152,12 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
     const Wanted wanted{.room = room, .followers = static_cast<uint32_t>(run.keys.size() - i - 1)};
     const absl::StatusOr<uint64_t> place = ReserveInHost(run.session, wanted, reserving, &block);
     if (absl::IsInvalidArgument(place.status())) return place.status();
-    if (!place.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    if (!place.ok()) return refused;
     offset = *place;
   }
   const absl::StatusOr<ReservationId> id =
       parts_.reservations->Add(run.session, std::move(block), reserving->reserved.deadline);
-  if (!id.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+  if (!id.ok()) return refused;
   return ReservedBlock{.state = ReservedBlock::State::kReserved, .id = *id, .offset = offset};
 }
 
@@ -198,7 +202,7 @@ absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, const Wanted& 
 
 bool Putter::IsHere(const BlockKey& key, Tier target) const {
   if (target == Tier::kGpu && parts_.index->In(Tier::kGpu, key)) return true;
-  return parts_.index->InLowerTier(key);
+  return parts_.index->In(Tier::kHost, key);
 }
 
 absl::Status Putter::CheckStep(SessionId session, uint64_t step) const {

@@ -67,13 +67,15 @@ class Putter {
   };
   explicit Putter(const Parts& parts) : parts_(parts) {}
 
-  // Reserves a slot for each block that is not here yet and that no other call is putting. A block
-  // that only the GPU pool has is here for a GPU target alone: nothing brings it back to host
-  // memory. Where no disk is below host memory, a put evicts nothing of the prefix that it
-  // continues, and a run ends at its first block that finds no room there, because blocks after a
-  // hole are of no use. Errors: kInvalidArgument, a target that is neither kHost nor a fitting
-  // kGpu, or a block larger than a slab. A block that would be promised to the disks takes its part
-  // of `room`, or else of the room that their promises leave.
+  // Reserves a slot for each block that is not in memory yet and that no other call is putting. A
+  // block that only the GPU pool has is here for a GPU target alone: nothing brings it back to host
+  // memory. A block that only a disk has is reserved, too, if there is room: its worker did not get
+  // it from there, and the disk's copy is proven once the block is committed (Offloader). Where no
+  // disk is below host memory, a put evicts nothing of the prefix that it continues, and a run ends
+  // at its first block that finds no room there, because blocks after a hole are of no use. Errors:
+  // kInvalidArgument, a target that is neither kHost nor a fitting kGpu, or a block larger than a
+  // slab. A block that would be promised to the disks takes its part of `room`, or else of the room
+  // that their promises leave.
   absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target, DiskQueueRoom room = {});
   // Reserves as Reserve() does, after a wait until `deadline` for the room that the disks' promises
   // leave (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.

@@ -8,7 +8,7 @@ namespace kvtier {
 TenantBook::Holding TenantBook::Of(const std::string& name) const {
   const std::pair<const TenantSettingsMap*, SettingsSource> sources[] = {
       {&kept_.node, SettingsSource::kNode},
-      {&kept_.cluster, SettingsSource::kCluster},
+      {&kept_.cluster.settings, SettingsSource::kCluster},
       {&file_, SettingsSource::kFile}};
   for (const auto& [settings, source] : sources) {
     const auto found = settings->find(name);

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/cluster_tenants.h"
 #include "core/task.h"
 #include "core/tenant_settings.h"
 
@@ -17,15 +18,16 @@ namespace kvtier {
 
 // Settings that outlast the agent.
 struct KeptTenantSettings {
-  TenantSettingsMap node;        // Settings made on this node; they override those of the cluster.
-  uint64_t cluster_version = 0;  // Version of `cluster`; 0: no coordinator has said anything.
-  TenantSettingsMap cluster;     // Settings that the coordinator said last.
+  TenantSettingsMap node;  // Settings made on this node; they override those of the cluster.
+  ClusterTenants cluster;  // Settings that the node follows; version 0: none.
   friend bool operator==(const KeptTenantSettings&, const KeptTenantSettings&) = default;
 };
 
 struct TenantSecret {
   std::string name;
-  absl::StatusOr<std::string> secret;  // Or why it cannot be read.
+  // The secret, or why it cannot be read: kUnavailable, it may not be whole yet;
+  // kFailedPrecondition, the file is no tenant's and is skipped.
+  absl::StatusOr<std::string> secret;
 };
 
 // Executor thread only; one call at a time.

@@ -93,13 +93,13 @@ Task<absl::StatusOr<TakenTicket>> Tickets::Take(TicketRequest request) {
   TakenTicket taken;
   for (size_t i = 0; i < ticket.brought.size(); ++i) {
     TakenTicket::Sequence& sequence = taken.sequences.emplace_back();
-    sequence.missed = ticket.brought[i].missed;
     for (size_t key = 0; key < ticket.brought[i].blocks.size(); ++key) {
+      if (!parts_.onboarder->IsReady(ticket.requests[i], key, &ticket.brought[i])) continue;
       const Pin& pin = ticket.brought[i].blocks[key].pin;
-      if (!pin) continue;
       sequence.indices.push_back(key);
-      ticket.bytes += parts_.onboarder->index()->Find(pin.key())->slot.slot_bytes();
+      ticket.bytes += static_cast<const HostBlock&>(pin.block()).slot.slot_bytes();
     }
+    sequence.missed = ticket.brought[i].missed;
     ticket.blocks += sequence.indices.size();
   }
   if (ticket.blocks == 0) co_return taken;
@@ -169,12 +169,16 @@ void Tickets::Release(const TicketHolder& holder, const TicketId& id) {
   if (ticket != tickets_.end() && ticket->second.holder == holder) End(id);
 }
 
-void Tickets::Sweep() {
+bool Tickets::Sweep() {
   const absl::Time now = parts_.executor->Now();
+  size_t ended = 0;
   while (!by_deadline_.empty() && by_deadline_.begin()->first <= now) {
+    if (ended >= kEndedPerSweep) return true;
     const TicketId id = by_deadline_.begin()->second;
+    ended += tickets_.at(id).blocks;
     End(id);
   }
+  return false;
 }
 
 size_t Tickets::blocks() const {

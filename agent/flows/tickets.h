@@ -89,8 +89,9 @@ class Tickets {
                                                 const std::vector<SpaceDigest>& spaces);
   // Ends the ticket. Ignores unknown tickets and those of other holders.
   void Release(const TicketHolder& holder, const TicketId& id);
-  // Ends the tickets whose deadline has come.
-  void Sweep();
+  // Ends the tickets whose deadline has come, up to the one with the kEndedPerSweep-th block.
+  // Returns whether some are left.
+  bool Sweep();
 
   size_t size() const { return tickets_.size(); }
   size_t blocks() const;  // Returns how many blocks all tickets pin.

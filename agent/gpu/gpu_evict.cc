@@ -44,9 +44,9 @@ size_t GpuEvictor::EvictFrom(uint32_t first, size_t limit) {
   return victims.size();
 }
 
-uint64_t GpuEvictor::EvictAll() {
+uint64_t GpuEvictor::EvictSome(uint64_t limit) {
   uint64_t evicted = 0;
-  while (EvictOne()) ++evicted;
+  while (evicted < limit && EvictOne()) ++evicted;
   return evicted;
 }
 

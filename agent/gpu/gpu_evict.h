@@ -35,8 +35,8 @@ class GpuEvictor {
   bool EvictCopy();
   // Drops the blocks in slots from `first` on that nobody holds, `limit` at most; returns how many.
   size_t EvictFrom(uint32_t first, size_t limit);
-  // Drops every block that nobody holds; returns how many.
-  uint64_t EvictAll();
+  // Drops the cheapest `limit` of the blocks that nobody holds; returns how many.
+  uint64_t EvictSome(uint64_t limit);
   // REQUIRES: the block is in the pool, and nobody has pinned it there.
   void Drop(const BlockKey& key);
 

@@ -7,10 +7,11 @@ namespace kvtier {
 SharedLoad GpuLoader::Start(Pin host_pin, const ReuseHint& hint) {
   const BlockKey key = host_pin.key();
   if (SharedLoad load = loads_.Find(key)) return load;
+  if (host_pin.block().is_condemned) return nullptr;
   absl::StatusOr<GpuSlot> slot = parts_.evictor->Reserve();
   if (!slot.ok()) return nullptr;
   SharedLoad load = loads_.Start(key, Tier::kHost);
-  const HostBlock& block = *parts_.index->Find(key);
+  const auto& block = static_cast<const HostBlock&>(host_pin.block());
   started_.push_back({.slot = slot->ref(),
                       .bytes = block.slot.bytes(),
                       .gpu = *std::move(slot),
@@ -29,10 +30,15 @@ void GpuLoader::Flush() {
 
 Task<void> GpuLoader::Move(std::vector<CopiedBlock> batch) {
   const absl::Time start = parts_.executor->Now();
-  const absl::Status status = co_await parts_.copies->Onboard(std::span(batch));
+  const absl::Status copied = co_await parts_.copies->Onboard(std::span(batch));
   const absl::Duration took = parts_.executor->Now() - start;
   for (CopiedBlock& block : batch) {
     const BlockMeta& meta = block.meta;
+    absl::Status status = copied;
+    // The pool may have got bytes that were damaged already.
+    if (status.ok() && block.pin.block().is_condemned) {
+      status = absl::DataLossError("the block was damaged in host memory");
+    }
     if (status.ok()) {
       if (!parts_.blocks->Contains(meta.key)) {
         parts_.blocks->Publish(meta, std::move(block.gpu), Arrival::kAskedFor, block.hint);

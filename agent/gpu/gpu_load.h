@@ -25,7 +25,6 @@ class GpuLoader {
   struct Parts {  // Does not own.
     Executor* executor = nullptr;
     TaskScope* scope = nullptr;
-    const BlockIndex* index = nullptr;
     GpuBlocks* blocks = nullptr;
     GpuEvictor* evictor = nullptr;
     GpuCopies* copies = nullptr;

@@ -72,10 +72,10 @@ Task<void> GpuResizer::Run() {
 Task<bool> GpuResizer::Shrink() {
   parts_.pool->BeginShrink(target_);
   const auto first = static_cast<uint32_t>(parts_.pool->table().closed_from());
-  const size_t evicted = parts_.evictor->EvictFrom(first, kMaxEvictedForResize);
+  const size_t evicted = parts_.evictor->EvictFrom(first, kEvictedPerTurn);
   parts_.workers->Sweep();
   co_await parts_.pool->FreeClosed();
-  co_return evicted == kMaxEvictedForResize;
+  co_return evicted == kEvictedPerTurn;
 }
 
 std::string GpuResizer::HeldUpText() const {

@@ -59,7 +59,6 @@ GpuTier::GpuTier(Memory memory, const Node& node)
                   .host_stats = &node.stats->host}),
       loader_({.executor = node.executor,
                .scope = node.scope,
-               .index = node.index,
                .blocks = &blocks_,
                .evictor = &evictor_,
                .copies = &copies_,

@@ -130,8 +130,8 @@ class GpuTier {
 
   // Drops the block unless somebody holds it or a child of it is here.
   void Drop(const BlockKey& key);
-  // Drops every block that nobody holds; returns how many.
-  uint64_t EvictAll() { return evictor_.EvictAll(); }
+  // Drops the cheapest `limit` of the blocks that nobody holds; returns how many.
+  uint64_t EvictSome(uint64_t limit) { return evictor_.EvictSome(limit); }
   // Makes room ahead of need: after slots were taken.
   void Pump() { offloader_.Pump(); }
 

@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "agent/gpu/gpu_parts.h"
+#include "agent/limits.h"
+#include "core/event.h"
 #include "core/log.h"
 #include "core/space.h"
 #include "core/status_macros.h"
@@ -69,7 +71,8 @@ absl::StatusOr<std::vector<GpuTier::Memory>> NodeGpus::TakeMemory(const Source& 
   return memory;
 }
 
-NodeGpus::NodeGpus(std::vector<GpuTier::Memory> memory, const GpuTier::Node& node) {
+NodeGpus::NodeGpus(std::vector<GpuTier::Memory> memory, const GpuTier::Node& node)
+    : executor_(node.executor) {
   for (GpuTier::Memory& of_one : memory) {
     if (std::ranges::find(tenants_, of_one.domain) == tenants_.end()) {
       tenants_.push_back(of_one.domain);
@@ -151,18 +154,32 @@ void NodeGpus::Drop(const BlockKey& key) {
   for (const auto& tier : tiers_) tier->Drop(key);
 }
 
-uint64_t NodeGpus::EvictDomain(DomainId domain) {
+Task<uint64_t> NodeGpus::EvictPool(GpuTier* tier, uint64_t limit) {
   uint64_t evicted = 0;
-  for (const auto& tier : tiers_) {
-    if (tier->domain() == domain) evicted += tier->EvictAll();
+  while (evicted < limit) {
+    const uint64_t part = std::min<uint64_t>(kEvictedPerTurn, limit - evicted);
+    const uint64_t dropped = tier->EvictSome(part);
+    evicted += dropped;
+    if (dropped < part) break;
+    co_await SleepUntil(executor_, executor_->Now());
   }
-  return evicted;
+  co_return evicted;
 }
 
-uint64_t NodeGpus::EvictAll() {
+Task<uint64_t> NodeGpus::EvictDomain(DomainId domain) {
   uint64_t evicted = 0;
-  for (const auto& tier : tiers_) evicted += tier->EvictAll();
-  return evicted;
+  for (const auto& tier : tiers_) {
+    if (tier->domain() == domain) evicted += co_await EvictPool(tier.get(), UINT64_MAX);
+  }
+  co_return evicted;
+}
+
+Task<uint64_t> NodeGpus::EvictAll() {
+  uint64_t evicted = 0;
+  for (const auto& tier : tiers_) {
+    evicted += co_await EvictPool(tier.get(), tier->blocks().size());
+  }
+  co_return evicted;
 }
 
 size_t NodeGpus::BlocksNotInHost(DomainId domain) const {

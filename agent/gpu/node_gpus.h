@@ -69,9 +69,11 @@ class NodeGpus {
 
   // Drops the block from every pool where nobody holds it.
   void Drop(const BlockKey& key);
-  // Drops the domain's blocks that nobody holds from its pools; returns how many.
-  uint64_t EvictDomain(DomainId domain);
-  uint64_t EvictAll();
+  // Drop the blocks that nobody holds from the domain's pools, until there are none, or from all
+  // pools, no more than there are now: kEvictedPerTurn in each turn of the executor. Return how
+  // many.
+  Task<uint64_t> EvictDomain(DomainId domain);
+  Task<uint64_t> EvictAll();
   // Counts the domain's blocks that only its pools have. O(blocks there).
   size_t BlocksNotInHost(DomainId domain) const;
 
@@ -105,9 +107,11 @@ class NodeGpus {
  private:
   // Returns the GPU that has the session's signal page; nullptr: none has.
   GpuTier* WithSteps(SessionId session) const;
+  Task<uint64_t> EvictPool(GpuTier* tier, uint64_t limit);
   // Returns the UUIDs of all GPUs, for an error.
   std::string UuidsText() const;
 
+  Executor* const executor_;  // Not owned.
   std::vector<std::unique_ptr<GpuTier>> tiers_;
   std::vector<DomainId> tenants_;
   absl::flat_hash_map<SessionId, GpuTier*> chosen_;  // Sessions that named a GPU.

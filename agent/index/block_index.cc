@@ -73,20 +73,45 @@ void BlockIndex::PrefetchCacheLines(DomainId domain, const BlockKey& key) const 
   parts_.changes->PrefetchCacheLines(domain, key);
 }
 
+BlockChange BlockIndex::TakeOut(HostBlock* block) {
+  const BlockKey key = block->meta.key;
+  const KeptNumber was_kept = block->kept;
+  if (was_kept != KeptNumber{}) Unkeep(key);
+  HostOrder& order = OrderOf(*block);
+  if (block->pins > 0) order.Unhold(block->place, block->slot);
+  const bool was_aside = order.Erase(block->place, block->slot);
+  padding_bytes_ -= block->slot.slot_bytes() - block->meta.length;
+  blocks_.Hide(*block);
+  return {.delta = {.kind = Delta::Kind::kRemove, .tier = Tier::kHost, .key = key},
+          .domain = block->slot.domain(),
+          .was_aside = was_aside,
+          .was_kept = was_kept};
+}
+
 HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
   HostBlock* const block = blocks_.Find(key);
   KVT_CHECK(block != nullptr && block->pins == 0);
-  const KeptNumber was_kept = block->kept;
-  if (was_kept != KeptNumber{}) Unkeep(key);
-  const bool was_aside = OrderOf(*block).Erase(block->place, block->slot);
+  const BlockChange change = TakeOut(block);
   HostSlot slot = std::move(block->slot);
-  padding_bytes_ -= slot.slot_bytes() - block->meta.length;
-  blocks_.Erase(block);
-  parts_.changes->Tell({.delta = {.kind = Delta::Kind::kRemove, .tier = Tier::kHost, .key = key},
-                        .domain = slot.domain(),
-                        .was_aside = was_aside,
-                        .was_kept = was_kept});
+  blocks_.Free(block);
+  parts_.changes->Tell(change);
   return slot;
+}
+
+bool BlockIndex::Condemn(const Pin& pin) {
+  auto* const block = static_cast<HostBlock*>(BlockOf(pin));
+  KVT_CHECK(block != nullptr);
+  if (block->is_condemned) return false;
+  const BlockChange change = TakeOut(block);
+  block->is_condemned = true;
+  condemned_.insert(block);
+  parts_.changes->Tell(change);
+  return true;
+}
+
+size_t BlockIndex::condemned_in(DomainId domain) const {
+  return static_cast<size_t>(std::ranges::count_if(
+      condemned_, [&](const HostBlock* block) { return block->slot.domain() == domain; }));
 }
 
 bool BlockIndex::In(Tier tier, const BlockKey& key) const {
@@ -126,10 +151,16 @@ std::optional<Pin> BlockIndex::PinOf(const BlockKey& key) {
   return Take(block);
 }
 
-std::optional<Pin> BlockIndex::PinToLease(const BlockKey& key) {
+std::optional<Pin> BlockIndex::PinToLease(const BlockKey& key, std::optional<DomainId> member) {
   HostBlock* const block = blocks_.Find(key);
   if (block == nullptr || OrderOf(*block).IsLeaving(block->slot)) return std::nullopt;
-  return Take(block);
+  return TakeFor(block, member);
+}
+
+bool BlockIndex::Charge(const ResidentBlock& block, DomainId member) {
+  const HostSlot& slot = static_cast<const HostBlock&>(block).slot;
+  return member_pins_.Take(&block, slot.slot_bytes(),
+                           {.domain = slot.domain(), .bytes = slot.domain_bytes()}, member);
 }
 
 void BlockIndex::Hold(ResidentBlock* block) {
@@ -139,7 +170,12 @@ void BlockIndex::Hold(ResidentBlock* block) {
 
 void BlockIndex::Unhold(ResidentBlock* block) {
   auto* const held = static_cast<HostBlock*>(block);
-  if (held->kept == KeptNumber{}) OrderOf(*held).Unhold(held->place, held->slot);
+  if (held->is_condemned) {
+    condemned_.erase(held);
+    blocks_.Free(held);
+  } else if (held->kept == KeptNumber{}) {
+    OrderOf(*held).Unhold(held->place, held->slot);
+  }
 }
 
 void BlockIndex::Keep(const BlockKey& key, KeptNumber number) {
@@ -196,7 +232,8 @@ std::vector<const HostBlock*> BlockIndex::Touch(std::span<const Pin* const> run,
     const BlockKey& key = (*pin)->key();
     if (parts_.disks != nullptr) parts_.disks->Touch(key, hint);
     const auto* const pinned = static_cast<const HostBlock*>(BlockOf(**pin));
-    if (const HostBlock* const block = pinned != nullptr ? pinned : Find(key)) {
+    const HostBlock* const block = pinned != nullptr ? pinned : Find(key);
+    if (block != nullptr && !block->is_condemned) {
       HostOrder& order = OrderOf(*block);
       if (std::exchange(advanced, &order) != &order) order.AdvanceTo(now);
       order.Touch(block->place, block->slot, hint);
@@ -267,13 +304,7 @@ size_t BlockIndex::copies() const {
 
 std::vector<Delta> BlockIndex::Snapshot() const {
   std::vector<Delta> deltas;
-  deltas.reserve(blocks_.size() + blocks_in(Tier::kDisk));
-  const auto add = [&](Tier tier, const BlockKey& key) {
-    deltas.push_back({.kind = Delta::Kind::kAdd, .tier = tier, .key = key});
-  };
-  blocks_.ForEach([&](const HostBlock& block) { add(Tier::kHost, block.meta.key); });
-  if (parts_.disks != nullptr) {
-    for (const BlockKey& key : parts_.disks->Keys()) add(Tier::kDisk, key);
+  for (SnapshotPlace at; SnapshotFrom(&at, SIZE_MAX, &deltas);) {
   }
   std::sort(deltas.begin(), deltas.end(), [](const Delta& a, const Delta& b) {
     return std::tie(a.key, a.tier) < std::tie(b.key, b.tier);
@@ -281,7 +312,23 @@ std::vector<Delta> BlockIndex::Snapshot() const {
   return deltas;
 }
 
+bool BlockIndex::SnapshotFrom(SnapshotPlace* at, size_t limit, std::vector<Delta>* deltas) const {
+  const auto add = [&](Tier tier, const BlockKey& key) {
+    deltas->push_back({.kind = Delta::Kind::kAdd, .tier = tier, .key = key});
+  };
+  if (!at->is_past_host) {
+    at->is_past_host = !blocks_.ForEachFrom(
+        &at->host, limit, [&](const HostBlock& block) { add(Tier::kHost, block.meta.key); });
+    return !at->is_past_host || parts_.disks != nullptr;
+  }
+  std::vector<BlockKey> keys;
+  const bool more = parts_.disks->KeysFrom(&at->disks, limit, &keys);
+  for (const BlockKey& key : keys) add(Tier::kDisk, key);
+  return more;
+}
+
 void BlockIndex::Audit() const {
+  member_pins_.Audit();
   uint64_t pinned = 0;
   uint64_t padding = 0;
   size_t held = 0;
@@ -293,6 +340,10 @@ void BlockIndex::Audit() const {
     if (block.pins > 0) pinned += block.meta.length;
     if (block.pins > 0 || block.kept != KeptNumber{}) ++held;
   });
+  for (const HostBlock* const block : condemned_) {
+    KVT_CHECK(block->is_condemned && block->pins > 0 && Find(block->meta.key) != block);
+    pinned += block->meta.length;
+  }
   KVT_CHECK(pinned == pinned_bytes() && padding == padding_bytes_);
   size_t ordered = 0;
   size_t held_in_orders = 0;

@@ -5,7 +5,7 @@
 //
 // Executor thread only; no I/O. Invariants, checked by Audit(): each block of host memory is in the
 // order of its domain, and nothing else is in an order; the orders hold the blocks that are pinned
-// or kept; pinned_bytes() is the sum over the pinned blocks.
+// or kept; pinned_bytes() is the sum over the pinned blocks, condemned ones included.
 #ifndef KVTIER_AGENT_INDEX_BLOCK_INDEX_H_
 #define KVTIER_AGENT_INDEX_BLOCK_INDEX_H_
 
@@ -22,6 +22,7 @@
 #include "agent/index/block_changes.h"
 #include "agent/index/host_blocks.h"
 #include "agent/index/host_order.h"
+#include "agent/index/member_pins.h"
 #include "agent/index/pin.h"
 #include "core/arrival.h"
 #include "core/block_key.h"
@@ -75,6 +76,12 @@ class BlockIndex final : public PinHome {
   // block is there and not pinned.
   HostSlot UnpublishHost(const BlockKey& key);
 
+  // Takes a damaged block out of host memory at once, although it is pinned: it is not found any
+  // more, it gets no lease, and a put of its key gets another slot. Its own slot is free when its
+  // last pin ends, because readers may still copy from it. Returns false if it was condemned
+  // before. REQUIRES: the pin is of a block in host memory.
+  bool Condemn(const Pin& pin);
+
   // Returns the block in host memory; nullptr: it is not there. Valid until the next change.
   const HostBlock* Find(const BlockKey& key) const { return blocks_.Find(key); }
   bool In(Tier tier, const BlockKey& key) const;
@@ -93,9 +100,12 @@ class BlockIndex final : public PinHome {
 
   // Pins the block in host memory; nullopt: it is not there.
   std::optional<Pin> PinOf(const BlockKey& key) override;
-  // Pins a block in host memory for a worker that is to lease it. Returns nullopt also if the
-  // block's slab is being emptied, which new leases would delay for ever.
-  std::optional<Pin> PinToLease(const BlockKey& key);
+  // Pins a block in host memory for a worker that is to lease it, of that member if the block is a
+  // share group's. Returns nullopt also if the member may pin no more of the group's memory, or if
+  // the block's slab is being emptied, which new leases would delay for ever.
+  std::optional<Pin> PinToLease(const BlockKey& key, std::optional<DomainId> member = {});
+  // Returns what members of share groups have pinned.
+  const MemberPins& member_pins() const { return member_pins_; }
   // Returns whether a lease, a ticket or a copy needs the block where it lies. A block that is kept
   // and not pinned may be moved to another slot of its domain.
   bool IsPinned(const BlockKey& key) const;
@@ -154,8 +164,20 @@ class BlockIndex final : public PinHome {
   // Returns the bytes of slots with blocks in host memory that the blocks' payloads leave unused.
   uint64_t padding_bytes() const { return padding_bytes_; }
   size_t blocks_in_host(DomainId domain) const { return host_order(domain).size(); }
+  // Counts the condemned blocks of the domain that somebody has pinned still. O(condemned blocks).
+  size_t condemned_in(DomainId domain) const;
   // Returns host and disk copies as adds, in the order of the keys: a snapshot.
   std::vector<Delta> Snapshot() const;
+  // Place in a snapshot that is taken in many turns.
+  struct SnapshotPlace {
+    bool is_past_host = false;
+    size_t host = 0;
+    DiskWalk disks{};
+  };
+  // Adds the part of a snapshot from `*at` on to `deltas`, and moves `*at` on; looks at `limit`
+  // places at most. Returns false if it was the last part. The parts and the changes that are told
+  // meanwhile, in the order in which they come, say what is here at the end.
+  bool SnapshotFrom(SnapshotPlace* at, size_t limit, std::vector<Delta>* deltas) const;
   // Calls `visit` with each block of host memory, in no order.
   template <typename Visit>
   void ForEachInHost(Visit visit) const {
@@ -173,6 +195,8 @@ class BlockIndex final : public PinHome {
    private:
     BlockIndex* const index_;
   };
+  // Takes the block out of its order and hides it; returns the change to tell.
+  BlockChange TakeOut(HostBlock* block);
   // Returns the place of the block in the order of the domain; nullopt: it is not there.
   std::optional<HostOrder::Place> PlaceOf(DomainId domain, const BlockKey& key) const;
   HostOrder& OrderOf(const HostBlock& block) {
@@ -180,9 +204,15 @@ class BlockIndex final : public PinHome {
   }
   void Hold(ResidentBlock* block) override;
   void Unhold(ResidentBlock* block) override;
+  bool Charge(const ResidentBlock& block, DomainId member) override;
+  void Uncharge(const ResidentBlock& block, DomainId member) override {
+    member_pins_.GiveBack(&block, member);
+  }
 
   const Parts parts_;
   HostBlocks blocks_;
+  MemberPins member_pins_;
+  absl::flat_hash_set<const HostBlock*> condemned_;  // Condemned blocks that are still pinned.
   // Orders by domain, never empty; when a domain is dropped, its order is made again in place.
   std::deque<std::optional<HostOrder>> host_;
   absl::flat_hash_set<DomainId> dropped_;

@@ -1,8 +1,12 @@
 #include "agent/index/evict.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "agent/limits.h"
+#include "core/event.h"
 
 namespace kvtier {
 
@@ -52,12 +56,14 @@ void Evictor::DropFromHost(const BlockKey& key) {
   ++stats_->evictions;
 }
 
-uint64_t Evictor::EvictAll() {
+Task<uint64_t> Evictor::EvictAll(Executor* executor) {
   uint64_t evicted = 0;
-  for (size_t domain = 0; domain < host_->domain_count(); ++domain) {
-    evicted += EvictDomain(static_cast<DomainId>(domain));
+  for (size_t i = 0; i < host_->domain_count(); ++i) {
+    const auto domain = static_cast<DomainId>(i);
+    // A writer that goes on putting does not keep the call from ending.
+    evicted += co_await EvictDomain(executor, domain, index_->blocks_in_host(domain));
   }
-  return evicted;
+  co_return evicted;
 }
 
 bool Evictor::EvictNext(DomainId domain, uint64_t slot_bytes, DomainId cause) {
@@ -78,11 +84,24 @@ void Evictor::EvictSlab(DomainId domain, uint32_t slab, DomainId cause) {
   ledger_.Count(domain, cause, evicted);
 }
 
-uint64_t Evictor::EvictDomain(DomainId domain) {
+Task<uint64_t> Evictor::EvictDomain(Executor* executor, DomainId domain, uint64_t limit) {
   uint64_t evicted = 0;
-  while (const std::optional<BlockKey> victim = index_->FirstToLeaveHost(domain)) {
+  while (evicted < limit) {
+    const uint64_t part = std::min<uint64_t>(kEvictedPerTurn, limit - evicted);
+    const uint64_t dropped = EvictSome(domain, part);
+    evicted += dropped;
+    if (dropped < part) break;
+    co_await SleepUntil(executor, executor->Now());
+  }
+  co_return evicted;
+}
+
+uint64_t Evictor::EvictSome(DomainId domain, uint64_t limit) {
+  uint64_t evicted = 0;
+  for (; evicted < limit; ++evicted) {
+    const std::optional<BlockKey> victim = index_->FirstToLeaveHost(domain);
+    if (!victim.has_value()) break;
     EvictFromHost(*victim);
-    ++evicted;
   }
   return evicted;
 }

@@ -1,5 +1,5 @@
 // Evictor makes room in host memory: it takes a free slot, or drops blocks that nobody holds so
-// that one is free. It never waits, and drops nothing where that would make no room.
+// that one is free. That never waits, and drops nothing where that would make no room.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_INDEX_EVICT_H_
@@ -12,6 +12,8 @@
 #include "agent/index/evicted_keys.h"
 #include "agent/index/eviction_ledger.h"
 #include "core/block_lengths.h"
+#include "core/executor.h"
+#include "core/task.h"
 #include "core/tier_stats.h"
 #include "tier_host/host_tier.h"
 
@@ -40,10 +42,14 @@ class Evictor {
   absl::StatusOr<HostSlot> ReserveHost(DomainId domain, uint64_t block_bytes) {
     return ReserveHost(domain, ExactRoom(block_bytes));
   }
-  // Drops every block of host memory that nobody holds; returns how many.
-  uint64_t EvictAll();
-  // Evicts, in the same way, the blocks of one domain.
-  uint64_t EvictDomain(DomainId domain);
+  // Drops the blocks of host memory that nobody holds, kEvictedPerTurn in each turn of `executor`;
+  // returns how many. Drops no more than there are now.
+  Task<uint64_t> EvictAll(Executor* executor);
+  // Drops blocks of the domain in the same way until there is none that nobody holds, also such as
+  // come meanwhile.
+  Task<uint64_t> EvictDomain(Executor* executor, DomainId domain, uint64_t limit = UINT64_MAX);
+  // Drops, of the domain's blocks that nobody holds, the first `limit` to leave; returns how many.
+  uint64_t EvictSome(DomainId domain, uint64_t limit);
   // Drops the block in slots of that size that leaves first, because `cause` is to have memory of
   // the domain. False: none may leave.
   bool EvictNext(DomainId domain, uint64_t slot_bytes, DomainId cause);

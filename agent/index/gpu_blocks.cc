@@ -28,6 +28,7 @@ void GpuBlocks::Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival,
   block.place =
       order_.Insert({.key = meta.key, .parent = meta.parent, .arrival = arrival, .hint = hint});
   by_slot_.emplace(block.slot.ref().index, meta.key);
+  padding_bytes_ += SlotBytes(meta.length) - meta.length;
   parts_.changes->Tell({.delta = {.kind = Delta::Kind::kAdd, .tier = Tier::kGpu, .key = meta.key},
                         .domain = parts_.domain});
 }
@@ -36,6 +37,7 @@ GpuSlot GpuBlocks::Unpublish(const BlockKey& key) {
   const auto found = blocks_.find(key);
   KVT_CHECK(found != blocks_.end() && found->second.pins == 0);
   GpuSlot slot = std::move(found->second.slot);
+  padding_bytes_ -= SlotBytes(found->second.meta.length) - found->second.meta.length;
   order_.Erase(found->second.place);
   by_slot_.erase(slot.ref().index);
   blocks_.erase(found);
@@ -91,24 +93,18 @@ size_t GpuBlocks::blocks_not_in_host() const {
       blocks_, [this](const auto& block) { return !parts_.index->In(Tier::kHost, block.first); });
 }
 
-uint64_t GpuBlocks::padding_bytes() const {
-  uint64_t bytes = 0;
-  for (const auto& [key, block] : blocks_) {
-    bytes += SlotBytes(block.meta.length) - block.meta.length;
-  }
-  return bytes;
-}
-
 void GpuBlocks::Audit() const {
   uint64_t pinned = 0;
+  uint64_t padding = 0;
   for (const auto& [key, block] : blocks_) {
+    padding += SlotBytes(block.meta.length) - block.meta.length;
     KVT_CHECK(block.meta.key == key && block.slot && block.offset == block.slot.offset());
     KVT_CHECK(order_.KeyOf(block.place) == key && by_slot_.at(block.slot.ref().index) == key);
     if (block.pins > 0) pinned += block.meta.length;
   }
   order_.Audit();
   KVT_CHECK(order_.size() == blocks_.size() && by_slot_.size() == blocks_.size());
-  KVT_CHECK(pinned == pinned_bytes());
+  KVT_CHECK(pinned == pinned_bytes() && padding == padding_bytes_);
 }
 
 }  // namespace kvtier

@@ -88,8 +88,8 @@ class GpuBlocks final : public PinHome {
   size_t size() const { return blocks_.size(); }
   // Counts the blocks that host memory does not have. O(blocks).
   size_t blocks_not_in_host() const;
-  // Returns the bytes, in slots with blocks, that no payload uses. O(blocks).
-  uint64_t padding_bytes() const;
+  // Returns the bytes, in slots with blocks, that no payload uses.
+  uint64_t padding_bytes() const { return padding_bytes_; }
   DomainId domain() const { return parts_.domain; }
   // Calls `visit` with each block, in no order.
   template <typename Visit>
@@ -108,6 +108,7 @@ class GpuBlocks final : public PinHome {
   absl::node_hash_map<BlockKey, GpuBlock> blocks_;  // Nodes: pins point at them.
   EvictionOrder order_;
   std::map<uint32_t, BlockKey> by_slot_;
+  uint64_t padding_bytes_ = 0;
 };
 
 }  // namespace kvtier

@@ -6,6 +6,7 @@
 #ifndef KVTIER_AGENT_INDEX_HOST_BLOCKS_H_
 #define KVTIER_AGENT_INDEX_HOST_BLOCKS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,9 +49,11 @@ class HostBlocks {
   bool Contains(const BlockKey& key) const { return blocks_.contains(key); }
   // Prefetches the cache lines that Add() and Find() read.
   void PrefetchCacheLines(const BlockKey& key) const { blocks_.prefetch(key); }
-  // Erases the block and frees its slot. REQUIRES: the block is there.
-  void Erase(HostBlock* block) {
-    KVT_CHECK(blocks_.erase(block->meta.key) == 1);
+  // Hides the block, which is not found any more and keeps its slot and its address until Free().
+  // REQUIRES: the block is there.
+  void Hide(const HostBlock& block) { KVT_CHECK(blocks_.erase(block.meta.key) == 1); }
+  // Frees a hidden block and its slot.
+  void Free(HostBlock* block) {
     *block = HostBlock();
     free_.push_back(block);
   }
@@ -59,6 +62,17 @@ class HostBlocks {
   template <typename Visit>
   void ForEach(Visit visit) const {
     for (const auto& [key, block] : blocks_) visit(*block);
+  }
+  // Calls `visit` with the blocks from the place `*at` on, and moves `*at` on; looks at `limit`
+  // places at most. Returns false at the last place. A block keeps its place until it leaves.
+  template <typename Visit>
+  bool ForEachFrom(size_t* at, size_t limit, Visit visit) const {
+    const size_t places = places_.size() * kBlocksAtOnce;
+    for (const size_t end = *at + std::min(limit, places - *at); *at < end; ++*at) {
+      const HostBlock& block = places_[*at / kBlocksAtOnce][*at % kBlocksAtOnce];
+      if (block.slot && !block.is_condemned) visit(block);
+    }
+    return *at < places;
   }
 
  private:

@@ -63,29 +63,17 @@ Task<HostProver::Proven> HostProver::ProveAll(std::vector<BlockKey> keys) {
     ++parts_.stats->verified;
     if (subject.whole) continue;
     ++proven.altered;
-    const BlockKey key = subject.pin.key();
-    subject.pin.Release();
-    if (Condemn(key)) ++proven.news;
+    if (Condemn(subject.pin)) ++proven.news;
   }
   co_return proven;
 }
 
-bool HostProver::Condemn(const BlockKey& key) {
-  if (!condemned_.insert(key).second) return false;
+bool HostProver::Condemn(const Pin& pin) {
+  if (!parts_.index->Condemn(pin)) return false;
   ++parts_.stats->verify_failures;
-  Log(LogLevel::kError,
-      absl::StrCat("block ", key.ToHex(), " changed in host memory after its commit: dropped"));
-  Sweep();
+  Log(LogLevel::kError, absl::StrCat("block ", pin.key().ToHex(),
+                                     " changed in host memory after its commit: dropped"));
   return true;
-}
-
-void HostProver::Sweep() {
-  absl::erase_if(condemned_, [this](const BlockKey& key) {
-    if (!parts_.index->In(Tier::kHost, key)) return true;
-    if (parts_.index->IsPinned(key)) return false;
-    parts_.evictor->DropFromHost(key);
-    return true;
-  });
 }
 
 }  // namespace kvtier

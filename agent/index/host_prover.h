@@ -1,6 +1,7 @@
 // HostProver checks again whether the bytes of blocks in host memory, which workers map, still
-// match their sums. A block that changed is dropped, so that the next asker has it from a disk or a
-// peer, or computes it.
+// match their sums. A block that changed is condemned (BlockIndex::Condemn): the next asker has it
+// from a disk or a peer, or computes it, and the next put replaces it, also while leases of it
+// last.
 //
 // Executor thread only. It proves one suspected block at a time, so that a worker that reports
 // false damage costs others little.
@@ -13,9 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "agent/index/block_index.h"
-#include "agent/index/evict.h"
+#include "agent/index/pin.h"
 #include "core/block_key.h"
 #include "core/byte_threads.h"
 #include "core/checksum.h"
@@ -31,7 +31,6 @@ class HostProver {
     ByteThreads* byte_threads = nullptr;
     TaskScope* scope = nullptr;
     BlockIndex* index = nullptr;
-    Evictor* evictor = nullptr;
     TierStats* stats = nullptr;  // Statistics of host memory.
   };
   // Proven counts the blocks that were to be proven and that host memory had.
@@ -51,11 +50,9 @@ class HostProver {
   // Proves the block soon, after blocks that were suspected before it. Ignores the call if the
   // block waits already, or kMaxSuspects blocks do.
   void Suspect(const BlockKey& key);
-  // Counts the block as altered, and drops it when nobody holds it any more. Returns false if it is
-  // condemned already.
-  bool Condemn(const BlockKey& key);
-  // Drops the condemned blocks that nobody holds any more.
-  void Sweep();
+  // Counts the pinned block as altered, and takes it out of host memory at once. Returns false if
+  // it was condemned before.
+  bool Condemn(const Pin& pin);
 
  private:
   // A block and the bytes of it that are looked at, pinned.
@@ -70,7 +67,6 @@ class HostProver {
 
   const Parts parts_;
   std::deque<BlockKey> suspects_;  // The first is being proven.
-  absl::flat_hash_set<BlockKey> condemned_;
 };
 
 }  // namespace kvtier

@@ -12,6 +12,7 @@
 #include "core/block_key.h"
 #include "core/block_proof.h"
 #include "core/tier.h"
+#include "tier_host/host_tier.h"
 
 namespace kvtier {
 
@@ -23,6 +24,9 @@ struct ResidentBlock {
   BlockMeta meta;       // The sum is of the bytes in this memory: another's may differ.
   uint64_t offset = 0;  // Place of its first byte, in the domain's arena or in the GPU pool.
   uint32_t pins = 0;
+  // Whether the block was found to be damaged: nobody finds it any more, and it gets no new lease.
+  // Its room is free when its last pin ends.
+  bool is_condemned = false;
 };
 
 // Pin keeps its block in its memory as long as the Pin lives. Move-only, never leaves the process.
@@ -30,7 +34,8 @@ struct ResidentBlock {
 class Pin {
  public:
   Pin() = default;  // Pins nothing.
-  Pin(Pin&& other) noexcept : home_(std::exchange(other.home_, nullptr)), block_(other.block_) {}
+  Pin(Pin&& other) noexcept
+      : home_(std::exchange(other.home_, nullptr)), block_(other.block_), member_(other.member_) {}
   Pin& operator=(Pin&& other) noexcept;
   ~Pin() { Release(); }
   explicit operator bool() const { return home_ != nullptr; }
@@ -38,15 +43,21 @@ class Pin {
   const ResidentBlock& block() const { return *block_; }
   const BlockKey& key() const { return block_->meta.key; }
   Tier tier() const;
-  // Returns one more pin of the same block.
+  // Returns one more pin of the same block, which counts for the same member.
   Pin Again() const;
+  // Returns one more pin, which counts for the member of a share group; nullopt: that may pin no
+  // more.
+  std::optional<Pin> AgainFor(std::optional<DomainId> member) const;
   void Release();
 
  private:
   friend class PinHome;
-  Pin(PinHome* home, ResidentBlock* block) : home_(home), block_(block) {}
+  Pin(PinHome* home, ResidentBlock* block, std::optional<DomainId> member)
+      : home_(home), block_(block), member_(member) {}
   PinHome* home_ = nullptr;
   ResidentBlock* block_ = nullptr;
+  // Domain of the member of a share group for which it counts; nullopt: none.
+  std::optional<DomainId> member_{};
 };
 
 class PinHome {
@@ -63,13 +74,18 @@ class PinHome {
 
  protected:
   ~PinHome() = default;
-  Pin Take(ResidentBlock* block);
+  Pin Take(ResidentBlock* block) { return *TakeFor(block, std::nullopt); }
+  // Pins the block for a member of a share group; nullopt: that may pin no more.
+  std::optional<Pin> TakeFor(ResidentBlock* block, std::optional<DomainId> member);
   // Returns the block that the pin is of; nullptr: it is in another home.
   ResidentBlock* BlockOf(const Pin& pin) const { return pin.home_ == this ? pin.block_ : nullptr; }
 
  private:
   friend class Pin;
-  void Unpin(ResidentBlock* block);
+  void Unpin(ResidentBlock* block, std::optional<DomainId> member);
+  // Counts a pin of the block for the member. Returns false if the member may pin no more.
+  virtual bool Charge(const ResidentBlock& /*block*/, DomainId /*member*/) { return true; }
+  virtual void Uncharge(const ResidentBlock& /*block*/, DomainId /*member*/) {}
   // Takes the block out of the order in which blocks leave: it got its first pin.
   virtual void Hold(ResidentBlock* block) = 0;
   // Puts a block back whose last pin has ended.

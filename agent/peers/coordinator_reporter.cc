@@ -30,19 +30,15 @@ Task<void> CoordinatorReporter::Run() {
   while (!stopping_) {
     Report report = sync_.Next();
     report.tiers = usage_of_();
-    report.tenants_version = tenants_.version();
-    if (BringsTenants()) {
-      report.tenants = tenants_.all();
-      tenants_brought_ = executor_->Now();
-    }
+    report.tenants = tenants_.stamp();
     absl::StatusOr<ReportReply> reply =
         co_await link_->Send(std::move(report), executor_->Now() + kReportTimeout);
     if (reply.ok()) {
       sync_.OnReply(*reply);
       last_answer_ = executor_->Now();
+      NoteDifference(reply->tenants_differ);
       if (reply->tenants.has_value()) tenants_.take(*std::move(reply->tenants));
     }
-    tenants_wanted_ = reply.ok() && reply->tenants_wanted;
     Note(reply.status());
     co_await Rest(reply.ok());
   }
@@ -68,15 +64,21 @@ void CoordinatorReporter::Note(const absl::Status& reported) {
   }
 }
 
-bool CoordinatorReporter::BringsTenants() const {
-  return tenants_wanted_ && executor_->Now() - tenants_brought_ >= kHeartbeatInterval;
+void CoordinatorReporter::NoteDifference(bool differ) {
+  if (std::exchange(tenants_differ_, differ) || !differ) return;
+  const SettingsStamp stamp = tenants_.stamp();
+  Log(LogLevel::kWarning,
+      absl::StrCat("the coordinator does not have the settings of tenants that this node follows, "
+                   "version ",
+                   stamp.version, " of store ", StoreIdText(stamp.store),
+                   "; they stay in force here; kvtier nodes says more"));
 }
 
 // Waits until there is something to say, or it is time for a heartbeat.
 Task<void> CoordinatorReporter::Rest(bool answered) {
   const std::shared_ptr<Event> wake = std::make_shared<Event>(executor_);
   wake_ = wake;
-  if (!stopping_ && !(answered && (sync_.HasNews() || BringsTenants()))) {
+  if (!stopping_ && !(answered && sync_.HasNews())) {
     co_await wake->WaitUntil(executor_->Now() + kHeartbeatInterval);
   }
   if (!stopping_) co_await SleepUntil(executor_, executor_->Now() + kReportDelay);

@@ -29,8 +29,7 @@ class CoordinatorReporter final : public BlockFollower {
   using UsageOf = absl::AnyInvocable<std::vector<TierUsage>()>;
   // Access to the node's copy of the cluster's settings of tenants.
   struct Tenants {
-    absl::AnyInvocable<uint64_t()> version;
-    absl::AnyInvocable<ClusterTenants()> all;
+    absl::AnyInvocable<SettingsStamp()> stamp;
     absl::AnyInvocable<void(ClusterTenants)> take;
   };
   // Follows `changes`. Does not own `executor`, `link`.
@@ -59,16 +58,18 @@ class CoordinatorReporter final : public BlockFollower {
   // Returns why the coordinator refuses the reports of this node, in its words: another agent has
   // this node's name, or the versions do not match. Empty: it refused none since it last took one.
   const std::string& refusal() const { return refusal_; }
+  // Returns whether the coordinator, by its last answer, does not have the settings of tenants that
+  // this node follows.
+  bool tenants_differ() const { return tenants_differ_; }
   // Returns the time since the last answer; nullopt: there was none.
   std::optional<absl::Duration> silence() const;
 
  private:
   // Takes note of how a report ended, and logs what is new.
   void Note(const absl::Status& reported);
+  // Takes note of whether the coordinator's settings differ, and logs it when that is new.
+  void NoteDifference(bool differ);
   Task<void> Rest(bool answered);
-  // Returns whether the next report is to bring the settings of tenants: the coordinator wants
-  // them, and they were not sent within kHeartbeatInterval.
-  bool BringsTenants() const;
 
   Executor* const executor_;
   CoordinatorLink* const link_;
@@ -80,8 +81,7 @@ class CoordinatorReporter final : public BlockFollower {
   bool connected_ = false;
   std::string refusal_;
   std::optional<absl::Time> last_answer_;
-  bool tenants_wanted_ = false;  // In the last answer.
-  absl::Time tenants_brought_ = absl::InfinitePast();
+  bool tenants_differ_ = false;
 };
 
 }  // namespace kvtier

@@ -20,21 +20,24 @@ void DirectorySync::Add(const Delta& delta) {
 void DirectorySync::Abandon() {
   first_unacked_ += outbox_.size();
   outbox_.clear();
+  parts_left_ = false;
   snapshot_left_ = 0;
   snapshot_due_ = true;
 }
 
-void DirectorySync::BeginSnapshot() {
-  const std::vector<Delta> snapshot = snapshot_of_();
-  outbox_.assign(snapshot.begin(), snapshot.end());
+void DirectorySync::TakePart() {
+  std::vector<Delta> part;
+  parts_left_ = snapshot_part_(/*is_first=*/snapshot_due_, &part);
+  outbox_.insert(outbox_.end(), part.begin(), part.end());
   snapshot_left_ = outbox_.size();
-  snapshot_due_ = false;
+  if (!std::exchange(snapshot_due_, false)) return;
   snapshot_started_ = false;
   snapshot_done_ = false;
 }
 
 Report DirectorySync::Next() {
-  if (snapshot_due_) BeginSnapshot();
+  // One part, so that a node with millions of blocks does not take them all in one turn.
+  if (snapshot_due_ || (parts_left_ && outbox_.size() < kMaxDeltasPerMessage)) TakePart();
   Report report{.node = node_,
                 .node_epoch = epoch_,
                 .coordinator_epoch = coordinator_epoch_,
@@ -43,7 +46,7 @@ Report DirectorySync::Next() {
   const size_t count = std::min(outbox_.size(), kMaxDeltasPerMessage);
   report.deltas.assign(outbox_.begin(), outbox_.begin() + count);
   report.snapshot_begin = !snapshot_started_;
-  report.snapshot_end = !snapshot_done_ && count >= snapshot_left_;
+  report.snapshot_end = !snapshot_done_ && !parts_left_ && count >= snapshot_left_;
   return report;
 }
 
@@ -61,7 +64,7 @@ void DirectorySync::OnReply(const ReportReply& reply) {
   snapshot_started_ = true;
   if (!snapshot_done_) {
     snapshot_left_ -= std::min<uint64_t>(snapshot_left_, acknowledged);
-    snapshot_done_ = snapshot_left_ == 0;
+    snapshot_done_ = !parts_left_ && snapshot_left_ == 0;
   }
   outbox_.erase(outbox_.begin(), outbox_.begin() + acknowledged);
   first_unacked_ = reply.next_sequence;

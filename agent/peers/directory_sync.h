@@ -25,14 +25,16 @@ namespace kvtier {
 
 class DirectorySync {
  public:
-  // SnapshotOf returns every block that the other side is to know now, as adds.
-  using SnapshotOf = absl::AnyInvocable<std::vector<Delta>()>;
+  // SnapshotPart adds blocks that the other side is to know, as adds: the first part of a snapshot
+  // if `is_first`, else the part after the last one. Returns false if no part comes after it.
+  // Changes that come between two parts are told by Add().
+  using SnapshotPart = absl::AnyInvocable<bool(bool is_first, std::vector<Delta>* deltas)>;
 
-  DirectorySync(NodeId node, Epoch epoch, std::string address, SnapshotOf snapshot_of)
+  DirectorySync(NodeId node, Epoch epoch, std::string address, SnapshotPart snapshot_part)
       : node_(std::move(node)),
         epoch_(epoch),
         address_(std::move(address)),
-        snapshot_of_(std::move(snapshot_of)) {}
+        snapshot_part_(std::move(snapshot_part)) {}
 
   // Adds one change of the node. If more than kMaxPendingDeltas changes wait, what is left of a
   // snapshot not counted, a new snapshot replaces them.
@@ -50,19 +52,22 @@ class DirectorySync {
   bool synced() const { return !snapshot_due_ && snapshot_done_; }
 
  private:
-  void BeginSnapshot();
+  // Takes one more part of the snapshot, which goes behind the changes that wait.
+  void TakePart();
   // Drops the changes that wait: a snapshot will tell them.
   void Abandon();
 
   const NodeId node_;
   const Epoch epoch_;
   const std::string address_;
-  SnapshotOf snapshot_of_;
+  SnapshotPart snapshot_part_;
   Epoch coordinator_epoch_;
   bool snapshot_due_ = true;       // Whether Next() is to begin a snapshot.
   bool snapshot_started_ = false;  // Whether the first report of the snapshot was acknowledged.
+  bool parts_left_ = false;        // Whether more parts of the snapshot are to be taken.
   bool snapshot_done_ = false;     // Whether all reports of the snapshot were acknowledged.
-  size_t snapshot_left_ = 0;       // Deltas of the outbox that belong to the snapshot.
+  // Deltas of the outbox up to the last that belongs to the snapshot.
+  size_t snapshot_left_ = 0;
   uint64_t first_unacked_ = 0;
   std::deque<Delta> outbox_;
 };

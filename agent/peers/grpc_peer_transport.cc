@@ -1,7 +1,6 @@
 #include "agent/peers/grpc_peer_transport.h"
 
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "core/status_macros.h"
 #include "grpcpp/create_channel.h"
 #include "proto/convert.h"
+#include "proto/link.h"
 
 namespace kvtier {
 namespace {
@@ -128,8 +128,7 @@ std::shared_ptr<v1::Peer::Stub> GrpcPeerTransport::StubFor(const std::string& ad
   if (stubs_.size() >= kMaxStubs && !stubs_.contains(address)) stubs_.clear();
   std::shared_ptr<v1::Peer::Stub>& stub = stubs_[address];
   if (stub == nullptr) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
+    grpc::ChannelArguments arguments = LinkArguments();
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxPeerBackoffMs);
     stub = v1::Peer::NewStub(
         grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
@@ -152,7 +151,7 @@ Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<Blo
   const absl::Duration timeout = time.deadline - executor_->Now();
   request.set_timeout_ms(convert::ToMilliseconds(timeout));
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(timeout));
+  context.set_deadline(DeadlineIn(timeout));
   SilenceWatch watch(executor_, time.silence, &context);
   absl::Status status;
   ByteThreads::Work receive = [&] {

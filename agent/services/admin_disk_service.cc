@@ -35,7 +35,9 @@ void FillVerify(const ScrubReport& report, absl::Time now, v1::DiskVerify* wire)
 }  // namespace
 
 void AdminService::FillDisks(v1::AgentStatusResponse* response) const {
-  const std::vector<DiskSet::DiskStatus> statuses = agent_->disks().set()->Statuses();
+  const DiskSet* const disks = agent_->disks().set();
+  std::vector<DiskSet::DiskStatus> statuses;
+  if (disks != nullptr) statuses = disks->Statuses();
   size_t next = 0;
   for (const AboutDisk& about : about_.disks) {
     v1::DiskReport* const report = response->add_disks();
@@ -51,7 +53,9 @@ void AdminService::FillDisks(v1::AgentStatusResponse* response) const {
     report->set_io(about.io);
     report->set_encrypted(about.encrypted);
     report->set_serving(status.serving);
-    report->set_health(status.health);
+    report->set_health(about.lost.empty()
+                           ? status.health
+                           : absl::StrCat(status.health, "; started empty: ", about.lost));
     report->set_quarantines(status.quarantines);
     report->set_blocks(status.block_count);
     report->set_capacity_bytes(status.capacity_bytes);
@@ -95,7 +99,8 @@ Task<absl::Status> AdminService::DoStartDiskVerify(const v1::StartDiskVerifyRequ
                                                    v1::StartDiskVerifyResponse* response) {
   if (agent_->disks().set() == nullptr)
     co_return absl::FailedPreconditionError(
-        "this node has no disk; start the agent with --disk_dir");
+        about_.disks.empty() ? "this node has no disk; start the agent with --disk_dir"
+                             : "no disk of this node is open; its status says why");
   const uint64_t rate =
       request->bytes_per_second() == 0 ? kVerifyBytesPerSecond : request->bytes_per_second();
   const std::vector<absl::Status> began = agent_->disks().set()->VerifyAll(rate);

@@ -171,9 +171,11 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
     response->set_offload_queue(agent_->flows().offloader->pending());
   }
   response->set_coordinator_address(about_.coordinator);
+  response->set_told_address(agent_->options().address);
   if (const CoordinatorReporter* reporter = agent_->reporter()) {
     response->set_coordinator_connected(reporter->connected());
     response->set_coordinator_refusal(reporter->refusal());
+    response->set_coordinator_settings_differ(reporter->tenants_differ());
     if (const std::optional<absl::Duration> silence = reporter->silence()) {
       response->set_coordinator_silence_seconds(absl::ToDoubleSeconds(*silence));
     }
@@ -204,9 +206,9 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
     FillGpu(*agent_, &agent_->gpus().at(i), agent_->executor()->Now(), response->add_gpus());
   }
   FillPeers(stats.peers, agent_->flows().fetcher.standings(), response->mutable_peers());
+  FillDisks(response);
   if (agent_->disks().set() != nullptr) {
     FillRecovery(agent_->disks().recovery().total, response->mutable_disk_recovery());
-    FillDisks(response);
     FillOffload(stats.offload, agent_->options().disk_writes, *agent_->disks().promises(),
                 response->mutable_offload());
   }
@@ -277,8 +279,13 @@ Task<absl::Status> AdminService::DoEvictTier(const v1::EvictTierRequest* request
     co_return absl::InvalidArgumentError(
         "tier: must be TIER_GPU or TIER_HOST; blocks leave a disk when its segments are reclaimed");
   }
-  response->set_evicted_blocks(tier == Tier::kGpu ? agent_->gpus().EvictAll()
-                                                  : agent_->evictor().EvictAll());
+  uint64_t evicted = 0;
+  if (tier == Tier::kGpu) {
+    evicted = co_await agent_->gpus().EvictAll();
+  } else {
+    evicted = co_await agent_->evictor().EvictAll(agent_->executor());
+  }
+  response->set_evicted_blocks(evicted);
   response->set_held_blocks(agent_->index().blocks_in(tier));
   co_return absl::OkStatus();
 }

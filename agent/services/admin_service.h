@@ -32,6 +32,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
     bool encrypted = false;
     // Reason why the disk did not open and is none of the agent's disks; OK if it did.
     absl::Status error;
+    std::string lost{};  // Reason why the disk starts empty although it had blocks; empty: none.
   };
   struct About {
     std::string build;                    // "kvtier-agent 0.1.0".
@@ -86,6 +87,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                      v1::SetTenantResponse* response) override;
   Reactor* DropTenant(Context* context, const v1::DropTenantRequest* request,
                       v1::DropTenantResponse* response) override;
+  Reactor* ExportTenants(Context* context, const v1::ExportTenantsRequest* request,
+                         v1::ExportTenantsResponse* response) override;
 
  private:
   Task<absl::Status> DoStatus(v1::AgentStatusResponse* response);
@@ -117,6 +120,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                                  v1::SetTenantResponse* response);
   Task<absl::Status> DoDropTenant(const v1::DropTenantRequest* request,
                                   v1::DropTenantResponse* response);
+  Task<absl::Status> DoExportTenants(v1::ExportTenantsResponse* response);
   // Describes a disk, given its status in the agent; nullptr: the disk did not open.
   v1::DiskVerify DiskVerifyOf(const AboutDisk& about, const DiskSet::DiskStatus* status) const;
   absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;

@@ -216,7 +216,8 @@ AdminService::Reactor* AdminService::ListTenants(Context* context,
 
 Task<absl::Status> AdminService::DoListTenants(v1::ListTenantsResponse* response) {
   response->set_node_id(agent_->options().node.str());
-  response->set_settings_version(agent_->tenants().cluster_version());
+  response->set_settings_version(agent_->tenants().cluster().version);
+  response->set_settings_store(agent_->tenants().cluster().store);
   response->set_settings_failure(agent_->tenants().settings_failure());
   for (const TierUsage& usage : agent_->Usage()) *response->add_tiers() = convert::ToWire(usage);
   const OfAll all = WorkOut(agent_);
@@ -241,7 +242,7 @@ Task<absl::Status> AdminService::DoSetTenant(const v1::SetTenantRequest* request
   const std::string name = change.name;
   KVT_CO_RETURN_IF_ERROR(co_await agent_->tenants().Set(std::move(change), std::move(secret)));
   response->set_node_id(agent_->options().node.str());
-  response->set_settings_version(agent_->tenants().cluster_version());
+  response->set_settings_version(agent_->tenants().cluster().version);
   response->mutable_tenant()->set_name(name);
   for (const NodeTenants::View& view : agent_->tenants().All()) {
     if (view.name == name) {
@@ -267,6 +268,23 @@ Task<absl::Status> AdminService::DoDropTenant(const v1::DropTenantRequest* reque
   response->set_memory_blocks(dropped.memory_blocks);
   response->set_held_bytes(dropped.held_bytes);
   response->set_had_settings(dropped.had_settings);
+  co_return absl::OkStatus();
+}
+
+AdminService::Reactor* AdminService::ExportTenants(Context* context,
+                                                   const v1::ExportTenantsRequest* request,
+                                                   v1::ExportTenantsResponse* response) {
+  return calls_.Run(context, *request, DoExportTenants(response));
+}
+
+Task<absl::Status> AdminService::DoExportTenants(v1::ExportTenantsResponse* response) {
+  const ClusterTenants& followed = agent_->tenants().cluster();
+  if (followed.version == 0) {
+    co_return absl::FailedPreconditionError(
+        "this node follows no settings of a cluster, because no coordinator has sent it any");
+  }
+  response->set_node_id(agent_->options().node.str());
+  *response->mutable_tenants() = convert::ToWire(followed);
   co_return absl::OkStatus();
 }
 

@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "agent/sessions/call_shares.h"
+#include "core/clock.h"
 #include "google/protobuf/message_lite.h"
 #include "tier_host/host_tier.h"
 
@@ -41,7 +41,7 @@ class CallBudget {
   // Share is one call's share of the budget. Its owner ends it by End().
   class Share {
    public:
-    explicit Share(size_t bytes) : bytes_(bytes), began_(absl::Now()) {}
+    explicit Share(size_t bytes) : bytes_(bytes), began_(MonotonicClock().Now()) {}
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
     virtual ~Share() = default;

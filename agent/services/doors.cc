@@ -60,7 +60,8 @@ bool Doors::MemoryIsShort() {
 }
 
 absl::StatusOr<std::unique_ptr<Doors>> Doors::Open(const AgentConfig& config, Agent* agent,
-                                                   AdminService::About about) {
+                                                   AdminService::About about,
+                                                   const ProvenCallers* proven) {
   auto doors = absl::WrapUnique(new Doors(config, agent, std::move(about)));
   const auto memory_is_short = [self = doors.get()] { return self->MemoryIsShort(); };
   const std::array<grpc::Service*, 1> for_workers = {&doors->worker_service_};
@@ -71,6 +72,7 @@ absl::StatusOr<std::unique_ptr<Doors>> Doors::Open(const AgentConfig& config, Ag
                      .mode = kWorkerSocketMode,
                      .uids = config.allow_uids,
                      .limits = kWorkerLimits,
+                     .has_proven = [proven](uint64_t caller) { return proven->Has(caller); },
                      .is_memory_short = memory_is_short},
                     for_workers));
   const std::array<grpc::Service*, 1> for_operators = {&doors->admin_service_};

@@ -17,6 +17,7 @@
 #include "agent/services/peer_service.h"
 #include "agent/services/remote_admin_service.h"
 #include "agent/services/worker_service.h"
+#include "agent/sessions/proven_callers.h"
 #include "core/memory_watch.h"
 #include "proto/rpc_door.h"
 
@@ -25,10 +26,11 @@ namespace kvtier {
 // Thread-safe. REQUIRES: the agent outlives it.
 class Doors {
  public:
-  // Opens all doors. REQUIRES: config.socket_dir is locked. Errors: kUnavailable, one of them
-  // cannot be opened.
+  // Opens all doors. `proven` outlives them. REQUIRES: config.socket_dir is locked. Errors:
+  // kUnavailable, one of them cannot be opened.
   static absl::StatusOr<std::unique_ptr<Doors>> Open(const AgentConfig& config, Agent* agent,
-                                                     AdminService::About about);
+                                                     AdminService::About about,
+                                                     const ProvenCallers* proven);
   // Accepts no more connections, and cuts the calls that are still in progress at `deadline`.
   void Shutdown(absl::Time deadline);
 

@@ -101,4 +101,10 @@ RemoteAdminService::Reactor* RemoteAdminService::DropTenant(
   return Refuse(context, "DropTenant");
 }
 
+RemoteAdminService::Reactor* RemoteAdminService::ExportTenants(
+    Context* context, const v1::ExportTenantsRequest* /*request*/,
+    v1::ExportTenantsResponse* /*response*/) {
+  return Refuse(context, "ExportTenants");
+}
+
 }  // namespace kvtier

@@ -54,6 +54,8 @@ class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
                      v1::SetTenantResponse* response) override;
   Reactor* DropTenant(Context* context, const v1::DropTenantRequest* request,
                       v1::DropTenantResponse* response) override;
+  Reactor* ExportTenants(Context* context, const v1::ExportTenantsRequest* request,
+                         v1::ExportTenantsResponse* response) override;
 
  private:
   Reactor* Refuse(Context* context, const char* rpc) const;

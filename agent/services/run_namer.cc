@@ -43,6 +43,7 @@ Task<absl::StatusOr<std::vector<BlockRun>>> RunNamer::NameSequences(
 Task<absl::StatusOr<BlockRun>> RunNamer::NameRun(SessionId session,
                                                  const v1::Sequence& sequence) const {
   const SessionTable& table = agent_->sessions().table();
+  const bool may_write = table.TenantsOf(session).may_write;
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<EngineKey> keys, convert::EngineKeysFrom(sequence));
   KVT_CO_ASSIGN_OR_RETURN(
       const std::optional<EngineKey> parent,
@@ -64,7 +65,9 @@ Task<absl::StatusOr<BlockRun>> RunNamer::NameRun(SessionId session,
     run.keys.insert(run.keys.end(), more.keys.begin(), more.keys.end());
   }
   run.is_set = sequence.set();
-  KVT_CO_ASSIGN_OR_RETURN(run.hint, convert::ReuseHintFrom(sequence));
+  KVT_CO_ASSIGN_OR_RETURN(const ReuseHint hint, convert::ReuseHintFrom(sequence));
+  // A member that only reads does not move a share group's blocks out of memory.
+  if (may_write) run.hint = hint;
   co_return run;
 }
 

@@ -26,8 +26,9 @@ class RunNamer {
   // Returns the caller: the session, and how to find the tenant that pays for it. REQUIRES: the
   // token lives until the call begins.
   Caller CallerOf(const std::string& session_token) const;
-  // Names the sequences of a request, and gives way to other tenants meanwhile. REQUIRES: the
-  // request outlives the task. Errors: FindSession()'s; kInvalidArgument, naming the field.
+  // Names the sequences of a request, and gives way to other tenants meanwhile. Ignores the hints
+  // of a member that may only read its share group's blocks. REQUIRES: the request outlives the
+  // task. Errors: FindSession()'s; kInvalidArgument, naming the field.
   template <typename Request>
   Task<absl::StatusOr<std::vector<BlockRun>>> NameRuns(const Request& request) const {
     return NameSequences(request.session_token(), request.sequences());

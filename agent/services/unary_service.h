@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "agent/services/call_budget.h"
 #include "agent/sessions/fair_turns.h"
@@ -18,6 +17,7 @@
 #include "google/protobuf/message_lite.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
+#include "proto/link.h"
 
 namespace kvtier {
 
@@ -58,7 +58,7 @@ class UnaryCalls {
 
 // Returns what is left of the caller's own deadline (InfiniteDuration: it has none).
 inline absl::Duration TimeLeft(const grpc::ServerContextBase& context) {
-  return absl::FromChrono(context.deadline()) - absl::Now();
+  return LeftUntil(context.deadline());
 }
 
 }  // namespace kvtier

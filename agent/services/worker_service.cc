@@ -406,8 +406,13 @@ Task<absl::Status> WorkerService::DoAdvise(const v1::AdviseRequest* request,
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<BlockRun> runs, co_await namer_.NameRuns(*request));
   size_t advised = 0;
   for (const BlockRun& run : runs) {
-    advised += agent_->index().Advise(run.keys, run.hint);
-    agent_->sessions().reservations().Advise(run.keys, run.hint);
+    for (std::span<const BlockKey> left = run.keys; !left.empty();) {
+      const std::span<const BlockKey> some = left.first(std::min(left.size(), kKeysPerTurn));
+      advised += agent_->index().Advise(some, run.hint);
+      agent_->sessions().reservations().Advise(some, run.hint);
+      left = left.subspan(some.size());
+      if (!left.empty()) co_await agent_->turns().GiveWay(run.payer());
+    }
   }
   response->set_advised_blocks(static_cast<uint32_t>(advised));
   co_return absl::OkStatus();

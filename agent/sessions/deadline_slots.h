@@ -7,7 +7,8 @@
 // of items so far.
 //
 // Invariants, checked by Audit(): a slot is free or has an item; the items with a deadline are in
-// the order of their deadlines, those of one deadline in the order in which they came.
+// the order of their deadlines, those of one deadline in the order in which they came (overdue ones
+// excepted).
 #ifndef KVTIER_AGENT_SESSIONS_DEADLINE_SLOTS_H_
 #define KVTIER_AGENT_SESSIONS_DEADLINE_SLOTS_H_
 
@@ -69,6 +70,18 @@ class DeadlineSlots {
     if (slots_[number].is_timed) Unlink(number);
     slots_[number].deadline = deadline;
     Link(number);
+  }
+  // Makes the item the first that is overdue, whatever `now` is.
+  void MakeOverdue(Id id) {
+    KVT_CHECK(SlotOf(id) != nullptr);
+    const uint32_t number = NumberOf(id);
+    Slot& slot = slots_[number];
+    if (slot.is_timed) Unlink(number);
+    slot.deadline = absl::InfinitePast();
+    slot.is_timed = true;
+    slot.earlier = kNone;
+    slot.later = std::exchange(earliest_, number);
+    (slot.later == kNone ? latest_ : slots_[slot.later].earlier) = number;
   }
   absl::Time DeadlineOf(Id id) const {
     KVT_CHECK(SlotOf(id) != nullptr);

@@ -19,8 +19,7 @@
 #include "agent/limits.h"
 #include "core/check.h"
 #include "core/clock.h"
-#include "core/listening_socket.h"
-#include "core/log.h"
+#include "core/socket_peer.h"
 #include "core/status_macros.h"
 #include "openssl/crypto.h"
 #include "proto/socket_names.h"
@@ -89,24 +88,26 @@ std::optional<SessionTenants> ProvenTenants(const TenantTable& tenants, const wi
 
 absl::StatusOr<std::unique_ptr<DescriptorSocket>> DescriptorSocket::Listen(Options options,
                                                                            Calls calls) {
-  KVT_ASSIGN_OR_RETURN(const int fd, ListenUnix(options.path, SOCK_SEQPACKET, kWorkerSocketMode));
+  KVT_ASSIGN_OR_RETURN(UnixListener listener,
+                       UnixListener::Listen(options.path, SOCK_SEQPACKET, kWorkerSocketMode));
   const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   const int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   KVT_CHECK(epoll_fd >= 0 && stop_fd >= 0);
-  return std::unique_ptr<DescriptorSocket>(
-      new DescriptorSocket(std::move(options), std::move(calls), fd, epoll_fd, stop_fd));
+  return std::unique_ptr<DescriptorSocket>(new DescriptorSocket(
+      std::move(options), std::move(calls), std::move(listener), epoll_fd, stop_fd));
 }
 
-DescriptorSocket::DescriptorSocket(Options options, Calls calls, int listen_fd, int epoll_fd,
-                                   int stop_fd)
+DescriptorSocket::DescriptorSocket(Options options, Calls calls, UnixListener listener,
+                                   int epoll_fd, int stop_fd)
     : options_(std::move(options)),
       calls_(std::move(calls)),
-      listen_fd_(listen_fd),
+      listener_(std::move(listener)),
       epoll_fd_(epoll_fd),
       stop_fd_(stop_fd),
       leaving_(epoll_fd, {.over = [this](SessionId session) { calls_.over(session); },
-                          .gone = [this](SessionId session) { calls_.gone(session); }}) {
-  Watch(epoll_fd_, listen_fd_);
+                          .gone = [this](SessionId session) { calls_.gone(session); }}),
+      keep_file_at_(MonotonicClock().Now() + kKeepFileInterval) {
+  Watch(epoll_fd_, listener_.fd());
   Watch(epoll_fd_, stop_fd_);
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), "sessions");
@@ -117,10 +118,8 @@ DescriptorSocket::~DescriptorSocket() {
   KVT_CHECK(write(stop_fd_, &one, sizeof(one)) == sizeof(one));
   thread_.join();
   while (!connections_.empty()) Close(connections_.begin()->first);
-  close(listen_fd_);
   close(epoll_fd_);
   close(stop_fd_);
-  unlink(options_.path.c_str());
 }
 
 void DescriptorSocket::HangUp(SessionId session) {
@@ -137,7 +136,7 @@ void DescriptorSocket::Run() {
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
       if (fd == stop_fd_) return;
-      if (fd == listen_fd_) {
+      if (fd == listener_.fd()) {
         Accept();
         continue;
       }
@@ -147,28 +146,64 @@ void DescriptorSocket::Run() {
       if (!OnReadable(fd, &connection->second)) Close(fd);
     }
     CloseLateConnections();
+    KeepFile();
   }
 }
 
+void DescriptorSocket::KeepFile() {
+  const absl::Time now = MonotonicClock().Now();
+  if (now < keep_file_at_) return;
+  keep_file_at_ = now + kKeepFileInterval;
+  const absl::StatusOr<bool> again = listener_.KeepFile();
+  if (!again.ok()) {
+    refusals_.Write(LogLevel::kWarning, std::string(again.status().message()), now);
+  } else if (*again) {
+    Watch(epoll_fd_, listener_.fd());
+    refusals_.Write(LogLevel::kWarning,
+                    absl::StrCat(options_.path, ": the socket was removed; listening again"), now);
+  }
+}
+
+bool DescriptorSocket::MakeRoom() {
+  std::map<uint64_t, size_t> silent;  // Number of each caller's.
+  for (const auto& [fd, connection] : connections_) {
+    if (!connection.open) ++silent[connection.caller];
+  }
+  const auto most =
+      std::max_element(silent.begin(), silent.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == silent.end()) return false;
+  auto oldest = connections_.end();
+  for (auto it = connections_.begin(); it != connections_.end(); ++it) {
+    if (it->second.open || it->second.caller != most->first) continue;
+    if (oldest == connections_.end() || it->second.hello_by < oldest->second.hello_by) oldest = it;
+  }
+  const int fd = oldest->first;
+  Send(fd, wire::Welcome{.code = wire::WelcomeCode::kTooManySessions});
+  Close(fd);
+  return true;
+}
+
 void DescriptorSocket::Accept() {
-  const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  const int fd = accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) {
     // Descriptors ran out: the connection stays pending, and epoll would say so at once.
     if (errno == EMFILE || errno == ENFILE) absl::SleepFor(kNoDescriptorPause);
     return;
   }
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  const std::optional<SocketPeer> peer = PeerOf(fd);
   const bool allowed =
-      known && std::find(options_.allowed_uids.begin(), options_.allowed_uids.end(), peer.uid) !=
-                   options_.allowed_uids.end();
+      peer.has_value() && std::find(options_.allowed_uids.begin(), options_.allowed_uids.end(),
+                                    peer->uid) != options_.allowed_uids.end();
   wire::Challenge challenge;
   FillRandom(&challenge.nonce);
-  if (!Send(fd, challenge) || !allowed || connections_.size() >= kMaxConnections) {
+  const bool has_room = connections_.size() < kMaxConnections || (allowed && MakeRoom());
+  if (!Send(fd, challenge) || !allowed || !has_room) {
     if (!allowed) {
-      Log(LogLevel::kWarning, absl::StrCat("session refused: uid ", peer.uid,
-                                           " is not allowed; add it to --allow_uids"));
+      refusals_.Write(LogLevel::kWarning,
+                      absl::StrCat("session refused: uid ", peer.value_or(SocketPeer()).uid,
+                                   " is not allowed; add it to --allow_uids"),
+                      MonotonicClock().Now());
     }
     Send(fd, wire::Welcome{.code = allowed ? wire::WelcomeCode::kTooManySessions
                                            : wire::WelcomeCode::kForbiddenUser});
@@ -176,7 +211,8 @@ void DescriptorSocket::Accept() {
     return;
   }
   connections_[fd] = {.nonce = challenge.nonce,
-                      .pid = peer.pid,
+                      .caller = peer->caller,
+                      .pid = peer->pid,
                       .hello_by = MonotonicClock().Now() + kHelloTimeout};
   Watch(epoll_fd_, fd);
 }
@@ -200,7 +236,8 @@ bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const s
   if (!hello.ok()) return refuse(wire::WelcomeCode::kMalformed);
   wire::Welcome welcome = wire::AnswerTo(*hello);
   if (welcome.code != wire::WelcomeCode::kOk) {
-    Log(LogLevel::kError, absl::StrCat("session refused: ", wire::WhyRefused(*hello)));
+    refusals_.Write(LogLevel::kError, absl::StrCat("session refused: ", wire::WhyRefused(*hello)),
+                    MonotonicClock().Now());
     Send(fd, welcome);
     return false;
   }
@@ -214,6 +251,7 @@ bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const s
   }
   connection->open = true;
   connection->session = *session;
+  options_.proven->AddSession(connection->caller);
   {
     absl::MutexLock lock(&mu_);
     open_.emplace(*session, fd);
@@ -276,6 +314,7 @@ void DescriptorSocket::Close(int fd) {
     absl::MutexLock lock(&mu_);
     open_.erase(connection.session);  // `fd` may soon be another connection's.
   }
+  if (connection.open) options_.proven->EndSession(connection.caller);
   const bool may_write = connection.open && calls_.close(connection.session);
   // The steps that a worker began end with its process, not with its session, so `leaving_` watches
   // the process.

@@ -25,9 +25,12 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "agent/sessions/leaving_workers.h"
+#include "agent/sessions/proven_callers.h"
 #include "agent/sessions/sessions.h"
 #include "agent/tenants.h"
 #include "core/device_uuid.h"
+#include "core/seldom_log.h"
+#include "core/unix_listener.h"
 #include "proto/session_wire.h"
 
 namespace kvtier {
@@ -75,6 +78,7 @@ class DescriptorSocket {
     std::string path;
     std::vector<uid_t> allowed_uids;       // Users whose processes may connect.
     const TenantTable* tenants = nullptr;  // Not owned.
+    ProvenCallers* proven = nullptr;       // Callers with a session, which this keeps. Not owned.
   };
 
   // Binds (replacing a stale socket), makes it usable by owner and group, starts the
@@ -90,7 +94,8 @@ class DescriptorSocket {
  private:
   struct Connection {
     std::array<uint8_t, 32> nonce{};
-    bool open = false;  // Whether a valid Hello has come.
+    uint64_t caller = 0;  // Process of the worker, as SocketPeer counts it.
+    bool open = false;    // Whether a valid Hello has come.
     SessionId session{};
     pid_t pid = 0;  // Process of the worker; 0: it is in another PID namespace.
     bool has_page = false;
@@ -98,9 +103,14 @@ class DescriptorSocket {
     int lifeline = -1;  // Agent's end of the lifeline; -1: the worker asked for none.
     absl::Time hello_by;
   };
-  DescriptorSocket(Options options, Calls calls, int listen_fd, int epoll_fd, int stop_fd);
+  DescriptorSocket(Options options, Calls calls, UnixListener listener, int epoll_fd, int stop_fd);
   void Run();
   void Accept();
+  // Closes the oldest connection without a session of the caller that has the most of them. Returns
+  // false when each connection has a session.
+  bool MakeRoom();
+  // Listens again where the socket's file was removed.
+  void KeepFile();
   // Return false if the connection is to be closed.
   bool OnReadable(int fd, Connection* connection);
   bool OnHello(int fd, Connection* connection, std::span<const std::byte> packet);
@@ -112,7 +122,7 @@ class DescriptorSocket {
 
   const Options options_;
   Calls calls_;
-  const int listen_fd_;
+  UnixListener listener_;  // Used by the thread alone, once it runs.
   const int epoll_fd_;
   const int stop_fd_;                      // An eventfd: readable when the thread is to end.
   std::map<int, Connection> connections_;  // Connections by descriptor, used by the thread alone.
@@ -120,6 +130,8 @@ class DescriptorSocket {
   // Descriptors of the open sessions' connections.
   absl::flat_hash_map<SessionId, int> open_ ABSL_GUARDED_BY(mu_);
   LeavingWorkers leaving_;
+  SeldomLog refusals_;  // Used by the thread alone.
+  absl::Time keep_file_at_;
   std::thread thread_;
 };
 

@@ -170,14 +170,13 @@ void KeptPrefixes::EndEmpty(DomainId domain) {
   }
 }
 
-void KeptPrefixes::EndAll(DomainId domain) {
+bool KeptPrefixes::EndSome(DomainId domain, size_t limit) {
   const auto of = domains_.find(domain);
-  if (of == domains_.end()) return;
+  if (of == domains_.end()) return false;
   while (!of->second.prefixes.empty()) {
-    const Handle handle = of->second.prefixes.begin()->second;
-    Shrink(handle, kMaxKeptBlocks);
-    Erase(handle);
+    if (!End(of->second.prefixes.begin()->second, &limit)) return true;
   }
+  return false;
 }
 
 bool KeptPrefixes::End(Handle handle, size_t* left) {
@@ -203,7 +202,7 @@ std::optional<KeptPrefixes::Handle> KeptPrefixes::NextToEnd(const Domain& of) co
 }
 
 void KeptPrefixes::Sweep(absl::Time now) {
-  size_t left = kMaxKeptEndedPerSweep;
+  size_t left = kEndedPerSweep;
   while (const std::optional<Handle> handle = prefixes_.Overdue(now)) {
     if (!End(*handle, &left)) return;
   }

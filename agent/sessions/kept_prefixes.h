@@ -98,11 +98,12 @@ class KeptPrefixes final : public BlockFollower {
   void LetGoOf(const BlockKey& key);
   // Ends the prefixes of the domain of which no block is left. O(blocks of the domain's prefixes).
   void EndEmpty(DomainId domain);
-  // Ends all prefixes of the domain at once.
-  void EndAll(DomainId domain);
+  // Ends prefixes of the domain, and lets go of `limit` blocks at most. Returns whether some are
+  // left.
+  bool EndSome(DomainId domain, size_t limit);
   // Ends prefixes whose deadline lies before `now`, and of each domain that keeps more bytes than
   // its quota those with the earliest deadlines, until the rest fits. Lets go of
-  // kMaxKeptEndedPerSweep blocks at most.
+  // kEndedPerSweep blocks at most.
   void Sweep(absl::Time now);
 
   // Counts a request for a prefix of the domain that met a limit.

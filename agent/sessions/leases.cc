@@ -51,14 +51,24 @@ void LeaseTable::Release(SessionId session, std::span<const LeaseId> ids) {
 
 void LeaseTable::ReleaseAll(SessionId session) {
   if (!counts_.contains(session)) return;
+  size_t ended = 0;
   leases_.ForEach([&](LeaseId id, const Lease& lease) {
-    if (lease.session == session) End(id, lease);
+    if (lease.session != session) return;
+    if (ended++ < kEndedPerSweep) {
+      End(id, lease);
+    } else {
+      leases_.MakeOverdue(id);
+    }
   });
 }
 
-size_t LeaseTable::Expire(absl::Time now) {
+size_t LeaseTable::Expire(absl::Time now, size_t limit) {
   size_t expired = 0;
-  for (; const auto id = leases_.Overdue(now); ++expired) End(*id, *leases_.Find(*id));
+  for (; expired < limit; ++expired) {
+    const auto id = leases_.Overdue(now);
+    if (!id.has_value()) break;
+    End(*id, *leases_.Find(*id));
+  }
   return expired;
 }
 

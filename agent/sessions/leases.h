@@ -4,8 +4,8 @@
 // still read it.
 //
 // Executor thread only. A grant, a release and an expiry cost what DeadlineSlots says, and
-// ReleaseAll() looks at every lease of the table. Invariant, checked by Audit(): a session's count
-// equals its leases.
+// ReleaseAll() looks at every lease of the table, and ends only some of them. Invariant, checked by
+// Audit(): a session's count equals its leases.
 #ifndef KVTIER_AGENT_SESSIONS_LEASES_H_
 #define KVTIER_AGENT_SESSIONS_LEASES_H_
 
@@ -46,9 +46,10 @@ class LeaseTable {
   const Pin& PinOf(LeaseId id) const { return leases_.Find(id)->pin; }
   // Ids that are unknown or another session's are ignored.
   void Release(SessionId session, std::span<const LeaseId> ids);
+  // Ends kEndedPerSweep leases of the session; more of them are the first that Expire() ends.
   void ReleaseAll(SessionId session);
-  // Ends the leases whose deadline lies before `now`; returns how many.
-  size_t Expire(absl::Time now);
+  // Ends the leases whose deadline lies before `now`, `limit` at most; returns how many.
+  size_t Expire(absl::Time now, size_t limit = kEndedPerSweep);
   const TenantShares& shares() const { return shares_; }  // Shares of kMaxLeases.
   size_t size() const { return leases_.size(); }
   void Audit() const;

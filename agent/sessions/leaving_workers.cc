@@ -12,20 +12,14 @@
 #include <cstdint>
 
 #include "core/check.h"
+#include "core/socket_peer.h"
 #include "proto/session_wire.h"
 
 namespace kvtier {
-namespace {
-
-// SO_PEERPIDFD of x86 and ARM; headers of before Linux 6.5 do not name it.
-constexpr int kPeerPidfd = 77;
-
-}  // namespace
 
 int WatchPeer(int socket_fd, pid_t pid) {
-  int fd = -1;
-  socklen_t size = sizeof(fd);
-  if (getsockopt(socket_fd, SOL_SOCKET, kPeerPidfd, &fd, &size) == 0) return fd;
+  const int fd = PeerPidfd(socket_fd);
+  if (fd >= 0) return fd;
   return pid <= 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
 }
 

@@ -204,9 +204,13 @@ size_t ReservationTable::EndSession(SessionId session) {
   return left == counts_.end() ? 0 : left->second;
 }
 
-size_t ReservationTable::Expire(absl::Time now) {
+size_t ReservationTable::Expire(absl::Time now, size_t limit) {
   size_t expired = 0;
-  for (; const auto id = reserved_.Overdue(now); ++expired) MakeLate(*id, reserved_.Find(*id));
+  for (; expired < limit; ++expired) {
+    const auto id = reserved_.Overdue(now);
+    if (!id.has_value()) break;
+    MakeLate(*id, reserved_.Find(*id));
+  }
   return expired;
 }
 

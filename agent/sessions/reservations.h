@@ -128,8 +128,8 @@ class ReservationTable {
   size_t EndSession(SessionId session);
   // Ends the given back reservations whose steps have ended.
   void Sweep();
-  // Makes the reservations late whose deadline is past; returns how many.
-  size_t Expire(absl::Time now);
+  // Makes the reservations late whose deadline is past, `limit` at most; returns how many.
+  size_t Expire(absl::Time now, size_t limit = kEndedPerSweep);
   const TenantShares& shares() const { return shares_; }  // Shares of kMaxReservations.
   size_t size() const { return reserved_.size(); }        // Late ones included.
   uint64_t late_bytes(Tier tier) const;                   // kHost or kGpu.

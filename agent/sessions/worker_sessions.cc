@@ -1,5 +1,7 @@
 #include "agent/sessions/worker_sessions.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
 #include "core/check.h"
@@ -90,10 +92,13 @@ void WorkerSessions::ProcessGone(SessionId id) {
   reservations_.Sweep();
 }
 
-void WorkerSessions::Sweep(absl::Time now, AgentStats* stats) {
+bool WorkerSessions::Sweep(absl::Time now, AgentStats* stats) {
   reservations_.Sweep();
-  stats->expired_leases += leases_.Expire(now);
-  stats->expired_reservations += reservations_.Expire(now);
+  const size_t leases = leases_.Expire(now);
+  const size_t reservations = reservations_.Expire(now);
+  stats->expired_leases += leases;
+  stats->expired_reservations += reservations;
+  return std::max(leases, reservations) == kEndedPerSweep;
 }
 
 void WorkerSessions::Audit() const {

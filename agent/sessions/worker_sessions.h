@@ -52,9 +52,10 @@ class WorkerSessions {
   void WritesOver(SessionId id);
   // Notes, after Close(), that the session's process is gone. Ignores unknown ids.
   void ProcessGone(SessionId id);
-  // Ends leases and makes reservations late whose deadline is past, and counts both. Frees slots
-  // that waited for steps that have ended.
-  void Sweep(absl::Time now, AgentStats* stats);
+  // Ends leases and makes reservations late whose deadline is past, and counts both, kEndedPerSweep
+  // of each at most. Frees slots that waited for steps that have ended. Returns whether it is to be
+  // called again at once, because some are left.
+  bool Sweep(absl::Time now, AgentStats* stats);
   void Audit() const;
 
   SessionTable& table() { return table_; }

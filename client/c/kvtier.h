@@ -18,7 +18,7 @@
  *    the last call. A kvtier_hit, kvtier_put or kvtier_kv is used by one thread at a time.
  *  - fork(): the client stays with the parent. In the child, calls are misses or errors for
  *    ever, with clients opened there too; hits read as zeros and kvtier_hit_valid() returns 0.
- *    Open clients after the fork.
+ *    Open the first client after the fork, or start the child by exec.
  *  - Structs begin with struct_size, which the caller sets to sizeof(the struct): a
  *    library newer than the caller reads and writes no more than that.
  */

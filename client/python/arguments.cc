@@ -37,6 +37,17 @@ FinishReason FinishFrom(const std::string& finish, const std::string& owner) {
 
 }  // namespace
 
+std::string Shown(py::handle value) {
+  if (value.is_none() || PyBool_Check(value.ptr()) || PyFloat_Check(value.ptr())) {
+    return py::str(value);
+  }
+  // Text and bytes are not shown.
+  if (!PyLong_Check(value.ptr())) return absl::StrCat("of type ", Py_TYPE(value.ptr())->tp_name);
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  return overflow == 0 ? absl::StrCat(number) : "an int of more than 64 bits";
+}
+
 ReuseHint HintFrom(const std::optional<PyHint>& theirs, const std::string& owner) {
   if (!theirs) return {};
   const auto& [conversation, turn, priority, will_not_return, finish] = *theirs;
@@ -65,9 +76,9 @@ absl::Duration DurationFrom(double seconds, const std::string& name) {
   return absl::Seconds(seconds);
 }
 
-std::optional<absl::Duration> TimeoutFrom(Seconds seconds) {
-  if (!seconds) return std::nullopt;
-  return DurationFrom(*seconds, "timeout_s");
+std::optional<absl::Duration> TimeoutFrom(const Seconds& seconds) {
+  if (!seconds.value) return std::nullopt;
+  return DurationFrom(*seconds.value, "timeout_s");
 }
 
 std::vector<EngineKey> KeysFrom(const std::vector<py::bytes>& keys, const std::string& owner) {
@@ -105,7 +116,7 @@ OnboardTarget TargetFrom(const std::string& target) {
   throw py::value_error("target is \"" + target + "\"; must be \"host\" or \"gpu\"");
 }
 
-TicketOptions TicketOptionsFrom(Seconds timeout_s, bool local_only, uint32_t redemptions,
+TicketOptions TicketOptionsFrom(const Seconds& timeout_s, bool local_only, uint32_t redemptions,
                                 double lifetime_s) {
   return {.timeout = TimeoutFrom(timeout_s),
           .local_only = local_only,

@@ -89,7 +89,8 @@ std::vector<std::string> States(const Put& put) {
   return states;
 }
 
-size_t Commit(Put& put, uint64_t step, bool durable, Seconds timeout_s) {
+size_t Commit(Put& put, Named<"step", uint64_t> step, Named<"durable", bool> durable,
+              const Seconds& timeout_s) {
   const CommitOptions options{.step = step, .durable = durable, .timeout = TimeoutFrom(timeout_s)};
   // The blocks are moved out under the GIL, so that another thread sees an empty put.
   ReservedBlocks blocks = std::move(put.blocks);

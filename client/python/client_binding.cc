@@ -33,7 +33,7 @@ namespace py = pybind11;
 namespace kvtier::python {
 namespace {
 
-ReserveOptions ReserveOptionsFrom(const std::string& target, Seconds timeout_s) {
+ReserveOptions ReserveOptionsFrom(const Target& target, const Seconds& timeout_s) {
   return {.target = TargetFrom(target), .timeout = TimeoutFrom(timeout_s)};
 }
 
@@ -46,10 +46,15 @@ auto CountTo(Callback call) {
 
 class PyClient {
  public:
-  PyClient(const std::string& socket_dir, const std::string& tenant, const py::bytes& secret,
-           double timeout_s, double connect_timeout_s, const std::string& group) {
+  using SocketDir = Named<"socket_dir", std::string>;
+  using Tenant = Named<"tenant", std::string>;
+  using Secret = Named<"tenant_secret", py::bytes>;
+  using ConnectSeconds = Named<"connect_timeout_s", double>;
+  using Group = Named<"group", std::string>;
+  PyClient(const SocketDir& socket_dir, const Tenant& tenant, const Secret& secret,
+           WaitSeconds timeout_s, ConnectSeconds connect_timeout_s, const Group& group) {
     ClientOptions options{
-        .socket_dir = socket_dir, .tenant = tenant, .tenant_secret = secret, .group = group};
+        .socket_dir = socket_dir, .tenant = tenant, .tenant_secret = secret.value, .group = group};
     options.default_timeout = DurationFrom(timeout_s, "timeout_s");
     options.connect_timeout = DurationFrom(connect_timeout_s, "connect_timeout_s");
     open_ = NewOpenClient();
@@ -65,7 +70,7 @@ class PyClient {
     open.reset();
   }
 
-  uint32_t RegisterSpace(const SpaceSpec& spec, Seconds timeout_s) {
+  uint32_t RegisterSpace(const SpaceSpec& spec, const Seconds& timeout_s) {
     const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
     return static_cast<uint32_t>(ValueOrRaise(Unlocked(
         Get(), [&](OpenClient& open) { return open.client->RegisterSpace(spec, timeout); })));
@@ -76,7 +81,7 @@ class PyClient {
     if (!status.ok()) Raise(status);
   }
 
-  std::vector<std::string> Residences(uint32_t space, const std::vector<py::bytes>& keys) {
+  std::vector<std::string> Residences(uint32_t space, const Keys& keys) {
     const std::vector<EngineKey> engine_keys = KeysFrom(keys);
     std::vector<Residence> residences(engine_keys.size());
     const absl::Status status = Unlocked(Get(), [&](OpenClient& open) {
@@ -89,31 +94,29 @@ class PyClient {
     return names;
   }
 
-  size_t ResidentRun(uint32_t space, const std::vector<py::bytes>& keys) {
+  size_t ResidentRun(uint32_t space, const Keys& keys) {
     const std::vector<EngineKey> engine_keys = KeysFrom(keys);
     return ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
       return open.client->ResidentRun(SpaceHandle{space}, engine_keys);
     }));
   }
 
-  std::vector<py::tuple> Match(const std::vector<PySequence>& asked, Seconds timeout_s,
-                               bool local_only) {
+  std::vector<py::tuple> Match(const Asked& asked, const Seconds& timeout_s, LocalOnly local_only) {
     const Sequences sequences(asked);
     const MatchOptions options{.timeout = TimeoutFrom(timeout_s), .local_only = local_only};
     return MatchesFrom(ValueOrRaise(Unlocked(
         Get(), [&](OpenClient& open) { return open.client->Match(sequences.all(), options); })));
   }
 
-  size_t Prefetch(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only) {
+  size_t Prefetch(const Asked& asked, const Seconds& timeout_s, LocalOnly local_only) {
     const Sequences sequences(asked);
     const MatchOptions options{.timeout = TimeoutFrom(timeout_s), .local_only = local_only};
     return ValueOrRaise(Unlocked(
         Get(), [&](OpenClient& open) { return open.client->Prefetch(sequences.all(), options); }));
   }
 
-  std::vector<std::unique_ptr<Hit>> Onboard(const std::vector<PySequence>& asked,
-                                            const std::string& target, Seconds timeout_s,
-                                            bool local_only) {
+  std::vector<std::unique_ptr<Hit>> Onboard(const Asked& asked, const Target& target,
+                                            const Seconds& timeout_s, LocalOnly local_only) {
     const Sequences sequences(asked);
     const OnboardOptions options{
         .timeout = TimeoutFrom(timeout_s), .target = TargetFrom(target), .local_only = local_only};
@@ -121,15 +124,15 @@ class PyClient {
         Get(), [&](OpenClient& open) { return open.client->Onboard(sequences.all(), options); })));
   }
 
-  Put Reserve(const std::vector<PySequence>& asked, const std::string& target, Seconds timeout_s) {
+  Put Reserve(const Asked& asked, const Target& target, const Seconds& timeout_s) {
     const Sequences sequences(asked);
     const ReserveOptions options = ReserveOptionsFrom(target, timeout_s);
     return {ValueOrRaise(Unlocked(
         Get(), [&](OpenClient& open) { return open.client->Reserve(sequences.all(), options); }))};
   }
 
-  py::tuple MatchGroup(const std::vector<uint32_t>& spaces, const std::vector<py::bytes>& keys,
-                       Seconds timeout_s, bool local_only) {
+  py::tuple MatchGroup(const std::vector<uint32_t>& spaces, const Keys& keys,
+                       const Seconds& timeout_s, LocalOnly local_only) {
     const std::vector<EngineKey> engine_keys = KeysFrom(keys);
     const std::vector<SpaceHandle> handles = SpacesFrom(spaces);
     const MatchOptions options{.timeout = TimeoutFrom(timeout_s), .local_only = local_only};
@@ -141,7 +144,7 @@ class PyClient {
                          .tiers = {common.tiers.begin(), common.tiers.end()}}})[0];
   }
 
-  Deleted Delete(const std::vector<PySequence>& asked, Seconds timeout_s) {
+  Deleted Delete(const Asked& asked, const Seconds& timeout_s) {
     const Sequences sequences(asked);
     const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
     return DeletedFrom(ValueOrRaise(Unlocked(
@@ -149,7 +152,7 @@ class PyClient {
   }
 
   KeptCalls Kept() const { return KeptCalls(Get()); }
-  size_t Advise(const std::vector<PySequence>& asked, Seconds timeout_s) {
+  size_t Advise(const Asked& asked, const Seconds& timeout_s) {
     const Sequences sequences(asked);
     const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
     return ValueOrRaise(Unlocked(
@@ -161,14 +164,13 @@ class PyClient {
   }
 
   // Returns stored, present and missed blocks. `blocks` has a list of buffers for each key.
-  std::tuple<size_t, size_t, size_t> PutAll(uint32_t space, const std::vector<py::bytes>& keys,
+  std::tuple<size_t, size_t, size_t> PutAll(uint32_t space, const Keys& keys,
                                             const std::vector<std::vector<py::object>>& blocks,
-                                            const std::optional<py::bytes>& parent,
-                                            double timeout_s) {
+                                            const Parent& parent, WaitSeconds timeout_s) {
     const std::vector<EngineKey> engine_keys = KeysFrom(keys);
-    if (blocks.size() != keys.size()) {
-      throw py::value_error(absl::StrCat("blocks has ", blocks.size(), " entries for ", keys.size(),
-                                         " keys; must have one for each"));
+    if (blocks.size() != engine_keys.size()) {
+      throw py::value_error(absl::StrCat("blocks has ", blocks.size(), " entries for ",
+                                         engine_keys.size(), " keys; must have one for each"));
     }
     std::deque<Buffer> buffers;  // Neither copied nor moved.
     std::vector<std::vector<ConstPiece>> pieces(blocks.size());
@@ -179,7 +181,7 @@ class PyClient {
       }
     }
     PutAllOptions options{.timeout = DurationFrom(timeout_s, "timeout_s")};
-    if (parent) options.parent = KeysFrom({*parent}, "parent of ").front();
+    if (parent.value) options.parent = KeyFrom(*parent.value, "parent");
     const PutCounts counts = ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
       return kvtier::PutAll(
           open.client.get(), SpaceHandle{space}, engine_keys,
@@ -188,8 +190,9 @@ class PyClient {
     return {counts.stored, counts.present, counts.missed};
   }
 
-  py::tuple TakeTicket(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
-                       uint32_t redemptions, double lifetime_s) {
+  py::tuple TakeTicket(const Asked& asked, const Seconds& timeout_s, LocalOnly local_only,
+                       Named<"redemptions", uint32_t> redemptions,
+                       Named<"lifetime_s", double> lifetime_s) {
     const Sequences sequences(asked);
     const TicketOptions options = TicketOptionsFrom(timeout_s, local_only, redemptions, lifetime_s);
     return TicketFrom(ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
@@ -197,19 +200,18 @@ class PyClient {
     })));
   }
 
-  std::vector<std::unique_ptr<Hit>> Redeem(const py::bytes& ticket, uint32_t rank,
-                                           const std::vector<uint32_t>& spaces, Seconds timeout_s) {
+  std::vector<std::unique_ptr<Hit>> Redeem(const Ticket& ticket, Named<"rank", uint32_t> rank,
+                                           const std::vector<uint32_t>& spaces,
+                                           const Seconds& timeout_s) {
     const TicketId id = TicketIdFrom(ticket);
     const std::vector<SpaceHandle> handles = SpacesFrom(spaces);
     const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
     return HitsFrom(ValueOrRaise(Unlocked(
         Get(), [&](OpenClient& open) { return open.client->Redeem(id, rank, handles, timeout); })));
   }
-  void ReleaseTicket(const py::bytes& ticket) {
-    Get()->client->ReleaseTicket(TicketIdFrom(ticket));
-  }
+  void ReleaseTicket(const Ticket& ticket) { Get()->client->ReleaseTicket(TicketIdFrom(ticket)); }
 
-  PyPagedKv TakePagedKv(uint32_t space, uint32_t slots, uint32_t block_tokens) {
+  PyPagedKv TakePagedKv(uint32_t space, Named<"slots", uint32_t> slots, uint32_t block_tokens) {
     GrantedSlots granted = ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
       return open.client->TakeSlots(SpaceHandle{space}, slots);
     }));
@@ -221,7 +223,7 @@ class PyClient {
     return PyLanes(Get(), space, memory, {.device = std::move(device), .threads = threads});
   }
 
-  void SubmitMatch(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
+  void SubmitMatch(const Asked& asked, const Seconds& timeout_s, LocalOnly local_only,
                    const py::object& done) {
     const Sequences sequences(asked);
     const MatchOptions options{.timeout = TimeoutFrom(timeout_s), .local_only = local_only};
@@ -234,7 +236,7 @@ class PyClient {
     });
   }
 
-  void SubmitPrefetch(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
+  void SubmitPrefetch(const Asked& asked, const Seconds& timeout_s, LocalOnly local_only,
                       const py::object& done) {
     const Sequences sequences(asked);
     const MatchOptions options{.timeout = TimeoutFrom(timeout_s), .local_only = local_only};
@@ -243,8 +245,8 @@ class PyClient {
     });
   }
 
-  void SubmitOnboard(const std::vector<PySequence>& asked, const std::string& target,
-                     Seconds timeout_s, bool local_only, const py::object& done) {
+  void SubmitOnboard(const Asked& asked, const Target& target, const Seconds& timeout_s,
+                     LocalOnly local_only, const py::object& done) {
     const Sequences sequences(asked);
     const OnboardOptions options{
         .timeout = TimeoutFrom(timeout_s), .target = TargetFrom(target), .local_only = local_only};
@@ -258,7 +260,7 @@ class PyClient {
   }
 
   // Calls `on_part` with a place of a sequence and a Hit for each part, then `done`.
-  void SubmitOnboardParts(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
+  void SubmitOnboardParts(const Asked& asked, const Seconds& timeout_s, LocalOnly local_only,
                           const py::object& on_part, const py::object& done) {
     const Sequences sequences(asked);
     const OnboardOptions options{.timeout = TimeoutFrom(timeout_s), .local_only = local_only};
@@ -275,8 +277,8 @@ class PyClient {
     });
   }
 
-  void SubmitReserve(const std::vector<PySequence>& asked, const std::string& target,
-                     Seconds timeout_s, const py::object& done) {
+  void SubmitReserve(const Asked& asked, const Target& target, const Seconds& timeout_s,
+                     const py::object& done) {
     const Sequences sequences(asked);
     const ReserveOptions options = ReserveOptionsFrom(target, timeout_s);
     Submit(done, [&](OpenClient& open, Callback call) {
@@ -287,8 +289,7 @@ class PyClient {
     });
   }
 
-  void SubmitAdvise(const std::vector<PySequence>& asked, Seconds timeout_s,
-                    const py::object& done) {
+  void SubmitAdvise(const Asked& asked, const Seconds& timeout_s, const py::object& done) {
     const Sequences sequences(asked);
     const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
     Submit(done, [&](OpenClient& open, Callback call) {
@@ -296,8 +297,7 @@ class PyClient {
     });
   }
 
-  void SubmitDelete(const std::vector<PySequence>& asked, Seconds timeout_s,
-                    const py::object& done) {
+  void SubmitDelete(const Asked& asked, const Seconds& timeout_s, const py::object& done) {
     const Sequences sequences(asked);
     const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
     Submit(done, [&](OpenClient& open, Callback call) {
@@ -308,8 +308,9 @@ class PyClient {
     });
   }
 
-  void SubmitTakeTicket(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
-                        uint32_t redemptions, double lifetime_s, const py::object& done) {
+  void SubmitTakeTicket(const Asked& asked, const Seconds& timeout_s, LocalOnly local_only,
+                        Named<"redemptions", uint32_t> redemptions,
+                        Named<"lifetime_s", double> lifetime_s, const py::object& done) {
     const Sequences sequences(asked);
     const TicketOptions options = TicketOptionsFrom(timeout_s, local_only, redemptions, lifetime_s);
     Submit(done, [&](OpenClient& open, Callback call) {
@@ -320,8 +321,9 @@ class PyClient {
     });
   }
 
-  void SubmitRedeem(const py::bytes& ticket, uint32_t rank, const std::vector<uint32_t>& spaces,
-                    Seconds timeout_s, const py::object& done) {
+  void SubmitRedeem(const Ticket& ticket, Named<"rank", uint32_t> rank,
+                    const std::vector<uint32_t>& spaces, const Seconds& timeout_s,
+                    const py::object& done) {
     const TicketId id = TicketIdFrom(ticket);
     const std::vector<SpaceHandle> handles = SpacesFrom(spaces);
     const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
@@ -335,8 +337,8 @@ class PyClient {
   }
 
   // Leaves `put` as it is when it raises.
-  void SubmitCommit(Put& put, uint64_t step, bool durable, Seconds timeout_s,
-                    const py::object& done) {
+  void SubmitCommit(Put& put, Named<"step", uint64_t> step, Named<"durable", bool> durable,
+                    const Seconds& timeout_s, const py::object& done) {
     const CommitOptions options{
         .step = step, .durable = durable, .timeout = TimeoutFrom(timeout_s)};
     const std::shared_ptr<OpenClient>& open = Get();
@@ -350,7 +352,7 @@ class PyClient {
     Raise(status);
   }
 
-  bool Ping(double timeout_s) {
+  bool Ping(WaitSeconds timeout_s) {
     const absl::Duration timeout = DurationFrom(timeout_s, "timeout_s");
     const absl::Status status =
         Unlocked(Get(), [&](OpenClient& open) { return open.client->Ping(timeout); });
@@ -374,7 +376,7 @@ class PyClient {
 
   // BeginStep() and EndStep() do not wait.
   uint64_t BeginStep() { return Get()->client->BeginStep(); }
-  void EndStep(uint64_t step) { Get()->client->EndStep(step); }
+  void EndStep(Named<"step", uint64_t> step) { Get()->client->EndStep(step); }
 
  private:
   // Returns what `submit(client, callback)` does, without the GIL, for a callback that calls
@@ -404,8 +406,8 @@ class PyClient {
 
 void BindClient(py::module_& module) {
   py::class_<PyClient>(module, "Client")
-      .def(py::init<const std::string&, const std::string&, const py::bytes&, double, double,
-                    const std::string&>())
+      .def(py::init<const PyClient::SocketDir&, const PyClient::Tenant&, const PyClient::Secret&,
+                    WaitSeconds, PyClient::ConnectSeconds, const PyClient::Group&>())
       .def("close", &PyClient::Close)
       .def("register_space", &PyClient::RegisterSpace)
       .def("unregister_space", &PyClient::UnregisterSpace)

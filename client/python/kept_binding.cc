@@ -30,8 +30,8 @@ using PyList = std::optional<
 // PyDropped has the numbers of deleted and of held blocks, and whether there are more.
 using PyDropped = std::optional<std::tuple<size_t, size_t, bool>>;
 
-PyKept Keep(const KeptCalls& calls, const std::vector<PySequence>& asked, double ttl_s,
-            Seconds timeout_s) {
+PyKept Keep(const KeptCalls& calls, const Asked& asked, Named<"ttl_s", double> ttl_s,
+            const Seconds& timeout_s) {
   const Sequences sequences(asked);
   const KeepOptions options{.ttl = DurationFrom(ttl_s, "ttl_s"), .timeout = TimeoutFrom(timeout_s)};
   const KeptPrefix kept = ValueOrRaise(Unlocked(
@@ -49,7 +49,7 @@ PyKept Keep(const KeptCalls& calls, const std::vector<PySequence>& asked, double
 
 PyUse UseOf(const KeptUse& use) { return {use.prefixes, use.blocks, use.bytes}; }
 
-PyList List(const KeptCalls& calls, Seconds timeout_s) {
+PyList List(const KeptCalls& calls, const Seconds& timeout_s) {
   const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
   const KeptList list = ValueOrRaise(
       Unlocked(calls.open(), [&](OpenClient& open) { return open.client->ListKept(timeout); }));
@@ -62,13 +62,14 @@ PyList List(const KeptCalls& calls, Seconds timeout_s) {
   return std::tuple(std::move(prefixes), UseOf(list.used), UseOf(list.quota));
 }
 
-std::optional<size_t> End(const KeptCalls& calls, uint64_t id, Seconds timeout_s) {
+std::optional<size_t> End(const KeptCalls& calls, Named<"kept_id", uint64_t> id,
+                          const Seconds& timeout_s) {
   const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
   return ValueOrRaise(
       Unlocked(calls.open(), [&](OpenClient& open) { return open.client->EndKept(id, timeout); }));
 }
 
-PyDropped Drop(const KeptCalls& calls, const std::vector<PySequence>& asked, Seconds timeout_s) {
+PyDropped Drop(const KeptCalls& calls, const Asked& asked, const Seconds& timeout_s) {
   const Sequences sequences(asked);
   const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
   const DeletedBlocks blocks = ValueOrRaise(Unlocked(calls.open(), [&](OpenClient& open) {

@@ -51,6 +51,8 @@ KvTensors TensorsFrom(const PyKvMemory& memory) {
   return registered;
 }
 
+using Blocks = Named<"blocks", std::vector<int64_t>>;
+
 std::vector<uint32_t> SlotsFrom(const std::vector<int64_t>& blocks) {
   std::vector<uint32_t> slots;
   slots.reserve(blocks.size());
@@ -91,21 +93,20 @@ EngineWork WorkFrom(const PyWork& work) {
   return {};
 }
 
-PyJob Offload(const PyLanes& self, const std::vector<py::bytes>& keys,
-              const std::vector<int64_t>& blocks, const std::optional<py::bytes>& parent,
+PyJob Offload(const PyLanes& self, const Keys& keys, const Blocks& blocks, const Parent& parent,
               const PyWork& after, const std::optional<PyHint>& hint) {
   const std::vector<EngineKey> engine_keys = KeysFrom(keys);
   const std::vector<uint32_t> slots = SlotsFrom(blocks);
   std::optional<EngineKey> before;
-  if (parent) before = KeyFrom(*parent, "parent");
+  if (parent.value) before = KeyFrom(*parent.value, "parent");
   const DeviceOffloadOptions options = {.after = WorkFrom(after), .hint = HintFrom(hint)};
   return {ValueOrRaise(WithLanes(
       self, [&](AnyLanes& lanes) { return lanes.Offload(engine_keys, before, slots, options); }))};
 }
 
-PyJob Onboard(const PyLanes& self, const std::vector<py::bytes>& keys,
-              const std::vector<int64_t>& blocks, Seconds timeout_s, const PyWork& after,
-              std::optional<uint64_t> record, const std::optional<PyHint>& hint) {
+PyJob Onboard(const PyLanes& self, const Keys& keys, const Blocks& blocks, const Seconds& timeout_s,
+              const PyWork& after, std::optional<uint64_t> record,
+              const std::optional<PyHint>& hint) {
   const std::vector<EngineKey> engine_keys = KeysFrom(keys);
   const std::vector<uint32_t> slots = SlotsFrom(blocks);
   const DeviceOnboardOptions options = {.timeout = TimeoutFrom(timeout_s),
@@ -116,7 +117,7 @@ PyJob Onboard(const PyLanes& self, const std::vector<py::bytes>& keys,
       self, [&](AnyLanes& lanes) { return lanes.Onboard(engine_keys, slots, options); }))};
 }
 
-bool AwaitCopied(const PyLanes& self, const std::vector<int64_t>& blocks, double timeout_s) {
+bool AwaitCopied(const PyLanes& self, const Blocks& blocks, WaitSeconds timeout_s) {
   const std::vector<uint32_t> slots = SlotsFrom(blocks);
   const absl::Duration timeout = DurationFrom(timeout_s, "timeout_s");
   return ValueOrRaise(
@@ -141,7 +142,7 @@ py::dict Stats(const PyLanes& self) {
   return stats;
 }
 
-bool Wait(const PyJob& self, double timeout_s) {
+bool Wait(const PyJob& self, WaitSeconds timeout_s) {
   const absl::Duration timeout = DurationFrom(timeout_s, "timeout_s");
   const py::gil_scoped_release release;
   return self.job->Wait(timeout);

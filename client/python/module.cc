@@ -8,6 +8,7 @@
 #include "client/python/lanes_binding.h"
 #include "client/python/logger_binding.h"
 #include "client/python/paged_kv_binding.h"
+#include "client/python/secret_binding.h"
 #include "client/python/space_binding.h"
 #include "client/python/token_keys_binding.h"
 
@@ -23,4 +24,5 @@ PYBIND11_MODULE(_kvtier, module) {
   kvtier::python::BindCodec(module);
   kvtier::python::BindTokenKeys(module);
   kvtier::python::BindLogger(module);
+  kvtier::python::BindSecret(module);
 }

@@ -8,12 +8,16 @@
 #include <vector>
 
 #include "client/python/blocks_binding.h"
+#include "client/python/named.h"
 #include "client/python/raise.h"
 
 namespace py = pybind11;
 
 namespace kvtier::python {
 namespace {
+
+using SequenceArgument = Named<"sequence", uint64_t>;
+using PriorityArgument = Named<"priority", int32_t>;
 
 SequenceId Id(uint64_t sequence) { return SequenceId{sequence}; }
 
@@ -28,29 +32,29 @@ void Check(const absl::Status& status) {
   if (!status.ok()) Raise(status);
 }
 
-uint64_t Open(PyPagedKv& self, int32_t priority) {
+uint64_t Open(PyPagedKv& self, PriorityArgument priority) {
   return static_cast<uint64_t>(self.kv->Open(priority));
 }
-void SetPriority(PyPagedKv& self, uint64_t sequence, int32_t priority) {
+void SetPriority(PyPagedKv& self, SequenceArgument sequence, PriorityArgument priority) {
   Check(self.kv->SetPriority(Id(sequence), priority));
 }
-void Append(PyPagedKv& self, uint64_t sequence, uint32_t tokens) {
+void Append(PyPagedKv& self, SequenceArgument sequence, Named<"tokens", uint32_t> tokens) {
   Check(self.kv->Append(Id(sequence), tokens));
 }
-uint64_t Fork(PyPagedKv& self, uint64_t sequence) {
+uint64_t Fork(PyPagedKv& self, SequenceArgument sequence) {
   return static_cast<uint64_t>(ValueOrRaise(self.kv->Fork(Id(sequence))));
 }
-void Truncate(PyPagedKv& self, uint64_t sequence, uint64_t tokens) {
+void Truncate(PyPagedKv& self, SequenceArgument sequence, Named<"tokens", uint64_t> tokens) {
   Check(self.kv->Truncate(Id(sequence), tokens));
 }
-void Free(PyPagedKv& self, uint64_t sequence) { Check(self.kv->Free(Id(sequence))); }
-void SwapOut(PyPagedKv& self, const std::vector<uint64_t>& sequences) {
+void Free(PyPagedKv& self, SequenceArgument sequence) { Check(self.kv->Free(Id(sequence))); }
+void SwapOut(PyPagedKv& self, const Named<"sequences", std::vector<uint64_t>>& sequences) {
   std::vector<SequenceId> ids;
-  ids.reserve(sequences.size());
-  for (const uint64_t sequence : sequences) ids.push_back(Id(sequence));
+  ids.reserve(sequences.value.size());
+  for (const uint64_t sequence : sequences.value) ids.push_back(Id(sequence));
   Check(WithoutGil([&] { return self.kv->SwapOut(ids); }));
 }
-void SwapIn(PyPagedKv& self, uint64_t sequence) {
+void SwapIn(PyPagedKv& self, SequenceArgument sequence) {
   const absl::Status status = WithoutGil([&] { return self.kv->SwapIn(Id(sequence)); });
   if (absl::IsDataLoss(status)) {
     PyErr_SetString(PyExc_OSError, std::string(status.message()).c_str());
@@ -63,17 +67,18 @@ std::optional<uint64_t> NextReturn(const PyPagedKv& self) {
   if (!next) return std::nullopt;
   return static_cast<uint64_t>(*next);
 }
-std::vector<uint64_t> Victims(const PyPagedKv& self, uint64_t beneficiary, size_t slots) {
+std::vector<uint64_t> Victims(const PyPagedKv& self, Named<"beneficiary", uint64_t> beneficiary,
+                              Named<"slots", uint64_t> slots) {
   const std::vector<SequenceId> ids = ValueOrRaise(self.kv->Victims(Id(beneficiary), slots));
   std::vector<uint64_t> numbers;
   numbers.reserve(ids.size());
   for (const SequenceId id : ids) numbers.push_back(static_cast<uint64_t>(id));
   return numbers;
 }
-std::vector<uint32_t> Slots(const PyPagedKv& self, uint64_t sequence) {
+std::vector<uint32_t> Slots(const PyPagedKv& self, SequenceArgument sequence) {
   return ValueOrRaise(self.kv->slots(Id(sequence)));
 }
-py::tuple Facts(const PyPagedKv& self, uint64_t sequence) {
+py::tuple Facts(const PyPagedKv& self, SequenceArgument sequence) {
   const SequenceFacts facts = ValueOrRaise(self.kv->Facts(Id(sequence)));
   return py::make_tuple(facts.tokens, facts.blocks_out, facts.swapped_out);
 }

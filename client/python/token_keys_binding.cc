@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "client/python/arguments.h"
 #include "client/python/raise.h"
 #include "client/token_keys.h"
 
@@ -19,6 +20,8 @@ namespace py = pybind11;
 
 namespace kvtier::python {
 namespace {
+
+using TokensPerBlock = Named<"tokens_per_block", int64_t>;
 
 // Token ids of a caller: the memory of a buffer, which is held, or a copy of a sequence. Made and
 // destroyed under the GIL, used without it.
@@ -82,7 +85,10 @@ class Tokens {
                               std::string(py::str(py::handle(item))) +
                               "; must be 0 to 9223372036854775807");
       }
-      if (id == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+      if (id == -1 && PyErr_Occurred() != nullptr) {
+        PyErr_Clear();
+        RefuseType<int64_t>("tokens[" + std::to_string(i) + "]", item, /*or_none=*/false);
+      }
       copied_.push_back(id);
     }
     ids_ = std::span<const int64_t>(copied_);
@@ -103,11 +109,12 @@ VllmExtraKeys ExtraKeysFrom(const py::tuple& items, bool in_tuple) {
     } else if (py::isinstance<py::bytes>(item)) {
       keys.Bytes(item.cast<std::string>());
     } else if (PyLong_CheckExact(item.ptr())) {
+      if (!Fits<int64_t>(item)) RefuseType<int64_t>("an int in extra_keys", item, false);
       keys.Integer(item.cast<int64_t>());
     } else if (py::isinstance<py::tuple>(item) && !in_tuple) {
       keys.Tuple(ExtraKeysFrom(py::reinterpret_borrow<py::tuple>(item), true));
     } else {
-      throw py::type_error("extra_keys has " + std::string(py::repr(item)) +
+      throw py::type_error("extra_keys has an item that is " + Shown(item) +
                            "; must be str, bytes, int, None or a tuple of these");
     }
   }
@@ -130,8 +137,7 @@ std::vector<TokenHash> HashesFrom(const py::object& given, const Make& make) {
 TokenHash PlainFrom(const py::handle& extra) {
   if (extra.is_none()) return TokenHash::Plain();
   if (!py::isinstance<py::bytes>(extra)) {
-    throw py::type_error("extra is " + std::string(py::repr(extra)) +
-                         "; must be bytes or a list of bytes");
+    throw py::type_error("extra is " + Shown(extra) + "; must be bytes or a list of bytes");
   }
   return TokenHash::Plain(extra.cast<std::string>());
 }
@@ -139,7 +145,7 @@ TokenHash PlainFrom(const py::handle& extra) {
 TokenHash VllmFrom(const py::handle& extra_keys, const std::string& seed) {
   if (extra_keys.is_none()) return TokenHash::Vllm({}, seed);
   if (!py::isinstance<py::tuple>(extra_keys)) {
-    throw py::type_error("extra_keys is " + std::string(py::repr(extra_keys)) +
+    throw py::type_error("extra_keys is " + Shown(extra_keys) +
                          "; must be a tuple or a list of tuples");
   }
   return TokenHash::Vllm(ExtraKeysFrom(py::reinterpret_borrow<py::tuple>(extra_keys), false), seed);
@@ -174,16 +180,16 @@ py::list KeysOf(const std::vector<TokenHash>& hashes, const py::object& tokens,
 }  // namespace
 
 void BindTokenKeys(py::module_& module) {
-  module.def("token_keys", [](const py::object& tokens, int64_t tokens_per_block,
-                              const std::optional<py::bytes>& parent, const py::object& extra) {
+  module.def("token_keys", [](const py::object& tokens, TokensPerBlock tokens_per_block,
+                              const Parent& parent, const py::object& extra) {
     return KeysOf(HashesFrom(extra, &PlainFrom), tokens, tokens_per_block, parent);
   });
-  module.def("vllm_token_keys", [](const py::object& tokens, int64_t tokens_per_block,
-                                   const std::optional<py::bytes>& parent,
-                                   const py::object& extra_keys, const std::string& seed) {
-    const auto make = [&seed](const py::handle& keys) { return VllmFrom(keys, seed); };
-    return KeysOf(HashesFrom(extra_keys, make), tokens, tokens_per_block, parent);
-  });
+  module.def("vllm_token_keys",
+             [](const py::object& tokens, TokensPerBlock tokens_per_block, const Parent& parent,
+                const py::object& extra_keys, const Named<"seed", std::string>& seed) {
+               const auto make = [&seed](const py::handle& keys) { return VllmFrom(keys, seed); };
+               return KeysOf(HashesFrom(extra_keys, make), tokens, tokens_per_block, parent);
+             });
 }
 
 }  // namespace kvtier::python

@@ -150,6 +150,9 @@ class AgentRig {
     return *std::move(*value);
   }
   void Pass(absl::Duration span) { time.RunUntil(time.Now() + span); }
+  // Drop the blocks that nobody holds from host memory, or from the GPU pools; return how many.
+  uint64_t EvictHost() { return Run(agent->evictor().EvictAll(&executor)); }
+  uint64_t EvictGpus() { return Run(agent->gpus().EvictAll()); }
 
   static std::vector<EngineKey> Keys(uint64_t first, size_t count) {
     std::vector<EngineKey> keys;

@@ -126,12 +126,12 @@ TEST_F(BlockIndexTest, EvictSkipsPinnedBlocks) {
   Pin pin = *index_.PinOf(MetaOf(1).key);
   Pin twice = *index_.PinOf(MetaOf(1).key);
   EXPECT_EQ(index_.pinned_bytes(), kPage);
-  EXPECT_EQ(evictor_.EvictAll(), 1u);
+  EXPECT_EQ(evictor_.EvictSome(DomainId{}, 9), 1u);
   EXPECT_TRUE(index_.In(Tier::kHost, MetaOf(1).key));
   pin.Release();
-  EXPECT_EQ(evictor_.EvictAll(), 0u);
+  EXPECT_EQ(evictor_.EvictSome(DomainId{}, 9), 0u);
   twice.Release();
-  EXPECT_EQ(evictor_.EvictAll(), 1u);
+  EXPECT_EQ(evictor_.EvictSome(DomainId{}, 9), 1u);
   EXPECT_FALSE(index_.PinOf(MetaOf(1).key).has_value());
 }
 

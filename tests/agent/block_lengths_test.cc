@@ -111,7 +111,7 @@ TEST_F(BlockLengthsTest, ASecondPutOfAnotherLengthFindsTheBlockAndChangesNothing
 
 TEST_F(BlockLengthsTest, WhatLiesBehindABlockInItsPagesIsZero) {
   ASSERT_EQ(Put(1, {kLongest}), 1u);
-  rig_.agent->evictor().EvictAll();
+  rig_.EvictHost();
   ASSERT_EQ(Put(2, {9000}), 1u);
   const std::span<const std::byte> pages =
       rig_.agent->index().Find(NameRun(2, 1).keys[0])->slot.bytes();
@@ -122,7 +122,7 @@ TEST_F(BlockLengthsTest, WhatLiesBehindABlockInItsPagesIsZero) {
 TEST_F(BlockLengthsTest, ABlockComesBackFromDiskAsLongAsItWas) {
   ASSERT_EQ(Put(1, {300, 8192, kLongest}), 3u);
   AwaitDisk();
-  rig_.agent->evictor().EvictAll();
+  rig_.EvictHost();
   ASSERT_EQ(used_bytes(), 0u);
   EXPECT_THAT(Get(1, 3), ElementsAre(300, 8192, kLongest));
   EXPECT_EQ(used_bytes(), 4096u + 8192 + 12288);

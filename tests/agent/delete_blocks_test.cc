@@ -70,7 +70,7 @@ TEST_F(DeleteBlocksTest, WhatDescendsFromAPrefixGoesWithItFromAllTiers) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4);
   ASSERT_EQ(rig_.Put(rig_.session, 10, 2, TestEngineKey(4)), 2);
   Settle();
-  rig_.agent->evictor().EvictAll();  // These blocks are on disk alone now.
+  rig_.EvictHost();  // These blocks are on disk alone now.
   ASSERT_EQ(rig_.Put(rig_.session, 20, 1, TestEngineKey(2)), 1);
   ASSERT_EQ(rig_.Put(rig_.session, 30, 1), 1);
   Settle();

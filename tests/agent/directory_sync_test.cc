@@ -57,15 +57,22 @@ class DirectorySyncTest : public ::testing::Test {
   SimTime time_;
   SimExecutor executor_{&time_};
   std::set<uint64_t> held_;
+  size_t part_ = SIZE_MAX;
+  uint64_t next_ = 0;
   std::unique_ptr<Coordinator> coordinator_ =
       std::make_unique<Coordinator>(&executor_, Epoch{1}, CoordinatorOptions());
-  DirectorySync sync_{*NodeId::FromString("node"), Epoch{5}, "node:7400", [this] {
-                        std::vector<Delta> all;
-                        for (const uint64_t number : held_) {
-                          all.push_back({.kind = Delta::Kind::kAdd, .key = NumberedKey(number)});
-                        }
-                        return all;
-                      }};
+  // Takes a snapshot, `part_` blocks at a time, in the order of their numbers.
+  DirectorySync sync_{
+      *NodeId::FromString("node"), Epoch{5}, "node:7400",
+      [this](bool is_first, std::vector<Delta>* deltas) {
+        if (is_first) next_ = 0;
+        auto number = held_.lower_bound(next_);
+        for (size_t i = 0; i < part_ && number != held_.end(); ++i, ++number) {
+          deltas->push_back({.kind = Delta::Kind::kAdd, .key = NumberedKey(*number)});
+          next_ = *number + 1;
+        }
+        return number != held_.end();
+      }};
 };
 
 TEST_F(DirectorySyncTest, StartsWithASnapshotThenSendsChanges) {
@@ -79,6 +86,26 @@ TEST_F(DirectorySyncTest, StartsWithASnapshotThenSendsChanges) {
   EXPECT_TRUE(sync_.HasNews());
   EXPECT_TRUE(Exchange());
   ExpectTruth(4);
+}
+
+// A node with millions of blocks took them all in one turn, in which nobody else was served.
+TEST_F(DirectorySyncTest, ASnapshotIsTakenInPartsAmongChanges) {
+  for (uint64_t number = 0; number < 100; ++number) Add(number);
+  part_ = 16;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(Exchange());
+    EXPECT_FALSE(sync_.synced());
+    Remove(static_cast<uint64_t>(i));       // It was told.
+    Remove(static_cast<uint64_t>(90 + i));  // Its turn has not come.
+    Add(static_cast<uint64_t>(200 + i));
+  }
+  Settle();
+  EXPECT_TRUE(sync_.synced());
+  ExpectTruth(300);
+  RestartCoordinator();
+  Add(300);
+  Settle();
+  ExpectTruth(301);
 }
 
 TEST_F(DirectorySyncTest, ALostReportAndALostAnswerAreRepeated) {

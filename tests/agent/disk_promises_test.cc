@@ -118,7 +118,7 @@ TEST_F(DiskPromisesTest, APutGoesOnWhenBlocksAreWritten) {
 TEST_F(DiskPromisesTest, APromisedBlockIsNotEvictedAndTheOtherHalfIsFree) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1000, 8), 8u);
   FallBehind();
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(), 8u);
+  EXPECT_EQ(rig_.EvictHost(), 8u);
   std::vector<HostSlot> loads;
   const DomainId domain = rig_.NameRun(rig_.session, 1, 1).domain;
   for (size_t i = 0; i < kSlots - kHalf; ++i) {
@@ -213,7 +213,7 @@ TEST_F(DiskPromisesTest, ADiskThatLeavesTheServiceEndsItsPromises) {
       << "the device may read them";
   ASSERT_TRUE(answer->has_value());
   EXPECT_EQ(Slots(answer), 4u) << "nothing is promised, and nothing waits";
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(), kHalf - kMaxOffloadsRunning);
+  EXPECT_EQ(rig_.EvictHost(), kHalf - kMaxOffloadsRunning);
 }
 
 TEST_F(DiskPromisesTest, AnErasedTenantEndsItsPromises) {
@@ -322,9 +322,42 @@ TEST_F(DurableCommitTest, IsToldWhenItsBlocksAreOnDisk) {
 TEST_F(DurableCommitTest, IsToldAtItsDeadlineHowManyAreSoFar) {
   rig_.disk.Stall();
   const absl::Time start = rig_.executor.Now();
-  EXPECT_EQ(PutDurably(1, 5, absl::Milliseconds(100)), 0u);
-  EXPECT_EQ(rig_.executor.Now() - start, absl::Milliseconds(100));
+  EXPECT_EQ(PutDurably(1, 5, absl::Milliseconds(80)), 0u);
+  EXPECT_EQ(rig_.executor.Now() - start, absl::Milliseconds(70)) << "an eighth is to confirm";
+  EXPECT_EQ(PutDurably(10, 5, absl::Seconds(1)), 0u);
+  EXPECT_EQ(rig_.executor.Now() - start, absl::Milliseconds(1070) - kConfirmTime);
   rig_.disk.Resume();
+}
+
+// Once, durable commits were acknowledged on a disk whose directory was gone.
+TEST_F(DurableCommitTest, OfADiskWhoseFilesAreGoneIsNot) {
+  rig_.manifest_media.faults.gone = true;
+  EXPECT_EQ(PutDurably(1, 3, absl::Seconds(5)), 0u);
+  EXPECT_FALSE(rig_.agent->disks().set()->serves(0));
+}
+
+TEST_F(DurableCommitTest, OfBlocksWrittenBeforeTheirDiskWasGoneIsNot) {
+  ASSERT_EQ(PutDurably(1, 3, absl::Seconds(5)), 3u);
+  std::vector<BlockKey> keys = rig_.NameRun(rig_.session, 1, 3).keys;
+  const auto durable = [&] {
+    return rig_.Run(
+        rig_.agent->flows().offloader->AwaitDurable(keys, rig_.executor.Now() + absl::Seconds(5)));
+  };
+  EXPECT_EQ(durable(), 3u);
+  rig_.manifest_media.faults.gone = true;
+  EXPECT_EQ(durable(), 0u) << "they are written already, and lost";
+  EXPECT_FALSE(rig_.agent->disks().set()->serves(0));
+}
+
+TEST_F(DurableCommitTest, OfADiskThatDoesNotConfirmInTimeIsNot) {
+  ASSERT_EQ(PutDurably(1, 3, absl::Seconds(5)), 3u);
+  rig_.manifest_media.faults.latency = absl::Seconds(60);
+  const absl::Time start = rig_.executor.Now();
+  EXPECT_EQ(rig_.Run(rig_.agent->flows().offloader->AwaitDurable(
+                rig_.NameRun(rig_.session, 1, 3).keys, start + absl::Seconds(1))),
+            0u);
+  EXPECT_EQ(rig_.executor.Now() - start, absl::Seconds(1));
+  rig_.Pass(absl::Seconds(120));
 }
 
 TEST_F(DurableCommitTest, OfAWriteThatFailsIsNot) {

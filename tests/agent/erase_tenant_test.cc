@@ -165,7 +165,7 @@ TEST(EraseTenantPoolTest, WhatIsLeasedInThePoolIsSaid) {
 TEST(EraseTenantClearTest, WhatIsReadFromADiskMeanwhileDoesNotArrive) {
   AgentRig clear;
   ASSERT_EQ(clear.PutOnDisk(clear.session, 100, 1), 1);
-  ASSERT_EQ(clear.agent->evictor().EvictAll(), 1);
+  ASSERT_EQ(clear.EvictHost(), 1);
   clear.disk.Stall();
   const auto onboard = clear.Spawn(clear.Onboard(clear.session, 100, 1, absl::Seconds(5)));
   clear.Pass(absl::Milliseconds(1));

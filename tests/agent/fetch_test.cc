@@ -122,7 +122,7 @@ TEST_F(FetchTest, ABlockOfAnyLengthComesAsLongAsThePeerHasIt) {
       *rig_.agent->sessions().table().AddSpace(rig_.session, testing::AnyLengthSpace(12000));
   for (const uint64_t length : {uint64_t{1}, uint64_t{9000}, uint64_t{12000}, uint64_t{12001}}) {
     peers_.block_bytes = length;
-    rig_.agent->evictor().EvictAll();
+    rig_.EvictHost();
     OnboardRequest request{.run = peers_.NameRun(1, 2),
                            .deadline = rig_.executor.Now() + absl::Milliseconds(100)};
     const auto onboarded = rig_.Run(rig_.agent->flows().onboarder.Onboard(std::move(request)));
@@ -138,7 +138,7 @@ TEST_F(FetchTest, ABlockOfAnyLengthComesAsLongAsThePeerHasIt) {
 // the padding of its record.
 TEST_F(FetchTest, NothingOfAnOlderBlockLiesBehindAPeersBlock) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 100, 16), 16u);  // Every slot was written.
-  rig_.agent->evictor().EvictAll();
+  rig_.EvictHost();
   peers_.block_bytes = 3000;
   peers_.space_id = *rig_.agent->sessions().table().AddSpace(rig_.session, TestSpace(3000));
   const BlockRun run = peers_.NameRun(1, 8);
@@ -339,31 +339,21 @@ TEST_F(FetchTest, AHeartbeatIsSentWhenThereIsNoNews) {
   EXPECT_LE(coordinator_.reports - before, 11);
 }
 
-TEST_F(FetchTest, ACoordinatorThatLostTheTenantsSettingsIsBroughtThemOnceAHeartbeat) {
-  const ClusterTenants known = {.version = 7, .settings = {{"beta", {.name = "beta"}}}};
-  rig_.agent->tenants().TakeCluster(known);
+TEST_F(FetchTest, AReportNamesTheSettingsThatTheNodeFollowsAndBringsNone) {
   rig_.Pass(2 * kHeartbeatInterval);
-  EXPECT_TRUE(coordinator_.brought.empty()) << "nobody wants them";
-  coordinator_.wants_tenants = true;
-  const int reports = coordinator_.reports;
-  for (int i = 0; i < 200 && coordinator_.brought.empty(); ++i) rig_.Pass(kReportDelay);
-  ASSERT_EQ(coordinator_.brought.size(), 1u);
-  EXPECT_EQ(coordinator_.brought[0], known);
-  EXPECT_EQ(coordinator_.reports - reports, 2) << "the one after the answer that wants them";
-  // Changes of blocks make reports much more often than heartbeats.
-  for (uint64_t number = 1; number <= 4; ++number) {
-    ASSERT_EQ(rig_.Put(rig_.session, 100 * number, 1), 1u);
-    rig_.Pass(4 * kReportDelay);
-  }
-  EXPECT_GE(coordinator_.reports - reports, 6);
-  EXPECT_EQ(coordinator_.brought.size(), 1u);
+  EXPECT_EQ(coordinator_.followed, SettingsStamp());
+  const ClusterTenants told = {.store = 5, .version = 7, .settings = {{"beta", {.name = "beta"}}}};
+  coordinator_.tenants = told;
   rig_.Pass(2 * kHeartbeatInterval);
-  EXPECT_GE(coordinator_.brought.size(), 2u) << "while they are wanted";
-  coordinator_.wants_tenants = false;
+  EXPECT_EQ(coordinator_.followed, told.Stamp());
+  EXPECT_FALSE(rig_.agent->reporter()->tenants_differ());
+  // Another coordinator took its place, whose settings another operator began.
+  coordinator_.tenants = ClusterTenants{.store = 6, .version = 40};
+  coordinator_.tenants_differ = true;
   rig_.Pass(2 * kHeartbeatInterval);
-  const size_t before = coordinator_.brought.size();
-  rig_.Pass(3 * kHeartbeatInterval);
-  EXPECT_EQ(coordinator_.brought.size(), before);
+  EXPECT_EQ(coordinator_.followed, told.Stamp());
+  EXPECT_EQ(rig_.agent->tenants().cluster(), told);
+  EXPECT_TRUE(rig_.agent->reporter()->tenants_differ());
 }
 
 // Once, a stop during a report waited for one more heartbeat.

@@ -119,7 +119,7 @@ TEST(PutTest, ABlockThatOnlyTheGpuHasCanBePutOnTheHost) {
   const Reserved reserved =
       *rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 1, 1), Tier::kGpu);
   ASSERT_EQ(rig.Run(rig.agent->flows().putter.Commit(rig.session, {reserved.blocks[0].id})), 1u);
-  ASSERT_EQ(rig.agent->evictor().EvictAll(), 1u);
+  ASSERT_EQ(rig.EvictHost(), 1u);
   EXPECT_EQ(rig.Put(rig.session, 1, 1), 1u);
   EXPECT_EQ(rig.Hits(rig.session, 1, 1), 1u);
 }
@@ -168,7 +168,7 @@ TEST(OffloadTest, AFullQueueIsWorkedOffWithoutDepth) {
 TEST(DiskLoadTest, WhatLeftTheHostComesBackFromDisk) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 6), 6u);
-  ASSERT_EQ(rig.agent->evictor().EvictAll(), 6u);
+  ASSERT_EQ(rig.EvictHost(), 6u);
   const Onboarded onboarded = *rig.Run(rig.Onboard(rig.session, 1, 6, kLong));
   ASSERT_EQ(onboarded.blocks.size(), 6u);
   EXPECT_EQ(onboarded.blocks[0].from, Tier::kDisk);
@@ -178,7 +178,7 @@ TEST(DiskLoadTest, WhatLeftTheHostComesBackFromDisk) {
 TEST(DiskLoadTest, AStalledDiskIsAMissAtTheDeadlineAndTheBlockIsCachedLater) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 2), 2u);
-  rig.agent->evictor().EvictAll();
+  rig.EvictHost();
   rig.disk.Stall();
   const absl::Time start = rig.executor.Now();
   EXPECT_EQ(rig.Hits(rig.session, 1, 2, absl::Milliseconds(30)), 0u);
@@ -192,7 +192,7 @@ TEST(DiskLoadTest, AStalledDiskIsAMissAtTheDeadlineAndTheBlockIsCachedLater) {
 TEST(DiskLoadTest, TheSecondAskerWaitsForTheFirstsLoadInsideItsOwnDeadline) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
-  rig.agent->evictor().EvictAll();
+  rig.EvictHost();
   rig.disk.Stall();
   const auto patient = rig.Spawn(rig.Onboard(rig.session, 1, 1, kLong));
   const auto hasty = rig.Spawn(rig.Onboard(rig.session, 1, 1, absl::Milliseconds(5)));
@@ -211,7 +211,7 @@ TEST(DiskLoadTest, LoadsBeyondTheLimitWaitAndForegroundGoesFirst) {
   AgentRig rig({.slots = 4 * kMaxLoadsRunning});
   const size_t blocks = 3 * kMaxLoadsRunning + 1;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
-  rig.agent->evictor().EvictAll();
+  rig.EvictHost();
   rig.disk.Stall();
   // The prefetch asks for three times the loads that may run; then a worker onboards one more
   // block.
@@ -234,7 +234,7 @@ TEST(DiskLoadTest, APrefetchThatSomebodyComesToWaitForGoesFirst) {
   AgentRig rig({.slots = 4 * kMaxLoadsRunning});
   const size_t blocks = 3 * kMaxLoadsRunning;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
-  rig.agent->evictor().EvictAll();
+  rig.EvictHost();
   rig.disk.Stall();
   ASSERT_EQ(
       rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
@@ -257,7 +257,7 @@ TEST(DiskLoadTest, AFloodOfOneTenantsLoadsMakesAnothersWaitForThoseThatRun) {
   const size_t blocks = 4 * kMaxLoadsRunning;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
   ASSERT_EQ(rig.PutOnDisk(other, 1, 1), 1u);
-  rig.agent->evictor().EvictAll();
+  rig.EvictHost();
   rig.disk.Stall();
   const auto flood = rig.Spawn(rig.Onboard(rig.session, 1, blocks, kLong));
   const auto asker = rig.Spawn(rig.Onboard(other, 1, 1, kLong));
@@ -282,7 +282,7 @@ TEST(DiskLoadTest, TheQueueHoldsAsManyAsAllowedAndOneMoreIsAMissAtOnce) {
     const size_t some = std::min(blocks - put, kMaxOffloadQueued);
     ASSERT_EQ(rig.PutOnDisk(rig.session, 1 + put, some), some);
   }
-  rig.agent->evictor().EvictAll();
+  rig.EvictHost();
   rig.disk.Stall();
   ASSERT_EQ(
       rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
@@ -301,7 +301,7 @@ TEST(DiskLoadTest, TheQueueHoldsAsManyAsAllowedAndOneMoreIsAMissAtOnce) {
 TEST(DiskLoadTest, AFlippedBitIsAMissACounterAndAQuarantine) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
-  rig.agent->evictor().EvictAll();
+  rig.EvictHost();
   for (uint32_t segment = 0; segment < rig.media.segment_count(); ++segment) {
     // The bit is in the payload of the segment's first record. The test flips one in every segment,
     // because it does not know which has the record.
@@ -355,7 +355,7 @@ TEST(OnboardTest, AHungGpuIsAMissAtTheDeadline) {
 TEST(OnboardTest, WaitsNoLongerThanKMaxRequestTimeout) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
-  rig.agent->evictor().EvictAll();
+  rig.EvictHost();
   rig.disk.Stall();
   const absl::Time start = rig.executor.Now();
   EXPECT_TRUE(rig.Run(rig.Onboard(rig.session, 1, 1, absl::Hours(1)))->blocks.empty());
@@ -370,9 +370,9 @@ TEST(ServePeerTest, ServesFromHostInPlaceAndFromDiskThroughABuffer) {
     const auto served =
         rig.Run(rig.agent->flows().peer_server.Serve(key, rig.executor.Now() + kLong));
     ASSERT_TRUE(served.has_value());
-    EXPECT_EQ(rig.agent->evictor().EvictAll(), 0u) << "held while it is served";
+    EXPECT_EQ(rig.EvictHost(), 0u) << "held while it is served";
   }
-  EXPECT_EQ(rig.agent->evictor().EvictAll(), 1u);
+  EXPECT_EQ(rig.EvictHost(), 1u);
   const auto served =
       rig.Run(rig.agent->flows().peer_server.Serve(key, rig.executor.Now() + kLong));
   ASSERT_TRUE(served.has_value());
@@ -384,7 +384,7 @@ TEST(ServePeerTest, DiskReadsForPeersAreBoundedAndEndAtTheirDeadline) {
   AgentRig rig({.slots = 64});
   const size_t blocks = kMaxPeerDiskReads + 1;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
-  rig.agent->evictor().EvictAll();
+  rig.EvictHost();
   rig.disk.Stall();
   const std::vector<BlockKey> keys = rig.NameRun(rig.session, 1, blocks).keys;
   const absl::Time deadline = rig.executor.Now() + absl::Milliseconds(50);
@@ -405,7 +405,7 @@ TEST(ServePeerTest, DiskReadsForPeersAreBoundedAndEndAtTheirDeadline) {
 TEST(ServePeerTest, BuffersOfBlocksFromDiskAreBoundedUntilTheyAreSent) {
   AgentRig rig({.slots = 16});
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 3), 3u);
-  rig.agent->evictor().EvictAll();
+  rig.EvictHost();
   AgentStats stats;
   Waits waits(&rig.executor);
   PeerServer server({.executor = &rig.executor,

@@ -78,19 +78,19 @@ TEST_F(GpuLossTest, ALoadThatALostDeviceMayStillMakeKeepsBothItsEnds) {
   rig_.device.LoseInCopy(kIn, 1);
   EXPECT_EQ(OnboardToPool(1), 0u);
   EXPECT_EQ(used_slots(), 1u);
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(), 0u);
+  EXPECT_EQ(rig_.EvictHost(), 0u);
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 1), 1u) << "it is read there, and not written";
 }
 
 TEST_F(GpuLossTest, WhatLeavesThePoolAheadOfNeedStaysWhileALostDeviceMayReadIt) {
   ASSERT_EQ(rig_.Put(rig_.session, 1, 1), 1u);
   ASSERT_EQ(OnboardToPool(1), 1u);
-  ASSERT_EQ(rig_.agent->evictor().EvictAll(), 1u);
+  ASSERT_EQ(rig_.EvictHost(), 1u);
   rig_.device.LoseInCopy(kOut, 1);
   Reserve(10, 1);
   rig_.Pass(absl::Milliseconds(10));
   ASSERT_EQ(rig_.agent->gpus().at(0).stats().offload.failed, 1u);
-  EXPECT_EQ(rig_.agent->gpus().EvictAll(), 0u);
+  EXPECT_EQ(rig_.EvictGpus(), 0u);
   EXPECT_EQ(host_slots(), 1u) << "where it was to go";
 }
 
@@ -102,7 +102,7 @@ TEST_F(GpuLossTest, ACopyThatALostDeviceRefusesGivesEverythingBack) {
   EXPECT_EQ(host_slots(), 0u);
   ASSERT_EQ(rig_.Put(rig_.session, 1, 1), 1u);
   EXPECT_EQ(OnboardToPool(1), 0u);
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(), 1u);
+  EXPECT_EQ(rig_.EvictHost(), 1u);
 }
 
 TEST_F(GpuLossTest, ACopyThatFailsOnADeviceThatIsNotLostHasEnded) {

@@ -65,7 +65,7 @@ class GpuOffloadTest : public ::testing::Test {
       Use(block);
     }
     rig_->Pass(absl::Milliseconds(1));
-    ASSERT_EQ(rig_->agent->evictor().EvictAll(), count);
+    ASSERT_EQ(rig_->EvictHost(), count);
     ASSERT_EQ(Which(Tier::kGpu, 1, count).size(), count);
   }
   // Reserves slots like a worker that is about to write.
@@ -139,7 +139,7 @@ TEST_F(GpuOffloadTest, APrefixLeavesFromItsEnd) {
   ASSERT_EQ(rig_->Put(rig_->session, 1, 62), 62u);
   Use(1, 62);
   rig_->Pass(absl::Milliseconds(1));
-  ASSERT_EQ(rig_->agent->evictor().EvictAll(), 62u);
+  ASSERT_EQ(rig_->EvictHost(), 62u);
   Reserve(100, 1);
   rig_->Pass(kMoment);
   EXPECT_EQ(Which(Tier::kHost, 1, 62), (Blocks{60, 61, 62}));
@@ -308,7 +308,7 @@ TEST_F(GpuOffloadTest, ABlockIsProvedByTheSumOfItsBytesInThePool) {
   FillBlock(77, TestEngineKey(1), rig_->Host(rig_->session, reserved.blocks[0].offset));
   ASSERT_EQ(rig_->Run(rig_->agent->flows().putter.Commit(rig_->session, {reserved.blocks[0].id})),
             1u);
-  ASSERT_EQ(rig_->agent->evictor().EvictAll(), 1u);
+  ASSERT_EQ(rig_->EvictHost(), 1u);
   Reserve(100, 1);
   rig_->Pass(kMoment);
   EXPECT_EQ(stats().gpu.verify_failures, 0u);

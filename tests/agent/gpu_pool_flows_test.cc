@@ -34,7 +34,7 @@ TEST(GpuEvictionTest, WhatOnlyThePoolHasLeavesItLast) {
   ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
   rig.agent->sessions().leases().ReleaseAll(rig.session);
   rig.Pass(absl::Milliseconds(1));
-  ASSERT_EQ(rig.agent->evictor().EvictAll(), 1u);
+  ASSERT_EQ(rig.EvictHost(), 1u);
   ASSERT_EQ(rig.Put(rig.session, 50, 1), 1u);
   ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 50, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
   rig.agent->sessions().leases().ReleaseAll(rig.session);
@@ -97,7 +97,7 @@ TEST(GpuCopiesTest, ALongCommitAndALongOnboardLoseNoBlock) {
   ASSERT_EQ(ids.size(), kBlocks);
   EXPECT_EQ(rig.Run(rig.agent->flows().putter.Commit(rig.session, ids)), kBlocks);
   EXPECT_EQ(rig.agent->stats().gpu.io_errors, 0u);
-  EXPECT_EQ(rig.agent->gpus().EvictAll(), kBlocks);
+  EXPECT_EQ(rig.EvictGpus(), kBlocks);
   EXPECT_EQ(rig.Run(rig.Onboard(rig.session, 1, kBlocks, kLong, Tier::kGpu))->blocks.size(),
             kBlocks);
 }

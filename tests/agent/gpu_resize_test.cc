@@ -112,7 +112,7 @@ TEST_F(GpuResizeTest, CachedBlocksBeyondTheSizeMakeWayAndOthersStay) {
 }
 
 TEST_F(GpuResizeTest, MoreBlocksThanOneTurnEvictsAllGo) {
-  constexpr size_t kBlocks = kMaxEvictedForResize + 44;
+  constexpr size_t kBlocks = kEvictedPerTurn + 44;
   ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
   const SessionId filler = rig_.Open(0);
   ASSERT_EQ(Take(filler, kPerHandle).size(), kPerHandle);

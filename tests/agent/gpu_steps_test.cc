@@ -98,7 +98,7 @@ TEST_F(GpuStepsTest, AReleasedLeasesSlotIsReusedOnlyBehindTheStepThatMayReadIt) 
   Steps steps(&rig_, rig_.session);
   const uint64_t step = steps.Begin();
   rig_.agent->sessions().leases().Release(rig_.session, LeaseOnGpu(rig_.session, 2));
-  EXPECT_EQ(rig_.agent->gpus().EvictAll(), 2u);
+  EXPECT_EQ(rig_.EvictGpus(), 2u);
   EXPECT_EQ(used_slots(), 2u) << "its kernels may be reading them";
   EXPECT_EQ(ReserveOnGpu(rig_.session, 50, 1).blocks[0].state, ReservedBlock::State::kNoRoom);
   steps.End(step);
@@ -112,7 +112,7 @@ TEST_F(GpuStepsTest, AnExpiredLeaseEndsBehindItsStepToo) {
   LeaseOnGpu(rig_.session, 1);
   rig_.Pass(kLeaseDuration + kLeaseGrace + 2 * kSweepInterval);
   EXPECT_EQ(rig_.agent->sessions().leases().size(), 0u);
-  EXPECT_EQ(rig_.agent->gpus().EvictAll(), 1u);
+  EXPECT_EQ(rig_.EvictGpus(), 1u);
   EXPECT_EQ(used_slots(), 1u);
   steps.End(step);
   rig_.Pass(2 * kSweepInterval);
@@ -182,7 +182,7 @@ TEST_F(GpuStepsTest, WhatADyingWorkerMayTouchIsFreeWhenItsProcessIsGone) {
   LeaseOnGpu(doomed, 1);
   ReserveOnGpu(doomed, 50, 1);
   rig_.agent->CloseSession(doomed);
-  EXPECT_EQ(rig_.agent->gpus().EvictAll(), 1u) << "nobody has a lease on it";
+  EXPECT_EQ(rig_.EvictGpus(), 1u) << "nobody has a lease on it";
   rig_.Pass(absl::Seconds(20));
   EXPECT_EQ(used_slots(), 2u) << "its kernels run as long as it does";
   rig_.agent->sessions().ProcessGone(doomed);
@@ -213,7 +213,7 @@ TEST_F(GpuStepsTest, AWorkerThatHangsUpWithAllStepsEndedLeavesAtOnce) {
   LeaseOnGpu(leaving, 1);
   rig_.agent->CloseSession(leaving);
   EXPECT_EQ(rig_.agent->gpus().at(0).workers().size(), 0u);
-  EXPECT_EQ(rig_.agent->gpus().EvictAll(), 1u);
+  EXPECT_EQ(rig_.EvictGpus(), 1u);
   EXPECT_EQ(used_slots(), 0u);
 }
 
@@ -231,7 +231,7 @@ TEST_F(GpuStepsTest, AWorkerThatHangsUpInAStepLeavesWhenItEnds) {
 
 TEST_F(GpuStepsTest, ASessionWithoutAPageKeepsNothing) {
   rig_.agent->sessions().leases().Release(rig_.session, LeaseOnGpu(rig_.session, 2));
-  EXPECT_EQ(rig_.agent->gpus().EvictAll(), 2u);
+  EXPECT_EQ(rig_.EvictGpus(), 2u);
   EXPECT_EQ(used_slots(), 0u);
 }
 

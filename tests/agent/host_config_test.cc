@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "agent/agent_config.h"
 #include "agent/limits.h"
 
 namespace kvtier {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
@@ -38,6 +40,25 @@ TEST(HostMaxBytes, IsRefusedWhereItIsOfNoUseOrTooLittleOrTooMuch) {
   EXPECT_EQ(Moving(kMaxHostGrowth * kGiB).Validate(), absl::OkStatus());
   EXPECT_THAT(Moving((kMaxHostGrowth + 1) * kGiB).Validate().message(),
               HasSubstr("must be at most 16 times --host_bytes"));
+}
+
+// Once, the kernel killed the agent, and its log was empty.
+TEST(HostBytes, MustFitIntoTheMemoryThatTheAgentMayHave) {
+  AgentConfig config{.node_id = "n1", .host_bytes = kGiB, .disk_dirs = {"/a", "/b"}};
+  const uint64_t needed = kGiB + kMemoryAtStart + 2 * kMaxMemoryPerDisk;
+  EXPECT_EQ(config.CheckMemory({.bytes = needed, .file = "/x/memory.max"}), absl::OkStatus());
+  EXPECT_EQ(config.CheckMemory({}), absl::OkStatus());
+  for (const uint64_t limit : {needed - 1, kGiB - 1, uint64_t{0}}) {
+    const absl::Status refused = config.CheckMemory({.bytes = limit, .file = "/x/memory.max"});
+    EXPECT_TRUE(absl::IsInvalidArgument(refused));
+    EXPECT_THAT(refused.message(), AllOf(HasSubstr("--host_bytes=1073741824"),
+                                         HasSubstr(absl::StrCat("needs ", needed, " bytes")),
+                                         HasSubstr(absl::StrCat("/x/memory.max is ", limit))));
+  }
+  config.gpu_bytes = kGiB;
+  config.device = "emulated,emulated";
+  EXPECT_EQ(config.CheckMemory({.bytes = needed + 2 * kGiB, .file = "f"}), absl::OkStatus());
+  EXPECT_FALSE(config.CheckMemory({.bytes = needed + 2 * kGiB - 1, .file = "f"}).ok());
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ TEST_F(HostSizesTest, NothingIsLostToSizesOnceBlocksAreGone) {
   ASSERT_TRUE(Put(2, 5 * kKiB));
   EXPECT_EQ(index_.padding_bytes(), 3 * kKiB);
   EXPECT_EQ(host_->cut().free_slab_bytes, 2 * kSlab);
-  evictor_.EvictAll();
+  evictor_.EvictSome(DomainId{}, UINT64_MAX);
   const HostTier::Cut cut = host_->cut();
   EXPECT_EQ(index_.padding_bytes(), 0u);
   EXPECT_EQ(cut.split_bytes, 0u);

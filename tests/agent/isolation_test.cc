@@ -76,7 +76,7 @@ class IsolationTest : public ::testing::TestWithParam<Disk> {
     };
     // These blocks are on the disk alone, or were evicted lately.
     put(kTheirs);
-    rig_.agent->evictor().EvictAll();
+    rig_.EvictHost();
     KVT_CHECK(rig_.Put(us_.id, kOwn, kOwnBlocks) == kOwnBlocks);
     for (uint64_t group = 1; group < kGroups - 1; ++group) put(kTheirs + group * kGroup);
     const auto keep = calls_.Begin(&WorkerService::Keep, KeepOf(them_, kTheirs + kGroup, kGroup));

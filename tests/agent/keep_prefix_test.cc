@@ -206,7 +206,7 @@ TEST_F(KeepPrefixTest, WhatIsDroppedIsKeptNoLonger) {
 TEST_F(KeepPrefixTest, AnOperatorWhoEmptiesHostMemoryLeavesThem) {
   ASSERT_EQ(rig_.Put(rig_.session, 1, 5), 5);
   Keep(rig_.session, 1, 3);
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(), 2u);
+  EXPECT_EQ(rig_.EvictHost(), 2u);
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 5), 3);
 }
 
@@ -252,15 +252,15 @@ TEST_F(KeepPrefixTest, ATtlIsASecondToAnHour) {
 
 TEST_F(KeepPrefixFromDiskTest, WhatOnlyADiskHasIsLoadedFirst) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4);
-  rig_.agent->evictor().EvictAll();
+  rig_.EvictHost();
   EXPECT_THAT(Keep(rig_.session, 1, 4).sequences[0].indices, ElementsAre(0, 1, 2, 3));
-  rig_.agent->evictor().EvictAll();
+  rig_.EvictHost();
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), 4u);
 }
 
 TEST_F(KeepPrefixFromDiskTest, WhatDoesNotComeInTimeIsNotKept) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4);
-  rig_.agent->evictor().EvictAll();
+  rig_.EvictHost();
   rig_.disk.Stall();
   const Kept kept = Keep(rig_.session, 1, 4);
   EXPECT_EQ(kept.id, KeptId{});
@@ -270,7 +270,7 @@ TEST_F(KeepPrefixFromDiskTest, WhatDoesNotComeInTimeIsNotKept) {
 
 TEST_F(KeepPrefixFromDiskTest, AnErasureMeanwhileLeavesNothingKept) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4);
-  rig_.agent->evictor().EvictAll();
+  rig_.EvictHost();
   rig_.disk.Stall();
   KeepRequest request{.sequences = {}, .deadline = rig_.executor.Now() + kTtl, .ttl = kTtl};
   request.sequences.push_back(rig_.NameRun(rig_.session, 1, 4));

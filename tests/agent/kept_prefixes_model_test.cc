@@ -193,7 +193,7 @@ TEST_F(KeptPrefixesModel, AgreesWithTheReferenceOnRandomOperations) {
     } else if (operation < 93) {
       Erase(tenant);
     } else if (operation < 94) {
-      rig_.agent->evictor().EvictAll();
+      rig_.EvictHost();
     } else {
       Pass();
     }

@@ -36,7 +36,7 @@ class KeptPrefixesTest : public ::testing::Test {
   ~KeptPrefixesTest() override {
     kept_.Audit();
     index_.Audit();
-    for (size_t i = 0; i < kDomains; ++i) kept_.EndAll(DomainId(i));
+    for (size_t i = 0; i < kDomains; ++i) kept_.EndSome(DomainId(i), kMaxKeptBlocks);
     kept_.Audit();
   }
   static BlockKey KeyOf(DomainId domain) {
@@ -79,7 +79,7 @@ TEST_F(KeptPrefixesTest, ADomainHasSoManyPrefixesAndTheNodeSoMany) {
     ASSERT_EQ(Keep(DomainId(domain)), KeepLimit::kTenantPrefixes);
   }
   EXPECT_EQ(Keep(DomainId(kDomains - 1)), KeepLimit::kNodePrefixes);
-  kept_.EndAll(DomainId(3));
+  kept_.EndSome(DomainId(3), kMaxKeptBlocks);
   EXPECT_EQ(Keep(DomainId(kDomains - 1)), KeepLimit::kNone);
 }
 
@@ -96,11 +96,11 @@ TEST_F(KeptPrefixesTest, ADomainHasSoManyBlocksAndTheNodeSoMany) {
 
 TEST_F(KeptPrefixesTest, ALongOneEndsInSeveralLooksAtTheDeadlines) {
   constexpr DomainId kDomain{0};
-  ASSERT_EQ(Keep(kDomain, 2 * kMaxKeptEndedPerSweep + 1), KeepLimit::kNone);
+  ASSERT_EQ(Keep(kDomain, 2 * kEndedPerSweep + 1), KeepLimit::kNone);
   kept_.Sweep(kDeadline);
-  EXPECT_EQ(kept_.UseOf(kDomain).blocks, 2 * kMaxKeptEndedPerSweep + 1) << "it is not over";
+  EXPECT_EQ(kept_.UseOf(kDomain).blocks, 2 * kEndedPerSweep + 1) << "it is not over";
   const absl::Time over = kDeadline + absl::Nanoseconds(1);
-  for (size_t left = kMaxKeptEndedPerSweep + 1; left > 1; left -= kMaxKeptEndedPerSweep) {
+  for (size_t left = kEndedPerSweep + 1; left > 1; left -= kEndedPerSweep) {
     kept_.Sweep(over);
     EXPECT_EQ(kept_.UseOf(kDomain).blocks, left);
     EXPECT_TRUE(kept_.List(kDomain, over).empty()) << "nobody is told of it any more";
@@ -142,7 +142,7 @@ TEST_F(KeptPrefixesTest, WhatIsBeyondAQuotaThatShrankEndsTheSoonestFirst) {
 TEST_F(KeptPrefixesTest, AnIdIsNotUsedAgain) {
   constexpr DomainId kDomain{0};
   ASSERT_EQ(Keep(kDomain), KeepLimit::kNone);
-  kept_.EndAll(kDomain);
+  kept_.EndSome(kDomain, kMaxKeptBlocks);
   ASSERT_EQ(Keep(kDomain), KeepLimit::kNone);
   ASSERT_EQ(kept_.List(kDomain, absl::InfinitePast()).size(), 1u);
   EXPECT_EQ(kept_.List(kDomain, absl::InfinitePast())[0].id, KeptId{2});

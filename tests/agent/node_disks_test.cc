@@ -23,7 +23,7 @@ class HungDiskTest : public ::testing::Test {
   bool FirstServes() { return rig_.agent->disks().set()->Statuses()[0].serving; }
   void FillBoth(size_t blocks) {
     ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, blocks), blocks);
-    rig_.agent->evictor().EvictAll();
+    rig_.EvictHost();
     on_first_ = OnFirst();
     ASSERT_GT(on_first_, blocks / 3);
     ASSERT_LT(on_first_, 2 * blocks / 3);

@@ -85,6 +85,7 @@ TEST_F(NodeTenantsTest, ANewTenantPutsAndGetsAndTheOthersKeepTheirs) {
 TEST_F(NodeTenantsTest, WhatCannotBeATenantIsRefusedAndNothingHasChanged) {
   EXPECT_TRUE(absl::IsInvalidArgument(Make("-")));
   EXPECT_TRUE(absl::IsInvalidArgument(Make("newcomer", "short")));
+  EXPECT_THAT(std::string(Make("newcomer.md").message()), HasSubstr("its name ends in '.md'"));
   EXPECT_THAT(std::string(Make("newcomer", kAcmeSecret).message()),
               HasSubstr("its secret is that of tenant 'acme'"));
   EXPECT_THAT(std::string(Make("acme").message()), HasSubstr("has another secret already"));
@@ -113,6 +114,18 @@ TEST_F(NodeTenantsTest, ASecretThatAppearsMakesATenantAndOneThatGoesShutsIt) {
   EXPECT_FALSE(ViewOf("mounted").shut);
 }
 
+// The sessions of a tenant whose file was being written, and was read by halves, ended.
+TEST_F(NodeTenantsTest, ATenantWhoseFileIsBeingWrittenStays) {
+  store_.secrets.erase("acme");
+  store_.unread_secrets["acme"] = absl::UnavailableError("may not be whole");
+  store_.unread_secrets["newcomer"] = absl::UnavailableError("may not be whole");
+  store_.unread_secrets["README.md"] = absl::FailedPreconditionError("is skipped");
+  rig_->Pass(kTenantsInterval + absl::Seconds(1));
+  EXPECT_FALSE(ViewOf("acme").shut);
+  EXPECT_EQ(Find("newcomer"), nullptr);
+  EXPECT_EQ(Find("README.md"), nullptr);
+}
+
 TEST_F(NodeTenantsTest, TenantsTakeTurnsByTheWeightsOfTheirShares) {
   ASSERT_EQ(ViewOf("acme").shares[TierIndex(Tier::kHost)].weight, 3);
   std::string begun;
@@ -136,27 +149,42 @@ TEST_F(NodeTenantsTest, SecretsThatCannotBeListedShutNobody) {
 
 TEST_F(NodeTenantsTest, TheNodesOwnSettingsHoldBeforeTheClustersAndTheFiles) {
   EXPECT_EQ(ViewOf("acme").holding.source, SettingsSource::kFile);
-  tenants().TakeCluster({7, {{"acme", Settings("acme", 5)}}});
+  tenants().TakeCluster({.store = 5, .version = 7, .settings = {{"acme", Settings("acme", 5)}}});
   EXPECT_EQ(ViewOf("acme").holding.source, SettingsSource::kCluster);
   EXPECT_EQ(ViewOf("acme").shares[TierIndex(Tier::kHost)].weight, 5);
   ASSERT_EQ(Set(Change("acme", ShareField::kMaximum, 1 << 20)), absl::OkStatus());
   const NodeTenants::View own = ViewOf("acme");
   EXPECT_EQ(own.holding.source, SettingsSource::kNode);
   EXPECT_EQ(own.shares[TierIndex(Tier::kHost)].weight, 5) << "it went on from what held";
-  tenants().TakeCluster({6, {}});
-  EXPECT_EQ(tenants().cluster_version(), 7) << "what is older is ignored";
-  tenants().TakeCluster({8, {{"acme", Settings("acme", 9)}}});
+  tenants().TakeCluster({.store = 5, .version = 6});
+  EXPECT_EQ(tenants().cluster().version, 7) << "what is older is ignored";
+  tenants().TakeCluster({.store = 5, .version = 8, .settings = {{"acme", Settings("acme", 9)}}});
   EXPECT_EQ(ViewOf("acme").shares[TierIndex(Tier::kHost)].weight, 5);
-  EXPECT_EQ(tenants().cluster_version(), 8);
+  EXPECT_EQ(tenants().cluster().version, 8);
   rig_->Pass(absl::Seconds(1));
-  EXPECT_EQ(store_.kept.cluster_version, 8);
+  EXPECT_EQ(store_.kept.cluster.version, 8);
   ASSERT_EQ(Set(Change("acme", ShareField::kMaximum, std::nullopt)), absl::OkStatus());
   ASSERT_EQ(Set(Change("acme", ShareField::kWeight, std::nullopt)), absl::OkStatus());
   EXPECT_EQ(ViewOf("acme").holding.source, SettingsSource::kCluster) << "all default is none";
 }
 
+// A coordinator that lost its data, and whose settings were begun again, has another store.
+TEST_F(NodeTenantsTest, SettingsOfAnotherStoreAreFollowedOnlyInPlaceOfTheNodesOwn) {
+  tenants().TakeCluster({.store = 5, .version = 7, .settings = {{"acme", Settings("acme", 5)}}});
+  tenants().TakeCluster({.store = 6, .version = 40});
+  EXPECT_EQ(ViewOf("acme").shares[TierIndex(Tier::kHost)].weight, 5);
+  EXPECT_EQ(tenants().cluster_stamp().store, 5);
+  tenants().TakeCluster(
+      {.store = 6, .version = 1, .replaced = {5}, .settings = {{"acme", Settings("acme", 8)}}});
+  EXPECT_EQ(ViewOf("acme").shares[TierIndex(Tier::kHost)].weight, 8);
+  rig_->Pass(absl::Seconds(1));
+  EXPECT_EQ(store_.kept.cluster, tenants().cluster()) << "also after a restart";
+  EXPECT_EQ(tenants().cluster().store, 6);
+}
+
 TEST_F(NodeTenantsTest, ATenantThatIsOnlyMadeIsToldNothingByTheNode) {
-  tenants().TakeCluster({7, {{"newcomer", Settings("newcomer", 5)}}});
+  tenants().TakeCluster(
+      {.store = 5, .version = 7, .settings = {{"newcomer", Settings("newcomer", 5)}}});
   EXPECT_EQ(ViewOf("newcomer").domain, std::nullopt);
   ASSERT_EQ(Make("newcomer"), absl::OkStatus());
   EXPECT_EQ(ViewOf("newcomer").holding.source, SettingsSource::kCluster);
@@ -312,6 +340,17 @@ TEST(KeptTenantsTest, WhatWasSetHoldsAfterARestart) {
   store.kept.node.emplace("acme", settings);
   AgentRig rig({.tenants = &store});
   EXPECT_EQ(rig.agent->tenants().All().at(1).shares[TierIndex(Tier::kDisk)].weight, 4);
+}
+
+TEST(KeptTenantsTest, ANodeFollowsItsStoreAlsoAfterARestart) {
+  FakeTenantStore store;
+  store.secrets = {{"acme", kAcmeSecret}, {"default", ""}};
+  store.kept.cluster = {.store = 5, .version = 7, .settings = {{"acme", {.name = "acme"}}}};
+  AgentRig rig({.tenants = &store});
+  EXPECT_EQ(rig.agent->tenants().cluster_stamp(), store.kept.cluster.Stamp());
+  rig.agent->tenants().TakeCluster({.store = 6, .version = 40});
+  rig.agent->tenants().TakeCluster({.store = 5, .version = 6});
+  EXPECT_EQ(rig.agent->tenants().cluster(), store.kept.cluster);
 }
 
 TEST(KeptTenantsTest, SettingsThatCannotBeReadAreNotReplacedAndDeleteNothing) {

@@ -78,7 +78,7 @@ TEST(OffloadAtCommitTest, HitsAreCountedFromWhenABlockCameIntoHostMemory) {
     ASSERT_EQ(rig.Hits(rig.session, 1, 1), 1u);
     EXPECT_EQ(rig.agent->index().Find(key)->hits, hits);
   }
-  rig.agent->evictor().EvictAll();
+  rig.EvictHost();
   ASSERT_EQ(rig.Hits(rig.session, 1, 1), 1u);
   EXPECT_EQ(rig.agent->index().Find(key)->hits, 0u) << "the disk was hit";
 }

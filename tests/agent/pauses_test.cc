@@ -156,13 +156,13 @@ TEST_F(PausesTest, BehindABlockWithoutRoomNoBlockOfARunAsks) {
                                             &ReservedBlock::state);
     EXPECT_EQ(reserved->blocks.size(), kBlocks);
     EXPECT_EQ(rig_.Commit(rig_.session, rig_.Fill(rig_.session, 1, *reserved)), count);
-    rig_.agent->evictor().EvictAll();
+    rig_.EvictHost();
     return count;
   };
   EXPECT_EQ(reserved_of(/*is_set=*/false), 0u);
   EXPECT_EQ(rig_.agent->stats().host.declined, kBlocks) << "each is counted";
   EXPECT_EQ(rig_.Put(rig_.session, 1, kBlocks), kBlocks) << "a later put finds the room";
-  rig_.agent->evictor().EvictAll();
+  rig_.EvictHost();
   EXPECT_GT(reserved_of(/*is_set=*/true), 0u) << "a set has no order";
   rig_.agent->Audit();
 }
@@ -244,7 +244,7 @@ TEST_F(PausesTest, TwoThatKeepTheSamePrefixAtATimeKeepItOnce) {
 TEST_F(PausesTest, APrefixThatIsEndedWhileItIsKeptLeavesNothing) {
   ASSERT_EQ(rig_.Put(rig_.session, 1, kBlocks), kBlocks);
   const BlockRun run = rig_.NameRun(rig_.session, 1, kBlocks);
-  during_ = [&](size_t) { rig_.agent->flows().kept_prefixes.EndAll(run.domain); };
+  during_ = [&](size_t) { rig_.agent->flows().kept_prefixes.EndSome(run.domain, kMaxKeptBlocks); };
   const Kept kept = *RunBeside(rig_.agent->flows().prefix_keeper.Keep(
       {.sequences = {run}, .deadline = rig_.executor.Now(), .ttl = absl::Minutes(5)}));
   EXPECT_EQ(kept.id, KeptId{});

@@ -47,7 +47,7 @@ TEST_F(ResidencyFlowsTest, ABlockIsThereWhenItsCommitIsAnsweredAndNotBefore) {
 TEST_F(ResidencyFlowsTest, ABlockOnDiskIsSaidToBeThereWhenItLeavesHostMemory) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 0, 3), 3);
   EXPECT_EQ(Said(rig_.session, 1), Residence::kHost);
-  rig_.agent->evictor().EvictAll();
+  rig_.EvictHost();
   EXPECT_EQ(Said(rig_.session, 0, 3), std::vector(3, Residence::kDisk));
   EXPECT_EQ(rig_.Hits(rig_.session, 0, 3), 3);
   EXPECT_EQ(Said(rig_.session, 0, 3), std::vector(3, Residence::kHost));
@@ -55,7 +55,7 @@ TEST_F(ResidencyFlowsTest, ABlockOnDiskIsSaidToBeThereWhenItLeavesHostMemory) {
 
 TEST_F(ResidencyFlowsTest, ABlockThatIsErasedIsAbsent) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 0, 1), 1);
-  rig_.agent->evictor().EvictAll();
+  rig_.EvictHost();
   ASSERT_EQ(rig_.Run(rig_.agent->disks().set()->Erase(rig_.NameRun(rig_.session, 0, 1).keys[0])),
             absl::OkStatus());
   EXPECT_EQ(Said(rig_.session, 0), Residence::kAbsent);
@@ -70,7 +70,7 @@ TEST_F(ResidencyFlowsTest, ABlockOfTheGpuPoolIsSaidToBeThere) {
   std::vector<LeaseId> leases;
   for (const auto& block : onboarded.blocks) leases.push_back(block.lease);
   rig_.agent->sessions().leases().Release(rig_.session, leases);
-  rig_.agent->gpus().EvictAll();
+  rig_.EvictGpus();
   EXPECT_EQ(Said(rig_.session, 0, 2), std::vector(2, Residence::kHost));
 }
 

@@ -49,7 +49,7 @@ class ReuseHintsTest : public ::testing::Test {
   // Puts blocks on disk, and evicts them from host memory.
   void PutOnDiskAlone(uint64_t first, size_t count) {
     ASSERT_EQ(rig_->PutOnDisk(rig_->session, first, count), count);
-    ASSERT_EQ(rig_->agent->evictor().EvictAll(), count);
+    ASSERT_EQ(rig_->EvictHost(), count);
   }
   Task<absl::StatusOr<Onboarded>> Onboard(BlockRun run, Tier target = Tier::kHost,
                                           absl::Duration timeout = kLong) {
@@ -110,7 +110,7 @@ TEST_F(ReuseHintsTest, TheIdOfAConversationReachesTheOrder) {
     ASSERT_EQ(Put(branch), 1u);
     EXPECT_EQ(StateOf(3)->left_behind, conversation != 0 ? 1u : 0u);
     EXPECT_EQ(StateOf(1)->left_behind, 0u);
-    rig_->agent->evictor().EvictAll();
+    rig_->EvictHost();
   }
 }
 
@@ -118,7 +118,7 @@ TEST_F(ReuseHintsTest, HostMemoryKnowsWhatADiskHasToo) {
   Start({}, EvictionPolicy::kLearnt);
   ASSERT_EQ(rig_->PutOnDisk(rig_->session, 1, 2), 2u);
   EXPECT_EQ(StateOf(1)->is_below, 1u);
-  rig_->agent->evictor().EvictAll();
+  rig_->EvictHost();
   ASSERT_EQ(rig_->Run(Onboard(RunOf(1, 2, 50)))->blocks.size(), 2u);
   EXPECT_EQ(StateOf(1)->is_below, 1u) << "it came from there";
   const BlockKey key = rig_->NameRun(rig_->session, 1, 1).keys[0];
@@ -221,7 +221,7 @@ TEST_F(ReuseHintsTest, ABlockInTheGpuPoolIsKnownThereAndInHostMemory) {
   const BlockRun run = RunOf(1, 1, 8);
   EXPECT_EQ(rig_->agent->index().Advise(run.keys, run.hint), 1u);
   for (const Tier tier : {Tier::kHost, Tier::kGpu}) EXPECT_EQ(Known(1, tier), "0 uses, priority 8");
-  ASSERT_EQ(rig_->agent->gpus().EvictAll(), 1u);
+  ASSERT_EQ(rig_->EvictGpus(), 1u);
   ASSERT_EQ(rig_->Run(Onboard(RunOf(1, 1, 9), Tier::kGpu))->blocks.size(), 1u);
   EXPECT_EQ(Known(1, Tier::kGpu), "0 uses, priority 9") << "it was asked for";
   EXPECT_EQ(Known(1), "1 uses, priority 9");
@@ -235,7 +235,7 @@ TEST_F(ReuseHintsTest, WhatMakesRoomInTheGpuPoolIsNoUse) {
     ASSERT_EQ(Put(RunOf(block, 1, 7), Tier::kGpu), 1u);
   }
   rig_->Pass(absl::Milliseconds(1));
-  ASSERT_EQ(rig_->agent->evictor().EvictAll(), 62u);
+  ASSERT_EQ(rig_->EvictHost(), 62u);
   const auto reserved = rig_->agent->flows().putter.Reserve(RunOf(100, 1, 8), Tier::kGpu);
   rig_->Pass(absl::Milliseconds(10));
   EXPECT_EQ(Known(1), absl::StrCat("0 uses, priority ", kDefaultPriority));

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,20 +28,22 @@ class KnowingCoordinator final : public CoordinatorLink {
   Executor* executor = nullptr;
   bool silent = false;
   int reports = 0;
-  bool wants_tenants = false;                  // Whether it lost the settings of tenants.
-  std::vector<ClusterTenants> brought;         // Settings that reports brought.
+  std::optional<ClusterTenants> tenants;       // Settings that its answers bring.
+  bool tenants_differ = false;                 // Flag of its answers.
+  SettingsStamp followed;                      // Settings that the last report named.
   std::vector<std::string> holders = {kPeer};  // The best first.
 
   Task<absl::StatusOr<ReportReply>> Send(Report report, absl::Time deadline) override {
     ++reports;
-    if (report.tenants.has_value()) brought.push_back(*report.tenants);
+    followed = report.tenants;
     if (silent) {
       co_await SleepUntil(executor, deadline);
       co_return absl::DeadlineExceededError("silent");
     }
     co_return ReportReply{.coordinator_epoch = {3},
                           .next_sequence = report.first_sequence + report.deltas.size(),
-                          .tenants_wanted = wants_tenants};
+                          .tenants = tenants,
+                          .tenants_differ = tenants_differ};
   }
   Task<absl::StatusOr<LocateReply>> Locate(LocateQuery query, absl::Time deadline) override {
     if (silent) {

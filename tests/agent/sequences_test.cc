@@ -110,17 +110,18 @@ TEST_F(SequencesTest, SeveralAreOnboardedTogetherUnderLeasesThatBeginAtTheEnd) {
 }
 
 TEST_F(SequencesTest, AGivenSumIsPublishedAndLeasedAsItWasGiven) {
-  const BlockRun run = rig_.NameRun(rig_.session, 1, 1);
-  const std::vector<ReservationId> ids = rig_.Reserve(rig_.session, 1, 1);
+  AgentRig rig({.disk = false});  // A disk would prove the block first.
+  const BlockRun run = rig.NameRun(rig.session, 1, 1);
+  const std::vector<ReservationId> ids = rig.Reserve(rig.session, 1, 1);
   const PayloadSum given{.hi = 1, .lo = 2};
-  rig_.agent->sessions().reservations().NoteSum(rig_.session, ids[0], given);
-  EXPECT_EQ(rig_.Commit(rig_.session, ids), 1);
-  const Onboarded hit = *rig_.Run(rig_.agent->flows().onboarder.Onboard(RequestOf(run)));
+  rig.agent->sessions().reservations().NoteSum(rig.session, ids[0], given);
+  EXPECT_EQ(rig.Commit(rig.session, ids), 1);
+  const Onboarded hit = *rig.Run(rig.agent->flows().onboarder.Onboard(RequestOf(run)));
   ASSERT_EQ(hit.blocks.size(), 1);
   EXPECT_EQ(hit.blocks[0].sum, given);
 }
 
-TEST_F(SequencesTest, ASuspectedBlockThatChangedIsDroppedWhenItsLeasesEnd) {
+TEST_F(SequencesTest, ASuspectedBlockThatChangedIsDroppedAtOnce) {
   rig_.PutOnDisk(rig_.session, 1, 2);
   const BlockRun run = rig_.NameRun(rig_.session, 1, 2);
   const Onboarded hit = *rig_.Run(rig_.agent->flows().onboarder.Onboard(RequestOf(run)));
@@ -128,16 +129,89 @@ TEST_F(SequencesTest, ASuspectedBlockThatChangedIsDroppedWhenItsLeasesEnd) {
   for (const BlockKey& key : run.keys) rig_.agent->flows().host_prover.Suspect(key);
   rig_.Pass(absl::Seconds(1));
   EXPECT_EQ(rig_.agent->stats().host.verify_failures, 1);
-  EXPECT_TRUE(rig_.agent->index().In(Tier::kHost, run.keys[0])) << "it is leased";
+  EXPECT_FALSE(rig_.agent->index().In(Tier::kHost, run.keys[0])) << "although it is leased";
   std::vector<LeaseId> leases;
   for (const LeasedBlock& block : hit.blocks) leases.push_back(block.lease);
   EXPECT_EQ(rig_.agent->sessions().leases().HostBlockOf(rig_.session, leases[1]), run.keys[1]);
   EXPECT_EQ(rig_.agent->sessions().leases().HostBlockOf(rig_.Open(0), leases[1]), std::nullopt);
   rig_.agent->sessions().leases().Release(rig_.session, leases);
-  rig_.Pass(absl::Seconds(1));
-  EXPECT_FALSE(rig_.agent->index().In(Tier::kHost, run.keys[0]));
+  EXPECT_EQ(rig_.agent->host().used_bytes(), kRigBlockBytes) << "the slot is free";
   EXPECT_TRUE(rig_.agent->index().In(Tier::kHost, run.keys[1])) << "it is whole";
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 2), 2) << "the disk has it";
+}
+
+// A damaged block of a hot prefix was served for as long as the leases of its readers overlapped,
+// and puts of it were answered "present".
+TEST_F(SequencesTest, ADamagedBlockIsReplacedWhileItsReadersOverlapTheirLeases) {
+  AgentRig rig({.disk = false});
+  ASSERT_EQ(rig.Put(rig.session, 1, 3), 3);
+  const BlockRun run = rig.NameRun(rig.session, 1, 3);
+  const Onboarded before = *rig.Run(rig.Onboard(rig.session, 1, 3, kShort));
+  rig.Host(rig.session, before.blocks[1].offset)[7] ^= std::byte{1};
+  rig.agent->flows().host_prover.Suspect(run.keys[1]);
+  rig.Pass(absl::Milliseconds(1));
+  rig.agent->Audit();
+  EXPECT_EQ(rig.agent->residency().table(run.domain)->blocks_in(Tier::kHost), 2);
+  EXPECT_EQ(rig.Hits(rig.session, 1, 3), 1);
+  EXPECT_EQ(rig.Hits(rig.session, 2, 1), 0);
+  EXPECT_EQ(rig.Put(rig.session, 1, 3), 1) << "the damaged block alone is put again";
+  const Onboarded after = *rig.Run(rig.Onboard(rig.session, 1, 3, kShort));
+  ASSERT_EQ(after.blocks.size(), 3);
+  EXPECT_NE(after.blocks[1].offset, before.blocks[1].offset) << "its slot is still leased";
+  EXPECT_EQ(rig.Hits(rig.session, 1, 3), 3);
+  rig.agent->Audit();
+  rig.Pass(kLeaseDuration + kLeaseGrace + absl::Seconds(1));
+  EXPECT_EQ(rig.agent->host().used_bytes(), 3 * kRigBlockBytes);
+  EXPECT_EQ(rig.agent->index().pinned_bytes(), 0);
+  EXPECT_EQ(rig.agent->stats().host.verify_failures, 1);
+  rig.agent->Audit();
+}
+
+TEST_F(SequencesTest, ABlockThatIsDamagedWhileItsRequestWaitsIsNotLeased) {
+  AgentRig rig({.disk = false});
+  ASSERT_EQ(rig.Put(rig.session, 1, 3), 3);
+  std::vector<OnboardRequest> requests = {RequestOf(rig.NameRun(rig.session, 1, 3)),
+                                          RequestOf(rig.NameRun(rig.session, 1, 3))};
+  requests[1].run.is_set = true;
+  std::vector<Onboarder::Brought> brought =
+      rig.Run(rig.agent->flows().onboarder.BringAll(&requests));
+  ASSERT_TRUE(rig.agent->flows().host_prover.Condemn(brought[0].blocks[1].pin));
+  EXPECT_FALSE(rig.agent->flows().host_prover.Condemn(brought[1].blocks[1].pin));
+  const auto leased = [&](size_t i) {
+    return *rig.agent->flows().onboarder.GrantLeases(requests[i], std::move(brought[i]));
+  };
+  const Onboarded of_run = leased(0);
+  EXPECT_EQ(IndicesOf(of_run), std::vector<size_t>{0});
+  EXPECT_EQ(of_run.missed, MissReason::kDamaged);
+  const Onboarded of_set = leased(1);
+  EXPECT_EQ(IndicesOf(of_set), (std::vector<size_t>{0, 2}));
+  EXPECT_EQ(of_set.missed, MissReason::kDamaged);
+  rig.agent->Audit();
+}
+
+// A worker computes again what it did not get, so a put that meets a damaged copy on the disk must
+// replace it: it was answered "present", and the next reader found the same damage.
+TEST_F(SequencesTest, APutReplacesDamagedCopiesOnTheDisk) {
+  ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 6), 6);
+  rig_.EvictHost();
+  for (uint64_t bit = 0; bit < 6; ++bit) {
+    rig_.media.FlipBit({.segment = SegmentId{0}, .offset = bit * 2 * kRigBlockBytes},
+                       8 * (kRigBlockBytes + 99));
+  }
+  EXPECT_EQ(rig_.PutOnDisk(rig_.session, 1, 6), 6);
+  EXPECT_EQ(rig_.agent->disks().set()->stats().verify_failures, 6);
+  EXPECT_EQ(rig_.agent->disks().set()->block_count(), 6);
+  rig_.EvictHost();
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 6), 6);
+}
+
+TEST_F(SequencesTest, APutOfWhatADiskHasWritesNothingMore) {
+  ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 6), 6);
+  rig_.EvictHost();
+  EXPECT_EQ(rig_.PutOnDisk(rig_.session, 1, 6), 6);
+  EXPECT_EQ(rig_.agent->stats().offload.written, 6);
+  EXPECT_EQ(rig_.agent->disks().set()->stats().inserts, 6);
+  EXPECT_EQ(rig_.agent->disks().set()->stats().verified, 6);
 }
 
 // LateByteThreads run no work before `begin` is set.
@@ -160,7 +234,6 @@ TEST_F(SequencesTest, MoreSuspectsThanAllowedAreForgotten) {
   HostProver prover({.byte_threads = &byte_threads,
                      .scope = rig.agent->scope(),
                      .index = &rig.agent->index(),
-                     .evictor = &rig.agent->evictor(),
                      .stats = &stats});
   // The first block is being verified; the others wait behind it.
   for (const BlockKey& key : keys) prover.Suspect(key);

@@ -82,7 +82,7 @@ TEST_F(ShareGroupsTest, MembersReadWhatAWriterPutInTheGroupsArena) {
 TEST_F(ShareGroupsTest, BlocksComeBackFromDiskIntoTheGroupsArena) {
   const SessionId reader = OpenIn(kReaderName);
   ASSERT_EQ(rig_->PutOnDisk(OpenIn(kWriterName), 0, 8), 8);
-  rig_->agent->evictor().EvictAll();
+  rig_->EvictHost();
   ASSERT_EQ(HostBytes(kGroup), 0);
   EXPECT_EQ(rig_->Hits(reader, 0, 8, absl::Seconds(1)), 8);
   EXPECT_EQ(HostBytes(kGroup), 8 * kRigBlockBytes);
@@ -153,11 +153,11 @@ TEST_F(ShareGroupsTest, ASessionWhoseAccessChangesEnds) {
 
 TEST_F(ShareGroupsTest, TheClusterSaysWhoIsAMember) {
   TenantSettings acme{.name = kReaderName, .members = {{kGroupName, GroupAccess::kRead}}};
-  rig_->agent->tenants().TakeCluster({.version = 1, .settings = {{kReaderName, acme}}});
+  rig_->agent->tenants().TakeCluster({.store = 5, .version = 1, .settings = {{kReaderName, acme}}});
   const auto of = rig_->agent->options().tenants.Admitted(kGroupName, kReaderName);
   ASSERT_TRUE(of.has_value());
   const SessionId session = *rig_->OpenFor(*of);
-  rig_->agent->tenants().TakeCluster({.version = 2});
+  rig_->agent->tenants().TakeCluster({.store = 5, .version = 2});
   EXPECT_FALSE(IsOpen(session));
 }
 

@@ -93,7 +93,7 @@ TEST_F(StopTest, ACommitWhoseCopiesStallIsAnsweredAndPublishedLater) {
 
 TEST_F(StopTest, AnOnboardIsAnsweredWithWhatIsThere) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4u);
-  ASSERT_EQ(rig_.agent->evictor().EvictAll(), 4u);
+  ASSERT_EQ(rig_.EvictHost(), 4u);
   ASSERT_EQ(rig_.Hits(rig_.session, 1, 2), 2u);
   rig_.disk.Stall();
   const auto onboard = rig_.Spawn(rig_.Onboard(rig_.session, 1, 4, kLong));
@@ -107,7 +107,7 @@ TEST_F(StopTest, AnOnboardIsAnsweredWithWhatIsThere) {
 
 TEST_F(StopTest, APeerThatWaitsForADiskIsAnswered) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 1), 1u);
-  ASSERT_EQ(rig_.agent->evictor().EvictAll(), 1u);
+  ASSERT_EQ(rig_.EvictHost(), 1u);
   rig_.disk.Stall();
   const BlockKey key = rig_.NameRun(rig_.session, 1, 1).keys[0];
   const auto served =

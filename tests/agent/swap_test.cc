@@ -126,7 +126,7 @@ TEST_F(SwapTest, ColderBlocksOfTheTenantMakeRoomAndNoneOfAnothers) {
 TEST_F(SwapTest, WhatIsOutIsNotFoundAndNotEvicted) {
   FillAndSwapOut(rig_.session, 100, 4);
   EXPECT_EQ(rig_.agent->index().copies(), 0u);
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(), 0u);
+  EXPECT_EQ(rig_.EvictHost(), 0u);
   EXPECT_EQ(used_host(), 4u);
 }
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "core/check.h"
 #include "core/task_scope.h"
 #include "tests/testing/sim_executor.h"
@@ -34,8 +35,8 @@ class TenantFilesTest : public ::testing::Test {
     acme.Of(Tier::kHost, ShareField::kGuaranteed) = 10;
     acme.Of(Tier::kGpu, ShareField::kWeight) = 1000;
     kept_.node.emplace("acme", acme);
-    kept_.cluster_version = 9;
-    kept_.cluster.emplace(
+    kept_.cluster = {.store = 5, .version = 9, .replaced = {3, 4}};
+    kept_.cluster.settings.emplace(
         "zeta", TenantSettings{.name = "zeta", .members = {{"acme", GroupAccess::kRead}}});
   }
   ~TenantFilesTest() override {
@@ -87,7 +88,21 @@ TEST_F(TenantFilesTest, TheFirstVersionOfTheFileIsRead) {
   out.Put(uint32_t{0});
   out.Put(uint32_t{0});
   Write(std::move(out).End());
-  EXPECT_EQ(Run(files_.LoadSettings()).value(), KeptTenantSettings{.cluster_version = 9});
+  EXPECT_EQ(Run(files_.LoadSettings()).value(), KeptTenantSettings{.cluster = {.version = 9}});
+}
+
+// The next build wrote members, and no store.
+TEST_F(TenantFilesTest, TheSecondVersionOfTheFileIsRead) {
+  kept_.cluster.store = 0;
+  kept_.cluster.replaced.clear();
+  SummedWriter out;
+  out.Put(uint64_t{0x73746e616e65746b});
+  out.Put(uint32_t{2});
+  out.Put(kept_.cluster.version);
+  PutTenantSettings(kept_.node, &out);
+  PutTenantSettings(kept_.cluster.settings, &out);
+  Write(std::move(out).End());
+  EXPECT_EQ(Run(files_.LoadSettings()).value(), kept_);
 }
 
 // A crash in the middle of a write leaves the new file unfinished under its other name.
@@ -110,7 +125,7 @@ TEST_F(TenantFilesTest, AKillLeavesTheOldSettingsOrTheNew) {
         TenantSettings acme{.name = "acme"};
         acme.Of(Tier::kHost, ShareField::kGuaranteed) = number;
         const absl::Status saved =
-            Run(files_.SaveSettings({.node = {{"acme", acme}}, .cluster_version = number}));
+            Run(files_.SaveSettings({.node = {{"acme", acme}}, .cluster = {.version = number}}));
         if (!saved.ok() || write(acknowledged[1], &number, sizeof(number)) < 0) _exit(1);
       }
     }
@@ -128,10 +143,10 @@ TEST_F(TenantFilesTest, AKillLeavesTheOldSettingsOrTheNew) {
     ASSERT_TRUE(WIFSIGNALED(status)) << status;
     const auto loaded = Run(files_.LoadSettings());
     ASSERT_TRUE(loaded.ok()) << loaded.status();
-    EXPECT_GE(loaded->cluster_version, last);
-    EXPECT_LE(loaded->cluster_version, last + 1);
+    EXPECT_GE(loaded->cluster.version, last);
+    EXPECT_LE(loaded->cluster.version, last + 1);
     EXPECT_EQ(loaded->node.at("acme").Of(Tier::kHost, ShareField::kGuaranteed),
-              loaded->cluster_version);
+              loaded->cluster.version);
   }
 }
 
@@ -168,6 +183,35 @@ TEST_F(TenantFilesTest, SecretsAreWrittenForTheAgentAloneAndRead) {
   EXPECT_EQ(Run(files_.RemoveSecret("acme")), absl::OkStatus());
   EXPECT_EQ(Run(files_.RemoveSecret("acme")), absl::OkStatus()) << "it is removed already";
   EXPECT_TRUE(Run(files_.ReadSecrets())->empty());
+}
+
+// The newline at the end of a secret's file is no part of the secret, so a secret that ends in one
+// was another secret after a restart.
+TEST_F(TenantFilesTest, ASecretThatEndsInANewlineIsTheSameAfterwards) {
+  ASSERT_EQ(Run(files_.WriteSecret("acme", "sixteen bytes or more\n")), absl::OkStatus());
+  EXPECT_EQ(Run(files_.ReadSecrets())->front().secret.value(), "sixteen bytes or more\n");
+}
+
+// A file that somebody else writes is taken when it has stayed the same.
+TEST_F(TenantFilesTest, AFileIsTakenWhenALaterLookFindsItUnchanged) {
+  const auto write = [this](const std::string& text) {
+    std::ofstream(directory_ + "/acme", std::ios::app) << text;
+    ASSERT_EQ(chmod((directory_ + "/acme").c_str(), 0600), 0);
+  };
+  const auto look = [this] { return Run(files_.ReadSecrets())->at(0).secret; };
+  write("the first half,");
+  EXPECT_TRUE(absl::IsUnavailable(look().status()));
+  EXPECT_TRUE(absl::IsUnavailable(look().status())) << "too soon";
+  absl::SleepFor(kSecretSettleTime);
+  write(" and the second");
+  EXPECT_TRUE(absl::IsUnavailable(look().status())) << "it has changed";
+  absl::SleepFor(kSecretSettleTime);
+  EXPECT_EQ(look().value(), "the first half, and the second");
+  EXPECT_EQ(look().value(), "the first half, and the second");
+  std::ofstream(directory_ + "/README.md") << "sixteen bytes or more";
+  const auto secrets = Run(files_.ReadSecrets());
+  ASSERT_EQ(secrets->size(), 2);
+  EXPECT_TRUE(absl::IsFailedPrecondition(secrets->front().secret.status()));
 }
 
 TEST_F(TenantFilesTest, ADirectoryThatIsReadOnlySaysWhatToDo) {

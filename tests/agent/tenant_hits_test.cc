@@ -38,8 +38,8 @@ TEST_F(TenantHitsTest, EachTenantsBlocksAreCountedByWhereTheyWere) {
   EXPECT_EQ(HitsIn(Tier::kHost), 6u) << "host memory had them";
   Get(rig_.session, 1, 2, Tier::kGpu);
   EXPECT_EQ(HitsIn(Tier::kGpu), 2u);
-  rig_.agent->gpus().EvictAll();
-  rig_.agent->evictor().EvictAll();
+  rig_.EvictGpus();
+  rig_.EvictHost();
   Get(rig_.session, 1, 3);
   EXPECT_EQ(HitsIn(Tier::kDisk), 3u);
   EXPECT_EQ(Of(kFirst).misses, 0u);

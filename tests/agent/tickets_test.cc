@@ -47,6 +47,18 @@ class TicketsTest : public ::testing::Test {
   const SessionId worker_ = rig_.Open(0);
 };
 
+TEST_F(TicketsTest, ABlockThatIsFoundDamagedIsNotRedeemed) {
+  ASSERT_EQ(rig_.Put(taker_, 1, 3), 3);
+  const TakenTicket ticket = *Take(taker_, 1, 3);
+  rig_.agent->flows().host_prover.Condemn(
+      *rig_.agent->index().PinOf(rig_.NameRun(taker_, 2, 1).keys[0]));
+  EXPECT_EQ(Take(taker_, 1, 3)->sequences[0].indices, std::vector<size_t>{0});
+  const std::vector<Onboarded> redeemed = *Redeem(worker_, ticket.id);
+  EXPECT_EQ(redeemed[0].blocks.size(), 1);
+  EXPECT_EQ(redeemed[0].missed, MissReason::kDamaged);
+  rig_.agent->Audit();
+}
+
 TEST_F(TicketsTest, EachRankRedeemsOnceAndThenNothingIsHeld) {
   ASSERT_EQ(rig_.Put(taker_, 1, 3), 3);
   const TakenTicket ticket = *Take(taker_, 1, 4, /*redemptions=*/2);

@@ -119,13 +119,15 @@ class WorkerCalls {
   };
   // Opens a session. Errors: as WorkerSessions::Open().
   absl::StatusOr<Worker> Open(size_t tenant) {
+    return OpenFor(SessionTenants::Own(
+        rig_->agent->options().tenants.OfDomain(static_cast<DomainId>(tenant))));
+  }
+  absl::StatusOr<Worker> OpenFor(const SessionTenants& of) {
     SessionToken token{};
     token[0] = static_cast<uint8_t>(++opened_);
     token[1] = static_cast<uint8_t>(opened_ >> 8);
     token.back() = 0xff;  // None of AgentRig's.
-    const Tenant& of = rig_->agent->options().tenants.OfDomain(static_cast<DomainId>(tenant));
-    const absl::StatusOr<SessionId> id =
-        rig_->agent->sessions().Open(SessionTenants::Own(of), token);
+    const absl::StatusOr<SessionId> id = rig_->agent->sessions().Open(of, token);
     if (!id.ok()) return id.status();
     const auto space = rig_->agent->sessions().table().AddSpace(*id, TestSpace(kRigBlockBytes));
     KVT_CHECK(space.ok());

@@ -1,5 +1,6 @@
 #include "cli/arguments.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -161,6 +162,29 @@ TEST(Arguments, RefuseWhatIsNoChangeOfATenant) {
   EXPECT_THAT(refusal("tenants set acme --coordinator /c --secret_file /f"),
               HasSubstr("takes no secret"));
   EXPECT_THAT(refusal("status --host_weight 1"), HasSubstr("does not take --host_weight"));
+}
+
+TEST(Arguments, TheStoreOfSettingsIsExportedImportedAndBegun) {
+  EXPECT_THAT(Parse("tenants export")->agents, ::testing::SizeIs(1));
+  EXPECT_EQ(Parse("tenants export --coordinator /c")->coordinator, "unix:/c");
+  const auto import = Parse("tenants import f --coordinator /c --yes");
+  ASSERT_TRUE(import.ok()) << import.status();
+  EXPECT_EQ(import->import_file, "f");
+  EXPECT_TRUE(import->yes);
+  EXPECT_EQ(Parse("tenants init --coordinator /c")->replaced_store, 0u);
+  EXPECT_EQ(Parse("tenants init --coordinator /c --replace 00000000000000a0")->replaced_store,
+            0xa0u);
+  for (const auto& [line, words] : std::map<std::string, std::string>{
+           {"tenants export --agent /a --agent /b", "name one --agent"},
+           {"tenants export --agent /a --coordinator /c", "one of the two"},
+           {"tenants export -o json", "does not take --output"},
+           {"tenants import f", "needs --coordinator"},
+           {"tenants import --coordinator /c", "needs one file"},
+           {"tenants init", "needs --coordinator"},
+           {"tenants init now --coordinator /c", "does not take 'now'"},
+           {"tenants init --coordinator /c --replace a0", "--replace: 'a0' is no id of a store"}}) {
+    EXPECT_THAT(std::string(Parse(line).status().message()), HasSubstr(words)) << line;
+  }
 }
 
 TEST(Arguments, HelpWinsOverWhatStandsBesideIt) {

@@ -2,6 +2,7 @@
 // the exit code.
 #include "cli/command.h"
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -395,6 +396,7 @@ TEST(Command, VersionAndHelpAskNobody) {
 TEST_F(CommandTest, TenantsSetSaysWhatIsToChangeAndSendsTheSecret) {
   const std::string file = ::testing::TempDir() + "kvtier-secret";
   std::ofstream(file) << "sixteen bytes or more\n";
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
   const Outcome outcome = Kvtier(
       {"tenants", "set", "acme", "--host_weight=3", "--secret_file", file, "--agent", agent_at_});
   EXPECT_EQ(outcome.code, ExitCode::kOk) << outcome.out << outcome.err;

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <string>
 
+#include "cli/disk_info.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -21,8 +22,8 @@ NodeFacts WellMachine() {
   v1::TierReport* const host = status.add_tiers();
   host->set_tier(v1::TIER_HOST);
   host->set_capacity_bytes(4 * kGiB);
-  status.add_disks();
-  status.add_disks();
+  status.add_disks()->set_health(kHealthyDisk);
+  status.add_disks()->set_health(kHealthyDisk);
   facts.status = status;
   facts.same_pid_namespace = true;
   facts.same_time_namespace = true;
@@ -71,6 +72,19 @@ TEST(MachineFindings, MemlockIsHeldAgainstTheHostTierOnceForEachDisk) {
   EXPECT_EQ(Said("memlock", facts).health, Health::kOk) << "nothing is registered without a disk";
   facts.status = absl::UnavailableError("no agent");
   EXPECT_EQ(Said("memlock", facts).health, Health::kOk) << "nothing to hold it against";
+}
+
+// Once, a disk that stored nothing was no finding.
+TEST(MachineFindings, ADiskOfTheAgentThatIsNotWellIsNamed) {
+  NodeFacts facts = WellMachine();
+  v1::DiskReport* const disk = facts.status->mutable_disks(1);
+  disk->set_directory("/mnt/b");
+  disk->set_serving(true);
+  disk->set_health("takes no blocks: no room");
+  ExpectSaid(Said("agent's disk /mnt/b", facts), Health::kWarn, "takes no blocks: no room", "mend");
+  disk->set_serving(false);
+  disk->set_health("not open: EIO");
+  ExpectSaid(Said("agent's disk /mnt/b", facts), Health::kFail, "not open: EIO", "next start");
 }
 
 TEST(MachineFindings, NoMemfdFails) {

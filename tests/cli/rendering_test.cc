@@ -123,6 +123,7 @@ TEST(StatusTable, ShowsTheCoordinator) {
   nodes      1 live of 2
   directory  1,000 blocks
   served     7 locates, 0 reports, 0 resyncs
+  settings   unknown
 )");
   status.set_refused_keys(3);
   EXPECT_THAT(StatusTable({.coordinator = Answer<v1::CoordinatorStatusResponse>{"c", status}}),
@@ -161,6 +162,12 @@ TEST(Complaints, NameWhatIsNotAsItShouldBe) {
   EXPECT_THAT(
       Complaints(status),
       ElementsAre("disk /mnt/b out of service: quarantined: 16 of the last 64 I/Os failed"));
+  disk->set_serving(true);
+  disk->set_health("takes no blocks: the manifest has no room");
+  EXPECT_THAT(Complaints(status),
+              ElementsAre("disk /mnt/b: takes no blocks: the manifest has no room"));
+  disk->set_health("healthy");
+  EXPECT_THAT(Complaints(status), IsEmpty());
   status = WellAgent();
   status.set_coordinator_connected(false);
   status.set_coordinator_refusal("node n1: another agent of this name");
@@ -193,11 +200,13 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
       "tickets": 0,
       "ticket_blocks": 0,
       "offload_queue_blocks": 0,
+      "told_address": "",
       "coordinator": {
         "address": "10.0.0.1:7300",
         "connected": true,
         "silence_seconds": 0.4,
-        "refusal": ""
+        "refusal": "",
+        "settings_differ": false
       },
       "peers": {
         "fetched_blocks": 120,

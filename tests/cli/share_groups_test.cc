@@ -41,9 +41,11 @@ TEST(ShareGroups, AreListedWithTheirMembers) {
             "beta": "read"
           })"),
             std::string::npos);
+  response.set_settings_store(0xa0);
+  response.set_settings_version(4);
   EXPECT_EQ(ClusterTenantsTable(response), R"(TENANT   SETTINGS
 prompts  members=acme:write,beta:read
-version 0
+version 4 of store 00000000000000a0
 )");
 }
 

@@ -320,6 +320,7 @@ TEST(SizeTest, TheJsonIsForPrograms) {
     "kv_heads": 0,
     "head_dim": 0,
     "latent_dim": 576,
+    "index_bytes": 0,
     "window_tokens": 0,
     "window_layers": 0,
     "dtype": "bf16",

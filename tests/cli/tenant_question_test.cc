@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/secret_file.h"
 
 namespace kvtier::cli {
 namespace {
@@ -21,6 +23,7 @@ using ::testing::HasSubstr;
 std::string FileOf(const std::string& bytes) {
   const std::string path = ::testing::TempDir() + "kvtier-read-secret";
   std::ofstream(path, std::ios::binary) << bytes;
+  EXPECT_EQ(chmod(path.c_str(), 0600), 0);
   return path;
 }
 
@@ -42,16 +45,21 @@ TEST(ReadSecret, TakesTheLongestAndRefusesOneByteMore) {
        {longest + "s", longest + "s\n", longest + "\n\n", longest + "\nss\n", longest + longest}) {
     EXPECT_THAT(RefusalOf(FileOf(bytes)), HasSubstr("has more than 65536 bytes"));
   }
-  EXPECT_THAT(RefusalOf(FileOf("")), HasSubstr("has no bytes"));
-  EXPECT_THAT(RefusalOf(FileOf("\n")), HasSubstr("has no bytes"));
+  EXPECT_THAT(RefusalOf(FileOf("")), HasSubstr("holds no secret"));
+  EXPECT_THAT(RefusalOf(FileOf("\n")), HasSubstr("holds no secret"));
+}
+
+TEST(ReadSecret, RefusesAFileThatOthersMayRead) {
+  const std::string path = FileOf("a secret");
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  EXPECT_THAT(RefusalOf(path), HasSubstr("has mode 0644"));
 }
 
 // A device that never ends was read until memory ran out.
 TEST(ReadSecret, RefusesWhatMayHaveNoEnd) {
   for (const std::string path : {"/dev/zero", "/dev/null", "/"}) {
-    EXPECT_EQ(RefusalOf(path), absl::StrCat("--secret_file=", path,
-                                            ": is neither a file nor a pipe; name a readable "
-                                            "file"));
+    EXPECT_EQ(RefusalOf(path), absl::StrCat("--secret_file=", path, ": secret file ", path,
+                                            " is no plain file; name a readable file"));
   }
   EXPECT_THAT(RefusalOf("/no/such/secret"), HasSubstr("cannot be read: No such file"));
 }

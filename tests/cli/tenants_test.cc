@@ -123,6 +123,7 @@ TEST(TenantsJson, IsAStableSchema) {
     {
       "address": "unix:/a.sock",
       "node_id": "n1",
+      "settings_store": null,
       "settings_version": 0,
       "tenants": [
         {
@@ -401,13 +402,19 @@ unix:/a.sock               2    1,000         30    4.00 KiB  none      erased w
 
 TEST(ClusterTenantsTable, HasARowForEachTenantThatIsSaid) {
   v1::ListTenantsResponse response;
-  EXPECT_EQ(ClusterTenantsTable(response), "Nothing is set.\nversion 0\n");
+  EXPECT_THAT(ClusterTenantsTable(response), HasSubstr("unknown: kvtier tenants init"));
+  EXPECT_THAT(ClusterTenantsJson(response), HasSubstr("\"settings_store\": null"));
+  response.set_settings_store(0xa0);
+  response.set_settings_version(1);
+  EXPECT_EQ(ClusterTenantsTable(response),
+            "Nothing is set.\nversion 1 of store 00000000000000a0\n");
   *response.add_tenants() = Described().tenant();
   response.set_settings_version(3);
   EXPECT_EQ(ClusterTenantsTable(response), R"(TENANT  SETTINGS
 acme    host_weight=5
-version 3
+version 3 of store 00000000000000a0
 )");
+  EXPECT_THAT(ClusterTenantsJson(response), HasSubstr("\"settings_store\": \"00000000000000a0\""));
 }
 
 }  // namespace

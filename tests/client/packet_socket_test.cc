@@ -1,9 +1,11 @@
 // Tests PacketSocket against the kernel's ways of ending a conversation.
 #include "client/packet_socket.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,7 +16,7 @@
 #include "absl/time/time.h"
 #include "core/check.h"
 #include "core/clock.h"
-#include "core/listening_socket.h"
+#include "core/unix_listener.h"
 
 namespace kvtier {
 namespace {
@@ -27,19 +29,19 @@ class PacketSocketTest : public ::testing::Test {
     directory_ = ::testing::TempDir() + "kvtier-packets-XXXXXX";
     KVT_CHECK(mkdtemp(directory_.data()) != nullptr);
     path_ = directory_ + "/socket";
-    listening_ = FileDescriptor(*ListenUnix(path_, SOCK_SEQPACKET, 0600));
+    listening_.emplace(*UnixListener::Listen(path_, SOCK_SEQPACKET, 0600));
     socket_.emplace(*PacketSocket::Connect(path_));
-    accepted_ = FileDescriptor(accept(listening_.get(), nullptr, nullptr));
+    accepted_ = FileDescriptor(accept(listening_->fd(), nullptr, nullptr));
   }
   ~PacketSocketTest() override {
-    unlink(path_.c_str());
+    listening_.reset();
     rmdir(directory_.c_str());
   }
   static absl::Time Soon() { return MonotonicClock().Now() + absl::Seconds(10); }
 
   std::string directory_;
   std::string path_;
-  FileDescriptor listening_;
+  std::optional<UnixListener> listening_;
   std::optional<PacketSocket> socket_;
   FileDescriptor accepted_;
 };
@@ -52,6 +54,23 @@ TEST_F(PacketSocketTest, TheLastWordOfWhoHangsUpWithOurPacketUnreadIsReceived) {
   EXPECT_EQ(socket_->Receive(packet, Soon()).status(), absl::OkStatus());
   EXPECT_EQ(packet, kTheirs);
   EXPECT_EQ(socket_->Receive(packet, Soon()).status().code(), absl::StatusCode::kUnavailable);
+}
+
+// Once, the client said that no agent listens.
+TEST_F(PacketSocketTest, AUserOutsideTheSocketsGroupIsToldSo) {
+  ASSERT_EQ(chmod(path_.c_str(), 0), 0);
+  const uid_t user = geteuid();
+  constexpr uid_t kNobody = 65534;
+  if (user == 0) {
+    ASSERT_EQ(seteuid(kNobody), 0);  // Root may use every socket.
+  }
+  const absl::Status refused = PacketSocket::Connect(path_).status();
+  if (user == 0) {
+    ASSERT_EQ(seteuid(user), 0);
+  }
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(refused.message(), ::testing::HasSubstr("may not use the agent's socket"));
+  EXPECT_THAT(refused.message(), ::testing::Not(::testing::HasSubstr("no agent listens")));
 }
 
 TEST_F(PacketSocketTest, WhoHangsUpWithoutAWordIsUnavailable) {

@@ -35,10 +35,8 @@ class CoordinatorServiceTest : public ::testing::Test {
     if (mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no directory " << name;
     directory_ = name;
     settings_ = *SettingsStore::Open({.directory = directory_});
-    tenants_ = std::make_unique<TenantsWriter>(&guarded_, settings_.get());
-    service_ = std::make_unique<CoordinatorService>(&guarded_, tenants_.get(), kBuild);
-    admin_service_ = std::make_unique<CoordinatorAdminService>(&guarded_, settings_.get(),
-                                                               tenants_.get(), kBuild);
+    service_ = std::make_unique<CoordinatorService>(&guarded_, kBuild);
+    admin_service_ = std::make_unique<CoordinatorAdminService>(&guarded_, settings_.get(), kBuild);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -99,14 +97,32 @@ class CoordinatorServiceTest : public ::testing::Test {
     settings.Of(Tier::kHost, ShareField::kWeight) = weight;
     return settings;
   }
-  // Reports as a node that knows the settings; it brings them if it was asked to.
-  ReportReply TellTenants(int node, const ClusterTenants& known, bool brings) {
+  // Reports as a node that follows the settings.
+  ReportReply TellTenants(int node, const ClusterTenants& followed) {
     Report report = SnapshotOf(node, {});
-    report.tenants_version = known.version;
-    if (brings) report.tenants = known;
+    if (followed.version > 0) report.tenants = followed.Stamp();
     const absl::StatusOr<ReportReply> reply = Tell(report);
     EXPECT_TRUE(reply.ok()) << reply.status();
     return reply.value_or(ReportReply());
+  }
+  absl::Status Init(uint64_t replaced = 0) {
+    v1::InitTenantsRequest request;
+    request.set_replaced_store(replaced);
+    v1::InitTenantsResponse response;
+    return Call(*admin_, &v1::CoordinatorAdmin::Stub::InitTenants, request, &response);
+  }
+  absl::Status Import(const ClusterTenants& tenants) {
+    v1::ImportTenantsRequest request;
+    *request.mutable_tenants() = convert::ToWire(tenants);
+    v1::ImportTenantsResponse response;
+    return Call(*admin_, &v1::CoordinatorAdmin::Stub::ImportTenants, request, &response);
+  }
+  absl::StatusOr<ClusterTenants> Export() {
+    v1::ExportTenantsResponse response;
+    const absl::Status status = Call(*admin_, &v1::CoordinatorAdmin::Stub::ExportTenants,
+                                     v1::ExportTenantsRequest(), &response);
+    if (!status.ok()) return status;
+    return convert::ClusterTenantsFrom(response.tenants());
   }
   v1::CoordinatorStatusResponse Status() {
     v1::CoordinatorStatusResponse response;
@@ -120,7 +136,6 @@ class CoordinatorServiceTest : public ::testing::Test {
   ManualClock clock_;
   GuardedCoordinator guarded_{&clock_, Epoch{42}, {.max_nodes = 2}};
   std::unique_ptr<SettingsStore> settings_;
-  std::unique_ptr<TenantsWriter> tenants_;
   std::unique_ptr<CoordinatorService> service_;
   std::unique_ptr<CoordinatorAdminService> admin_service_;
   std::unique_ptr<grpc::Server> server_;
@@ -223,6 +238,7 @@ TEST_F(CoordinatorServiceTest, LookupTellsTheCopiesOfABlockKeyOnly) {
 }
 
 TEST_F(CoordinatorServiceTest, ASettingIsInForceWhenItIsAnswered) {
+  ASSERT_TRUE(Init().ok());
   ASSERT_TRUE(Tell(SnapshotOf(1, {AddOf(1)})).ok());
   clock_.Advance(absl::Seconds(2));
   EXPECT_EQ(Locate(2, {NumberedKey(1)})->size(), 1);
@@ -237,95 +253,81 @@ TEST_F(CoordinatorServiceTest, ASettingIsInForceWhenItIsAnswered) {
   EXPECT_EQ(settings.settings(1).value(), "1000");
 }
 
-// Once, a coordinator that lost its settings of tenants wiped the nodes' at its next change.
-TEST_F(CoordinatorServiceTest, AChangeAfterALossGoesOnTopOfWhatANodeStillKnows) {
-  const ClusterTenants known = {.version = 9, .settings = {{"beta", Weighted("beta", 7)}}};
-  EXPECT_TRUE(TellTenants(1, known, false).tenants_wanted);
-  const absl::Status refused = SetHostWeight("gamma", 3);
-  EXPECT_EQ(refused.code(), absl::StatusCode::kAborted);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("try again in a second"));
-  v1::DropTenantRequest drop;
-  drop.set_tenant("beta");
-  v1::DropTenantResponse dropped;
-  EXPECT_EQ(Call(*admin_, &v1::CoordinatorAdmin::Stub::DropTenant, drop, &dropped).code(),
-            absl::StatusCode::kAborted);
-  EXPECT_FALSE(TellTenants(1, known, true).tenants_wanted);
-  EXPECT_EQ(settings_->tenants(), known);
+// Once, the settings that a report brought with a later version became the cluster's, and those of
+// every node. Such a field is one that nobody knows now.
+TEST_F(CoordinatorServiceTest, AReportSetsNothingAndRefusesNoOperator) {
+  ASSERT_TRUE(Init().ok());
+  v1::ReportRequest forged = convert::ToWire(SnapshotOf(1, {}), kBuild);
+  forged.set_tenants_store(settings_->tenants().store);
+  forged.set_tenants_version(uint64_t{1} << 62);
+  // Field 12 was a ClusterTenants.
+  const ClusterTenants brought = {
+      .version = uint64_t{1} << 62,
+      .settings = {{"beta", {.name = "beta", .members = {{"acme", GroupAccess::kWrite}}}}}};
+  const std::string bytes = convert::ToWire(brought).SerializeAsString();
+  std::string raw = forged.SerializeAsString();
+  raw += static_cast<char>(12 << 3 | 2);
+  raw += static_cast<char>(bytes.size());
+  raw += bytes;
+  ASSERT_LT(bytes.size(), 128u);
+  ASSERT_TRUE(forged.ParseFromString(raw));
+  v1::ReportResponse response;
+  ASSERT_TRUE(Call(*stub_, &v1::Coordinator::Stub::Report, forged, &response).ok());
+  EXPECT_TRUE(response.tenants_differ());
+  EXPECT_TRUE(settings_->tenants().settings.empty());
+  EXPECT_TRUE(TellTenants(2, {}).tenants->settings.empty());
   ASSERT_TRUE(SetHostWeight("gamma", 3).ok());
-  clock_.Advance(Coordinator::kAdoptionSettles);
-  const ReportReply reply = TellTenants(1, known, false);
+  EXPECT_EQ(TellTenants(2, {}).tenants->version, 2);
+  EXPECT_TRUE(Status().nodes(0).settings_differ());
+  EXPECT_EQ(Status().nodes(0).settings_version(), uint64_t{1} << 62);
+}
+
+TEST_F(CoordinatorServiceTest, AfterALossNodesKeepTheirSettingsUntilAnExportOfOneIsImported) {
+  const ClusterTenants known = {
+      .store = 5, .version = 9, .settings = {{"beta", Weighted("beta", 7)}}};
+  EXPECT_TRUE(TellTenants(1, known).tenants_differ);
+  EXPECT_TRUE(absl::IsFailedPrecondition(SetHostWeight("gamma", 3)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Export().status()));
+  EXPECT_EQ(Status().settings_version(), 0);
+  ASSERT_TRUE(Import(known).ok());
+  EXPECT_EQ(Export().value(), known);
+  EXPECT_EQ(Status().settings_store(), 5);
+  EXPECT_FALSE(TellTenants(1, known).tenants.has_value());
+  EXPECT_FALSE(TellTenants(1, known).tenants_differ);
+  ASSERT_TRUE(SetHostWeight("gamma", 3).ok());
+  const ReportReply reply = TellTenants(1, known);
   ASSERT_TRUE(reply.tenants.has_value());
   EXPECT_EQ(reply.tenants->version, 10);
   EXPECT_EQ(reply.tenants->settings.at("beta"), known.settings.at("beta"));
   EXPECT_TRUE(reply.tenants->settings.contains("gamma"));
 }
 
-TEST_F(CoordinatorServiceTest, OfTwoNodesTheLaterSettingsAreTakenOverInEitherOrder) {
-  const ClusterTenants earlier = {.version = 7, .settings = {{"beta", Weighted("beta", 5)}}};
-  const ClusterTenants later = {.version = 9, .settings = {{"beta", Weighted("beta", 7)}}};
-  EXPECT_FALSE(TellTenants(1, earlier, true).tenants_wanted);
-  EXPECT_EQ(settings_->tenants(), earlier);
-  EXPECT_TRUE(TellTenants(2, later, false).tenants_wanted);
-  EXPECT_FALSE(TellTenants(2, later, true).tenants_wanted);
-  EXPECT_EQ(settings_->tenants(), later);
-  EXPECT_FALSE(TellTenants(1, earlier, true).tenants.has_value()) << "others may know later ones";
-  EXPECT_EQ(settings_->tenants(), later);
-  clock_.Advance(Coordinator::kAdoptionSettles);
-  const ReportReply reply = TellTenants(1, earlier, false);
-  ASSERT_TRUE(reply.tenants.has_value());
-  EXPECT_EQ(*reply.tenants, later);
-}
-
-TEST_F(CoordinatorServiceTest, ChangesMadeBeforeAnyNodeReportsStayWhenOneBringsMore) {
-  for (uint64_t weight = 1; weight <= 12; ++weight) {
-    ASSERT_TRUE(SetHostWeight("gamma", weight).ok());
-  }
-  ASSERT_TRUE(SetHostWeight("beta", 4).ok());
+TEST_F(CoordinatorServiceTest, AnOlderExportIsTakenByNoNodeThatFollowsLaterSettings) {
   const ClusterTenants known = {
-      .version = 9, .settings = {{"alpha", Weighted("alpha", 2)}, {"beta", Weighted("beta", 7)}}};
-  EXPECT_TRUE(TellTenants(1, known, false).tenants_wanted);
-  EXPECT_FALSE(TellTenants(1, known, true).tenants_wanted);
-  clock_.Advance(Coordinator::kAdoptionSettles);
-  const ReportReply reply = TellTenants(1, known, false);
-  ASSERT_TRUE(reply.tenants.has_value()) << "the node learns the changes, too";
-  EXPECT_EQ(reply.tenants->version, 10);
-  EXPECT_EQ(reply.tenants->settings, (TenantSettingsMap{{"alpha", Weighted("alpha", 2)},
-                                                        {"beta", Weighted("beta", 4)},
-                                                        {"gamma", Weighted("gamma", 12)}}));
+      .store = 5, .version = 9, .settings = {{"beta", Weighted("beta", 7)}}};
+  ClusterTenants older = known;
+  older.version = 7;
+  older.settings.clear();
+  ASSERT_TRUE(Import(older).ok());
+  EXPECT_FALSE(TellTenants(1, known).tenants.has_value());
+  EXPECT_TRUE(TellTenants(1, known).tenants_differ);
+  EXPECT_EQ(TellTenants(2, {}).tenants, older);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Import(known))) << "it would replace settings";
 }
 
-// The version of the changes made here on top of the first node's settings is the second node's
-// own.
-TEST_F(CoordinatorServiceTest, ANodeOneVersionLaterThanTheFirstIsAskedAsWell) {
-  ASSERT_TRUE(SetHostWeight("gamma", 3).ok());
-  const ClusterTenants first = {.version = 9, .settings = {{"beta", Weighted("beta", 5)}}};
-  const ClusterTenants second = {
-      .version = 10, .settings = {{"beta", Weighted("beta", 7)}, {"zeta", Weighted("zeta", 2)}}};
-  TellTenants(1, first, true);
-  EXPECT_EQ(settings_->tenants().version, 10);
-  EXPECT_FALSE(TellTenants(1, first, false).tenants.has_value());
-  EXPECT_TRUE(TellTenants(2, second, false).tenants_wanted);
-  TellTenants(2, second, true);
-  clock_.Advance(Coordinator::kAdoptionSettles);
-  for (const int node : {1, 2}) {
-    const ReportReply reply = TellTenants(node, node == 1 ? first : second, false);
-    ASSERT_TRUE(reply.tenants.has_value());
-    EXPECT_EQ(reply.tenants->version, 11);
-    EXPECT_EQ(reply.tenants->settings, (TenantSettingsMap{{"beta", Weighted("beta", 7)},
-                                                          {"gamma", Weighted("gamma", 3)},
-                                                          {"zeta", Weighted("zeta", 2)}}));
-  }
-}
-
-TEST_F(CoordinatorServiceTest, SettingsThatWereNotAskedForChangeNothing) {
-  ASSERT_TRUE(SetHostWeight("gamma", 3).ok());
-  ASSERT_TRUE(TellTenants(1, {}, false).tenants.has_value());
-  const ClusterTenants other = {.version = 1, .settings = {{"beta", Weighted("beta", 7)}}};
-  EXPECT_FALSE(TellTenants(2, other, true).tenants_wanted);
-  EXPECT_FALSE(settings_->tenants().settings.contains("beta"));
+TEST_F(CoordinatorServiceTest, SettingsThatBeginAfterALossAreTakenWhereTheyReplaceTheLostOnes) {
+  const ClusterTenants known = {.store = 5, .version = 9};
+  ASSERT_TRUE(Init().ok());
+  for (int i = 0; i < 12; ++i) ASSERT_TRUE(SetHostWeight("gamma", 1 + i).ok());
+  EXPECT_FALSE(TellTenants(1, known).tenants.has_value()) << "however late the version is";
+  EXPECT_TRUE(TellTenants(1, known).tenants_differ);
+  ASSERT_TRUE(Init(5).ok());
+  EXPECT_FALSE(TellTenants(1, known).tenants_differ);
+  EXPECT_TRUE(TellTenants(1, known).tenants->settings.contains("gamma"));
 }
 
 TEST_F(CoordinatorServiceTest, ASettingOutOfRangeChangesNothing) {
+  ASSERT_TRUE(Init().ok());
   EXPECT_EQ(Set("node_timeout_ms", "0").code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Set("colour", "blue").code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(settings_->current().node_timeout, absl::Seconds(5));

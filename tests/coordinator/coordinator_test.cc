@@ -18,6 +18,8 @@ using ::testing::HasSubstr;
 
 constexpr Epoch kEpoch{42};
 
+constexpr uint64_t kStore = 7;  // Id of a store of settings.
+
 class CoordinatorTest : public ::testing::Test {
  protected:
   // Returns how many of `keys` are located for `asker`.
@@ -55,89 +57,65 @@ TEST_F(CoordinatorTest, ASnapshotMakesANodeLiveAndItsBlocksLocated) {
   EXPECT_EQ(found[1][0].tier, Tier::kDisk);
 }
 
-TEST_F(CoordinatorTest, ANodeThatKnowsLessIsToldOfTheTenants) {
-  EXPECT_FALSE(Tell(SnapshotOf(1, {})).tenants.has_value()) << "nothing is set";
-  coordinator_.SetTenants({.version = 3, .settings = {{"acme", {.name = "acme"}}}});
+TEST_F(CoordinatorTest, ANodeThatFollowsEarlierSettingsOfItsStoreIsToldOfTheTenants) {
+  EXPECT_FALSE(Tell(SnapshotOf(1, {})).tenants.has_value()) << "settings are unknown";
+  const ClusterTenants here = {
+      .store = kStore, .version = 3, .settings = {{"acme", {.name = "acme"}}}};
+  coordinator_.SetTenants(here);
   Report report = DeltasOf(1, kEpoch, 0, {});
-  for (const uint64_t known : {0, 2}) {
-    report.tenants_version = known;
+  for (const SettingsStamp& followed :
+       {SettingsStamp(), SettingsStamp{.store = kStore, .version = 2},
+        SettingsStamp{.store = kStore, .version = 3, .sum = here.Stamp().sum + 1}}) {
+    report.tenants = followed;
     const ReportReply reply = Tell(report);
-    ASSERT_TRUE(reply.tenants.has_value()) << known;
-    EXPECT_EQ(reply.tenants->version, 3);
-    EXPECT_TRUE(reply.tenants->settings.contains("acme"));
+    EXPECT_EQ(reply.tenants, here) << followed.version;
+    EXPECT_FALSE(reply.tenants_differ);
   }
-  for (const uint64_t known : {3, 8}) {
-    report.tenants_version = known;
-    EXPECT_FALSE(Tell(report).tenants.has_value()) << known;
+  report.tenants = here.Stamp();
+  EXPECT_FALSE(Tell(report).tenants.has_value());
+  EXPECT_FALSE(Tell(report).tenants_differ);
+}
+
+// Once, a report that brought settings with a later version set them for all nodes: any program
+// that could reach the port made one tenant a member of another.
+TEST_F(CoordinatorTest, WhatANodeFollowsIsShownAndChangesNothingHere) {
+  const ClusterTenants here = {.store = kStore, .version = 3};
+  coordinator_.SetTenants(here);
+  Report report = SnapshotOf(1, {});
+  for (const SettingsStamp& followed :
+       {SettingsStamp{.store = kStore, .version = 5}, SettingsStamp{.store = 9, .version = 1},
+        SettingsStamp{.store = kStore, .version = uint64_t{1} << 62},
+        SettingsStamp{.store = UINT64_MAX, .version = UINT64_MAX, .sum = UINT64_MAX}}) {
+    report.tenants = followed;
+    const ReportReply reply = Tell(report);
+    EXPECT_TRUE(reply.tenants_differ) << followed.version;
+    EXPECT_FALSE(reply.tenants.has_value()) << followed.version;
+    const CoordinatorView view = coordinator_.snapshot();
+    EXPECT_EQ(view.tenants, here.Stamp());
+    EXPECT_EQ(view.nodes.at(0).tenants, followed);
+    EXPECT_TRUE(view.nodes.at(0).tenants_differ);
   }
+  EXPECT_EQ(Tell(SnapshotOf(2, {})).tenants, here);
 }
 
-// Once, the next change of a coordinator that lost its settings had a version beyond the nodes',
-// and wiped what they knew.
-TEST_F(CoordinatorTest, SettingsThatOnlyANodeKnowsAreWantedBeforeTheyAreChanged) {
-  coordinator_.SetTenants({.version = 3});
+TEST_F(CoordinatorTest, UnknownSettingsAreToldToNobodyAndEveryNodesDiffer) {
   Report report = SnapshotOf(1, {});
-  report.tenants_version = 3;
-  EXPECT_FALSE(Tell(report).tenants_wanted);
-  report.tenants_version = 41;
-  const ReportReply reply = Tell(report);
-  EXPECT_TRUE(reply.tenants_wanted);
-  EXPECT_FALSE(reply.tenants.has_value());
-  EXPECT_FALSE(coordinator_.BeginAdoption(report)) << "it brings none";
-  const auto refused = coordinator_.BeginTenantsChange();
-  EXPECT_TRUE(absl::IsAborted(refused.status())) << refused.status();
-  EXPECT_THAT(std::string(refused.status().message()),
-              AllOf(HasSubstr("node node-1 knows version 41"), HasSubstr("being fetched"),
-                    HasSubstr("try again in a second")));
-  report.tenants = ClusterTenants{.version = 41};
-  ASSERT_TRUE(coordinator_.BeginAdoption(report));
-  coordinator_.EndTenantsChange(*report.tenants, 41);
-  EXPECT_FALSE(Tell(report).tenants_wanted);
-  EXPECT_EQ(coordinator_.BeginTenantsChange().value(), 42);
+  report.tenants = {.store = kStore, .version = 3};
+  EXPECT_TRUE(Tell(report).tenants_differ);
+  EXPECT_FALSE(Tell(report).tenants.has_value());
+  EXPECT_FALSE(Tell(SnapshotOf(2, {})).tenants_differ) << "it follows none";
 }
 
-TEST_F(CoordinatorTest, OfTwoNodesWithLostSettingsTheOneWithTheLatestIsNamed) {
-  for (const auto& [node, version] : {std::pair(1, 7), std::pair(2, 9)}) {
-    Report report = SnapshotOf(node, {});
-    report.tenants_version = version;
-    EXPECT_TRUE(Tell(report).tenants_wanted);
-  }
-  EXPECT_THAT(std::string(coordinator_.BeginTenantsChange().status().message()),
-              HasSubstr("node node-2 knows version 9"));
-}
-
-TEST_F(CoordinatorTest, ANodeThatIsSilentDelaysNoChangeAndIsNotOutnumbered) {
+TEST_F(CoordinatorTest, NodesOfAReplacedStoreAreToldOfTheOneInItsPlace) {
+  ClusterTenants here = {.store = kStore, .version = 1};
+  coordinator_.SetTenants(here);
   Report report = SnapshotOf(1, {});
-  report.tenants_version = 2;
-  Tell(report);
-  clock_.Advance(absl::Seconds(6));
-  // However many changes no node knows, they have one version.
-  for (int i = 0; i < 5; ++i) {
-    ASSERT_EQ(coordinator_.BeginTenantsChange().value(), 1);
-    coordinator_.EndTenantsChange({.version = 1}, 0);
-  }
-  EXPECT_TRUE(Tell(report).tenants_wanted) << "it comes back, and is asked";
-  report.tenants_version = 1;
-  EXPECT_TRUE(Tell(report).tenants_wanted) << "version 1, which nobody has from here";
-}
-
-TEST_F(CoordinatorTest, AChangeThatANodeWasToldHasTheNextVersionOnTop) {
-  ASSERT_EQ(coordinator_.BeginTenantsChange().value(), 1);
-  EXPECT_TRUE(absl::IsAborted(coordinator_.BeginTenantsChange().status())) << "one at a time";
-  Report report = SnapshotOf(1, {});
-  report.tenants = ClusterTenants{.version = 5};
-  EXPECT_FALSE(coordinator_.BeginAdoption(report)) << "one at a time";
-  coordinator_.EndTenantsChange({.version = 1}, 0);
-  ASSERT_TRUE(Tell(SnapshotOf(1, {})).tenants.has_value());
-  ASSERT_EQ(coordinator_.BeginTenantsChange().value(), 2);
-  EXPECT_FALSE(Tell(SnapshotOf(2, {})).tenants.has_value()) << "not while they change";
-}
-
-TEST_F(CoordinatorTest, ANodeThatReportsAnAbsurdVersionUsesUpNoNumbers) {
-  Report report = SnapshotOf(1, {});
-  report.tenants_version = UINT64_MAX;
-  EXPECT_FALSE(Tell(report).tenants_wanted);
-  EXPECT_EQ(coordinator_.BeginTenantsChange().value(), 1);
+  report.tenants = {.store = 9, .version = 40};
+  EXPECT_TRUE(Tell(report).tenants_differ);
+  here.replaced = {9};
+  coordinator_.SetTenants(here);
+  EXPECT_FALSE(coordinator_.snapshot().nodes.at(0).tenants_differ);
+  EXPECT_EQ(Tell(report).tenants, here);
 }
 
 TEST_F(CoordinatorTest, OfASetEachKeyIsAnsweredAndOfARunTheLeadingOnes) {
@@ -364,6 +342,19 @@ TEST_F(CoordinatorTest, ANodeBeyondTheLimitIsRefusedAndCounted) {
   EXPECT_EQ(coordinator_.snapshot().stats.refused_nodes, 1);
   EXPECT_TRUE(coordinator_.OnReport(SnapshotOf(3, {})).ok());  // A known node is still accepted.
   coordinator_.Audit();
+}
+
+// Once, names that reported a single time kept every place for five minutes.
+TEST_F(CoordinatorTest, ANewNodeHasThePlaceOfTheOneThatWasSilentForLongest) {
+  for (int node = 1; node <= 3; ++node) {
+    Tell(SnapshotOf(node, {AddOf(static_cast<uint64_t>(node))}));
+    clock_.Advance(absl::Seconds(2));
+  }
+  EXPECT_TRUE(coordinator_.OnReport(SnapshotOf(4, {AddOf(4)})).ok()) << "node 1 is silent for 6 s";
+  EXPECT_FALSE(coordinator_.OnReport(SnapshotOf(5, {})).ok()) << "node 2 for 4 s";
+  EXPECT_EQ(Located(9, {1}), 0);
+  EXPECT_EQ(Located(9, {2, 3, 4}), 3);
+  EXPECT_EQ(coordinator_.snapshot().stats.forgotten_nodes, 1);
 }
 
 TEST_F(CoordinatorTest, KeysBeyondTheLimitAreCountedAndTheStreamGoesOn) {

@@ -6,18 +6,25 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/coordinator_config.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
 
 namespace kvtier {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
@@ -38,6 +45,12 @@ class SettingsStoreTest : public ::testing::Test {
     EXPECT_TRUE(store.ok()) << store.status();
     return store.ok() ? *std::move(store) : nullptr;
   }
+  // Opens a store in which an operator has begun settings.
+  std::unique_ptr<SettingsStore> Begun() {
+    auto store = Open();
+    EXPECT_TRUE(store->tenants().version > 0 || store->Init(0).ok());
+    return store;
+  }
   std::string directory_;
 };
 
@@ -51,21 +64,21 @@ TEST_F(SettingsStoreTest, StartsWithTheDefaultsItWasGiven) {
 }
 
 TEST_F(SettingsStoreTest, WhatWasSetIsThereAfterAReopenAndOverridesTheDefault) {
-  ASSERT_TRUE(Open()->Set("node_timeout_ms", "2500").ok());
+  ASSERT_TRUE(Begun()->Set("node_timeout_ms", "2500").ok());
   const auto store = Open();
   EXPECT_EQ(store->current().node_timeout, absl::Milliseconds(2500));
   EXPECT_EQ(store->current().forget_after, absl::Minutes(5));
 }
 
 TEST_F(SettingsStoreTest, AnUnknownNameIsRefusedNamingTheKnownOnes) {
-  const absl::Status status = Open()->Set("node_timeout", "1000");
+  const absl::Status status = Begun()->Set("node_timeout", "1000");
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("\"node_timeout\"; there are node_timeout_ms, forget_after_ms"));
 }
 
 TEST_F(SettingsStoreTest, EachLimitHoldsAndOneBeyondIsRefused) {
-  const auto store = Open();
+  const auto store = Begun();
   for (const char* value : {"100", "3600000"}) {
     ASSERT_TRUE(store->Set("forget_after_ms", "604800000").ok());
     EXPECT_TRUE(store->Set("node_timeout_ms", value).ok()) << value;
@@ -91,8 +104,55 @@ TEST_F(SettingsStoreTest, OneProcessAtATimeHasTheDirectory) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(directory_));
 }
 
+TenantChange HostWeight(const std::string& name, std::optional<uint64_t> weight) {
+  return {.name = name,
+          .values = {{.tier = Tier::kHost, .field = ShareField::kWeight, .value = weight}}};
+}
+
+// Once, settings were acknowledged in a directory that was gone, and lost at the next start.
+TEST_F(SettingsStoreTest, NoSettingIsAcknowledgedThatTheNextStartWouldNotFind) {
+  namespace fs = std::filesystem;
+  const std::string moved = directory_ + "-moved";
+  const auto file = [this](const std::string& begin, const std::string& end) {
+    for (const auto& entry : fs::directory_iterator(directory_)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(begin) && name.ends_with(end)) return entry.path();
+    }
+    return fs::path();
+  };
+  const std::pair<const char*, std::function<void()>> losses[] = {
+      {"directory moved", [&] { fs::rename(directory_, moved); }},
+      {"directory removed", [&] { fs::remove_all(directory_); }},
+      {"directory is a copy",
+       [&] {
+         fs::rename(directory_, moved);
+         fs::copy(moved, directory_);
+       }},
+      {"MANIFEST removed", [&] { fs::remove(file("MANIFEST", "")); }},
+      {"CURRENT removed", [&] { fs::remove(file("CURRENT", "")); }},
+      {"log removed", [&] { fs::remove(file("", ".log")); }}};
+  for (const auto& [what, lose] : losses) {
+    SCOPED_TRACE(what);
+    fs::create_directories(directory_);
+    auto store = Begun();
+    ASSERT_TRUE(store->Set("node_timeout_ms", "2500").ok());
+    ASSERT_TRUE(store->ChangeTenant(HostWeight("acme", 3)).ok());
+    lose();
+    const absl::Status set = store->Set("node_timeout_ms", "2600");
+    EXPECT_EQ(set.code(), absl::StatusCode::kUnavailable) << set;
+    EXPECT_THAT(std::string(set.message()), HasSubstr(directory_));
+    EXPECT_EQ(store->current().node_timeout, absl::Milliseconds(2500));
+    EXPECT_EQ(store->ChangeTenant(HostWeight("acme", 4)).status().code(),
+              absl::StatusCode::kUnavailable);
+    EXPECT_EQ(store->tenants().version, 2);
+    store.reset();
+    fs::remove_all(moved);
+    fs::remove_all(directory_);
+  }
+}
+
 TEST_F(SettingsStoreTest, ADamagedDirectoryIsDataLossNotDefaults) {
-  ASSERT_TRUE(Open()->Set("node_timeout_ms", "2500").ok());
+  ASSERT_TRUE(Begun()->Set("node_timeout_ms", "2500").ok());
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
     if (entry.path().filename().string().starts_with("MANIFEST")) {
       std::filesystem::resize_file(entry.path(), 10);
@@ -102,121 +162,164 @@ TEST_F(SettingsStoreTest, ADamagedDirectoryIsDataLossNotDefaults) {
             absl::StatusCode::kDataLoss);
 }
 
-TenantChange HostWeight(const std::string& name, std::optional<uint64_t> weight) {
-  return {.name = name,
-          .values = {{.tier = Tier::kHost, .field = ShareField::kWeight, .value = weight}}};
+TEST_F(SettingsStoreTest, InANewDirectoryNothingCanBeSetBeforeAnOperatorBeginsOrImportsSettings) {
+  const auto store = Open();
+  EXPECT_EQ(store->tenants(), ClusterTenants());
+  for (const absl::Status& refused :
+       {store->ChangeTenant(HostWeight("acme", 3)).status(), store->DropTenant("acme").status(),
+        store->Set("node_timeout_ms", "2500")}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                AllOf(HasSubstr("--data_dir was empty"), HasSubstr("kvtier tenants init"),
+                      HasSubstr("kvtier tenants import FILE")));
+  }
+}
+
+TEST_F(SettingsStoreTest, SettingsBeginOnceWithAnIdThatStays) {
+  const uint64_t id = Open()->Init(0)->store;
+  EXPECT_NE(id, 0);
+  const auto store = Open();
+  EXPECT_EQ(store->tenants(), (ClusterTenants{.store = id, .version = 1}));
+  const absl::Status again = store->Init(0).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(again)) << again;
+  EXPECT_THAT(std::string(again.message()), HasSubstr(StoreIdText(id)));
+  EXPECT_TRUE(store->ChangeTenant(HostWeight("acme", 3)).ok()) << "a refusal ends the change";
+  EXPECT_EQ(store->tenants().store, id);
+}
+
+TEST_F(SettingsStoreTest, AStoreMayReplaceOthersAlsoLater) {
+  const uint64_t id = Open()->Init(9)->store;
+  EXPECT_EQ(Open()->tenants().replaced, (std::set<uint64_t>{9}));
+  const auto store = Open();
+  ASSERT_TRUE(store->ChangeTenant(HostWeight("acme", 3)).ok());
+  ASSERT_TRUE(store->Init(10).ok());
+  ASSERT_TRUE(store->Init(10).ok()) << "a second time";
+  EXPECT_EQ(store->tenants().replaced, (std::set<uint64_t>{9, 10}));
+  EXPECT_TRUE(store->tenants().settings.contains("acme"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(store->Init(id).status())) << "it cannot replace itself";
+  for (uint64_t other = 11; store->tenants().replaced.size() < kMaxReplacedStores; ++other) {
+    ASSERT_TRUE(store->Init(other).ok());
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(store->Init(9999).status()));
 }
 
 TEST_F(SettingsStoreTest, TenantsThatWereSetAreThereAfterAReopen) {
-  EXPECT_EQ(Open()->tenants().version, 0);
-  ASSERT_TRUE(Open()->ChangeTenant(HostWeight("acme", 3), 1).ok());
-  ASSERT_TRUE(Open()->ChangeTenant(HostWeight("beta", 4), 9).ok());
+  ASSERT_TRUE(Begun()->ChangeTenant(HostWeight("acme", 3)).ok());
+  ASSERT_TRUE(Begun()->ChangeTenant(HostWeight("beta", 4)).ok());
   const auto store = Open();
-  EXPECT_EQ(store->tenants().version, 9);
+  EXPECT_EQ(store->tenants().version, 3);
   ASSERT_EQ(store->tenants().settings.size(), 2);
   EXPECT_EQ(store->tenants().settings.at("acme").Of(Tier::kHost, ShareField::kWeight), 3);
-  ASSERT_TRUE(store->ChangeTenant(HostWeight("acme", std::nullopt), 10).ok());
+  ASSERT_TRUE(store->ChangeTenant(HostWeight("acme", std::nullopt)).ok());
   EXPECT_FALSE(store->tenants().settings.contains("acme")) << "all default is none";
-  ASSERT_TRUE(store->DropTenant("beta", 11).ok());
+  ASSERT_TRUE(store->DropTenant("beta").ok());
   EXPECT_TRUE(store->tenants().settings.empty());
-  EXPECT_EQ(store->tenants().version, 11) << "nodes learn that nothing is set";
+  EXPECT_EQ(store->tenants().version, 5) << "nodes learn that nothing is set";
 }
 
 TEST_F(SettingsStoreTest, MembersOfAShareGroupAreThereAfterAReopen) {
   const auto change = [](std::optional<GroupAccess> access) {
     return TenantChange{.name = "prompts", .members = {{.tenant = "acme", .access = access}}};
   };
-  ASSERT_TRUE(Open()->ChangeTenant(change(GroupAccess::kWrite), 1).ok());
+  ASSERT_TRUE(Begun()->ChangeTenant(change(GroupAccess::kWrite)).ok());
   EXPECT_EQ(Open()->tenants().settings.at("prompts").members,
             (GroupMembers{{"acme", GroupAccess::kWrite}}));
-  ASSERT_TRUE(Open()->ChangeTenant(change(std::nullopt), 2).ok());
+  ASSERT_TRUE(Open()->ChangeTenant(change(std::nullopt)).ok());
   EXPECT_TRUE(Open()->tenants().settings.empty()) << "a group without members is none";
 }
 
 TEST_F(SettingsStoreTest, AChangeOfATenantThatCannotBeKeepsWhatIsThere) {
-  const auto store = Open();
-  ASSERT_TRUE(store->ChangeTenant(HostWeight("acme", 3), 1).ok());
-  EXPECT_TRUE(absl::IsInvalidArgument(store->ChangeTenant(HostWeight("acme", 1001), 2).status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(store->ChangeTenant(HostWeight("-", 1), 2).status()));
-  EXPECT_TRUE(absl::IsNotFound(store->DropTenant("beta", 2).status()));
+  const auto store = Begun();
+  ASSERT_TRUE(store->ChangeTenant(HostWeight("acme", 3)).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(store->ChangeTenant(HostWeight("acme", 1001)).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(store->ChangeTenant(HostWeight("-", 1)).status()));
+  EXPECT_TRUE(absl::IsNotFound(store->DropTenant("beta").status()));
+  EXPECT_EQ(store->tenants().version, 2);
+  ClusterTenants full = store->tenants();
   for (size_t i = 1; i < kMaxTenantSettings; ++i) {
-    ASSERT_TRUE(store->ChangeTenant(HostWeight(absl::StrCat("t", i), 1), i).ok());
+    const std::string name = absl::StrCat("t", i);
+    full.settings.emplace(name, HostWeight(name, 1).In({}).value());
   }
-  EXPECT_TRUE(absl::IsResourceExhausted(store->ChangeTenant(HostWeight("more", 1), 9).status()));
+  ASSERT_TRUE(store->Import(full, SettingsStore::Existing::kGiveWay).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(store->ChangeTenant(HostWeight("more", 1)).status()));
   EXPECT_EQ(store->tenants().settings.size(), kMaxTenantSettings);
   EXPECT_TRUE(store->Set("node_timeout_ms", "2500").ok()) << "a refusal ends the change";
 }
 
-TenantSettings Weighted(const std::string& name, uint64_t weight) {
-  return HostWeight(name, weight).In({}).value();
+ClusterTenants Exported(uint64_t store, uint64_t version, uint64_t weight = 7) {
+  return {.store = store,
+          .version = version,
+          .settings = {{"beta", HostWeight("beta", weight).In({}).value()}}};
 }
 
-uint64_t WeightOf(const SettingsStore& store, const std::string& name) {
-  const ClusterTenants tenants = store.tenants();
-  const auto found = tenants.settings.find(name);
-  return found == tenants.settings.end()
-             ? 0
-             : found->second.Of(Tier::kHost, ShareField::kWeight).value_or(0);
-}
-
-TEST_F(SettingsStoreTest, SettingsOfANodeAreTakenOverAsTheyAreAndOutlastAReopen) {
-  const ClusterTenants told = {
-      .version = 9, .settings = {{"beta", Weighted("beta", 7)}, {"ghost", {.name = "ghost"}}}};
-  ASSERT_TRUE(Open()->AdoptTenants(told).ok());
-  EXPECT_EQ(Open()->tenants(), told);
-  ASSERT_TRUE(Open()->AdoptTenants({.version = 8}).ok());
-  EXPECT_EQ(Open()->tenants(), told) << "an older version changes nothing";
-}
-
-TEST_F(SettingsStoreTest, WhatWasChangedHereStaysOnTopOfWhatANodeBrings) {
-  ASSERT_TRUE(Open()->ChangeTenant(HostWeight("gamma", 3), 1).ok());
-  ASSERT_TRUE(Open()->ChangeTenant(HostWeight("beta", 4), 1).ok());
-  ASSERT_TRUE(Open()
-                  ->AdoptTenants({.version = 9,
-                                  .settings = {{"beta", Weighted("beta", 7)},
-                                               {"alpha", Weighted("alpha", 2)}}})
-                  .ok());
+TEST_F(SettingsStoreTest, ImportedSettingsKeepTheirStoreAndVersionAndChangesGoOnTop) {
+  ASSERT_TRUE(Open()->Import(Exported(5, 9), SettingsStore::Existing::kStay).ok());
   const auto store = Open();
-  EXPECT_EQ(store->tenants().version, 10) << "later than the node's, which is to learn it";
-  EXPECT_EQ(WeightOf(*store, "gamma"), 3);
-  EXPECT_EQ(WeightOf(*store, "beta"), 4);
-  EXPECT_EQ(WeightOf(*store, "alpha"), 2);
-}
-
-TEST_F(SettingsStoreTest, WhatANodeBroughtGivesWayToALaterNodeUnlessItWasChangedHereSince) {
-  ASSERT_TRUE(Open()
-                  ->AdoptTenants({.version = 7,
-                                  .settings = {{"beta", Weighted("beta", 5)},
-                                               {"zeta", Weighted("zeta", 5)},
-                                               {"eta", Weighted("eta", 5)}}})
-                  .ok());
-  ASSERT_TRUE(Open()->ChangeTenant(HostWeight("zeta", 6), 8).ok());
-  ASSERT_TRUE(Open()
-                  ->AdoptTenants(
-                      {.version = 9,
-                       .settings = {{"beta", Weighted("beta", 7)}, {"zeta", Weighted("zeta", 7)}}})
-                  .ok());
-  const auto store = Open();
-  EXPECT_EQ(WeightOf(*store, "beta"), 7);
-  EXPECT_EQ(WeightOf(*store, "zeta"), 6);
-  EXPECT_EQ(WeightOf(*store, "eta"), 0) << "dropped between versions 7 and 9";
+  EXPECT_EQ(store->tenants(), Exported(5, 9));
+  EXPECT_TRUE(store->Import(Exported(5, 9), SettingsStore::Existing::kStay).ok()) << "the same";
+  ASSERT_TRUE(store->ChangeTenant(HostWeight("acme", 3)).ok());
   EXPECT_EQ(store->tenants().version, 10);
+  EXPECT_EQ(store->tenants().store, 5);
+  EXPECT_TRUE(store->tenants().settings.contains("beta"));
 }
 
-TEST_F(SettingsStoreTest, SettingsThatDoNotFitTogetherAreNotTakenOver) {
-  ClusterTenants told = {.version = 9};
-  for (size_t i = 0; i < kMaxTenantSettings; ++i) {
-    const std::string name = absl::StrCat("t", i);
-    told.settings.emplace(name, Weighted(name, 2));
-  }
+TEST_F(SettingsStoreTest, AnImportReplacesKnownSettingsOnlyWhereItIsConfirmed) {
+  const uint64_t own = Open()->Init(8)->store;
   const auto store = Open();
-  ASSERT_TRUE(store->ChangeTenant(HostWeight("gamma", 3), 1).ok());
-  const absl::Status refused = store->AdoptTenants(told).status();
-  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("'gamma'"));
-  EXPECT_EQ(store->tenants().version, 1);
-  ASSERT_TRUE(store->DropTenant("gamma", 2).ok()) << "a refusal ends the change";
-  EXPECT_TRUE(store->AdoptTenants(told).ok());
+  const absl::Status refused =
+      store->Import(Exported(5, 9), SettingsStore::Existing::kStay).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("--yes"), HasSubstr(StoreIdText(own))));
+  EXPECT_EQ(store->tenants().store, own);
+  ASSERT_TRUE(store->Import(Exported(5, 9), SettingsStore::Existing::kGiveWay).ok());
+  ClusterTenants expected = Exported(5, 9);
+  expected.replaced = {8, own};
+  EXPECT_EQ(store->tenants(), expected) << "nodes that follow the one before change over";
+  ASSERT_TRUE(store->Import(Exported(5, 9), SettingsStore::Existing::kStay).ok());
+  EXPECT_EQ(store->tenants(), expected) << "a second time";
+  const absl::Status older =
+      store->Import(Exported(5, 8), SettingsStore::Existing::kGiveWay).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(older)) << older;
+  EXPECT_THAT(std::string(older.message()), HasSubstr("8 is older"));
+  ASSERT_TRUE(store->Import(Exported(5, 9, 6), SettingsStore::Existing::kGiveWay).ok());
+  EXPECT_TRUE(Takes(expected.Stamp(), store->tenants().Stamp(), {})) << "nodes learn what differs";
+  EXPECT_FALSE(store->Import(Exported(5, 12), SettingsStore::Existing::kStay).ok());
+  EXPECT_TRUE(store->Import(Exported(5, 12), SettingsStore::Existing::kGiveWay).ok());
+}
+
+TEST_F(SettingsStoreTest, AnExportOfABuildWithoutStoresGetsOne) {
+  ASSERT_TRUE(Open()->Import(Exported(0, 9), SettingsStore::Existing::kStay).ok());
+  const auto store = Open();
+  EXPECT_NE(store->tenants().store, 0);
+  EXPECT_EQ(store->tenants().version, 9);
+  EXPECT_TRUE(Takes(Exported(0, 9).Stamp(), store->tenants().Stamp(), {})) << "nodes follow";
+}
+
+// Such a build wrote form 2, and no row at all where only the coordinator's own settings were set.
+TEST_F(SettingsStoreTest, SettingsOfABuildWithoutStoresAreKnownAndGetAnIdThatStays) {
+  const auto write = [&](const std::string& key, const std::string& value) {
+    rocksdb::DB* opened = nullptr;
+    rocksdb::Options options;
+    options.create_if_missing = true;
+    ASSERT_TRUE(rocksdb::DB::Open(options, directory_, &opened).ok());
+    const std::unique_ptr<rocksdb::DB> db(opened);
+    ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), key, value).ok());
+  };
+  write("setting/node_timeout_ms", "2500");
+  const ClusterTenants begun = Open()->tenants();
+  EXPECT_NE(begun.store, 0);
+  EXPECT_EQ(Open()->tenants(), begun);
+  SummedWriter row;
+  row.Put(uint32_t{2});
+  row.Put(uint64_t{9});
+  PutTenantSettings(Exported(0, 9).settings, &row);
+  write("tenants", std::move(row).End());
+  const ClusterTenants known = Open()->tenants();
+  EXPECT_NE(known.store, 0);
+  EXPECT_EQ(known.version, 9);
+  EXPECT_EQ(known.settings, Exported(0, 9).settings);
+  EXPECT_EQ(Open()->tenants(), known);
 }
 
 // Child of the test below: acknowledges each Set() on a descriptor until it is killed. It is a
@@ -227,6 +330,7 @@ TEST(SettingsStoreChild, DISABLED_SetsUntilItIsKilled) {
   ASSERT_TRUE(directory != nullptr && descriptor != nullptr);
   const auto store = SettingsStore::Open({.directory = directory});
   ASSERT_TRUE(store.ok()) << store.status();
+  ASSERT_TRUE((*store)->tenants().version > 0 || (*store)->Init(0).ok());
   for (uint32_t value = 1000; value < 1000000; ++value) {
     ASSERT_TRUE((*store)->Set("node_timeout_ms", absl::StrCat(value)).ok());
     ASSERT_EQ(write(std::atoi(descriptor), &value, sizeof(value)),

@@ -5,13 +5,10 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <filesystem>
 #include <string>
-#include <thread>
 
 namespace kvtier {
 namespace {
@@ -25,12 +22,10 @@ class ListeningSocketTest : public ::testing::Test {
     std::string name = "/tmp/kvtier-listen-XXXXXX";
     if (mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no directory " << name;
     directory_ = name;
-    path_ = directory_ + "/s";
   }
   ~ListeningSocketTest() override { std::filesystem::remove_all(directory_); }
 
   std::string directory_;
-  std::string path_;
 };
 
 bool Connects(uint16_t port) {
@@ -47,48 +42,6 @@ bool Connects(uint16_t port) {
 
 void CloseAll(const TcpListeners& listeners) {
   for (const int fd : listeners.sockets) close(fd);
-}
-
-TEST_F(ListeningSocketTest, AFileHasItsModeWhateverTheUmaskIs) {
-  for (const mode_t mask : {0, 0077}) {
-    for (const mode_t mode : {0600, 0660}) {
-      const mode_t before = umask(mask);
-      const auto fd = ListenUnix(path_, SOCK_STREAM, mode);
-      umask(before);
-      ASSERT_TRUE(fd.ok()) << fd.status();
-      struct stat file{};
-      ASSERT_EQ(stat(path_.c_str(), &file), 0);
-      EXPECT_EQ(file.st_mode & 0777, mode) << "umask " << mask;
-      close(*fd);
-    }
-  }
-}
-
-// Between bind() and chmod() a socket would be as open as the umask leaves it.
-TEST_F(ListeningSocketTest, NobodySeesTheFileWiderThanItsMode) {
-  const mode_t before = umask(0);
-  std::atomic<bool> stop = false;
-  std::atomic<mode_t> seen = 0;
-  std::thread watcher([&] {
-    struct stat file{};
-    while (!stop) {
-      if (stat(path_.c_str(), &file) == 0) seen |= file.st_mode & 0777;
-    }
-  });
-  for (int i = 0; i < 2000; ++i) {
-    const auto fd = ListenUnix(path_, SOCK_STREAM, 0600);
-    if (fd.ok()) close(*fd);
-  }
-  stop = true;
-  watcher.join();
-  umask(before);
-  EXPECT_EQ(seen, 0600);
-}
-
-TEST_F(ListeningSocketTest, APathThatIsTooLongIsRefusedByName) {
-  const std::string path = directory_ + "/" + std::string(100, 'x');
-  EXPECT_THAT(ListenUnix(path, SOCK_STREAM, 0600).status().message(),
-              AllOf(HasSubstr(path), HasSubstr("107")));
 }
 
 TEST_F(ListeningSocketTest, ADirectoryIsLockedOnceAndTheSecondIsToldSo) {

@@ -50,7 +50,7 @@ def shipped(folder):
     return flags, pod, None if path is None else manifests.config_file(pod, container, objects, path)
 
 
-def agent_refuses(text):
+def agent_refuses(text, host_bytes="16GiB"):
     """Returns what the agent says of a file of settings; empty: it takes the file. It ends soon in each case, as its
     disk cannot be opened."""
     with tempfile.TemporaryDirectory() as root:
@@ -63,8 +63,8 @@ def agent_refuses(text):
         (folder / "sockets").mkdir()
         done = programs.run(
             programs.built("kvtier-agent"), f"--socket_dir={folder}/sockets", f"--tenants_dir={folder}/tenants",
-            f"--tenant_settings={folder}/settings", "--host_bytes=64MiB", f"--disk_dir={folder}/file/disk",
-            "--disk_bytes=1GiB", "--node_id=settings", "--listen=127.0.0.1:0")
+            f"--tenant_settings={folder}/settings", f"--host_bytes={host_bytes}", f"--disk_dir={folder}/file/disk",
+            "--disk_bytes=64GiB", "--node_id=settings", "--listen=127.0.0.1:0")
         if "--tenant_settings=" in done.stderr:
             return done.stderr
         if "cannot create directory" not in done.stderr:
@@ -88,6 +88,11 @@ class Settings(unittest.TestCase):
         for text in TAKEN:
             with self.subTest(text):
                 self.assertEqual(agent_refuses(text), "")
+
+    def test_the_agent_refuses_guarantees_that_its_memory_has_no_room_for(self):
+        refused = agent_refuses("acme host_guaranteed=10GiB", "64MiB")
+        self.assertIn("host_guaranteed: 10737418240", refused)
+        self.assertEqual(agent_refuses("acme host_guaranteed=64MiB", "64MiB"), "")
 
     def test_every_shipped_file_is_read_and_fits_its_agent(self):
         for folder in manifests.RENDERED:

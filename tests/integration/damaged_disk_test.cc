@@ -111,10 +111,26 @@ TEST_F(DamagedDiskTest, ABlockWhoseDamagedCopyWasDroppedIsPutAgain) {
   FlipBit(RecordOf(3), kRecordHeaderBytes);
   Restart();
   EXPECT_THAT(worker_.Get(kPrefix), SizeIs(3));
+  // The blocks behind the damaged one come to host memory a moment later.
+  EXPECT_TRUE(Await(absl::Seconds(5),
+                    [&] { return agent_.TierStatus(Tier::kHost).blocks() == kPrefix.count - 1; }));
   EXPECT_EQ(worker_.Put(kPrefix), 1);
   ASSERT_TRUE(agent_.AwaitOffloaded());
   agent_.Evict(Tier::kHost);
   EXPECT_THAT(worker_.Get(kPrefix), SizeIs(kPrefix.count));
+}
+
+// A worker computes and puts what it did not get. The put was answered "present" for blocks whose
+// damage nobody had read yet, and the next get failed at them.
+TEST_F(DamagedDiskTest, APutReplacesDamagedCopiesThatNobodyHasRead) {
+  for (size_t i = 0; i < kPrefix.count; ++i) FlipBit(RecordOf(i), kRecordHeaderBytes + 1000 * i);
+  Restart();
+  EXPECT_EQ(worker_.Put(kPrefix), kPrefix.count);
+  ASSERT_TRUE(agent_.AwaitOffloaded());
+  EXPECT_EQ(VerifyFailures(), kPrefix.count);
+  agent_.Evict(Tier::kHost);
+  EXPECT_THAT(worker_.Get(kPrefix), Each(BlockSource::kDisk));
+  EXPECT_EQ(VerifyFailures(), kPrefix.count);
 }
 
 TEST_F(DamagedDiskTest, TwoRecordsSwappedAreTwoMisses) {

@@ -47,7 +47,7 @@ class DeadWorkerTest : public ::testing::Test {
 TEST_F(DeadWorkerTest, EverythingItHeldIsBackWithinASecondAndUsable) {
   // While the worker lives, no slot is free: all are leased, or promised to the disk.
   EXPECT_EQ(agent_.Status().sessions(), 2);
-  EXPECT_EQ(worker_.Put({.first = 300, .count = 4}, {.timeout = absl::Milliseconds(50)}), 0);
+  EXPECT_EQ(worker_.Put({.first = 300, .count = 4}, {.timeout = absl::Milliseconds(250)}), 0);
   EXPECT_EQ(agent_.Status().offload().declined_behind(), 4);
 
   doomed_->Signal(SIGKILL);

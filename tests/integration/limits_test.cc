@@ -306,5 +306,26 @@ TEST_F(LimitsTest, SessionsBeyondTheLimitAreToldSoAndTheRestAreServed) {
   EXPECT_EQ(welcomed->code, wire::WelcomeCode::kOk);
 }
 
+// Once, connections without any secret made the sessions of other tenants fail.
+TEST_F(LimitsTest, SilentConnectionsGiveTheirPlacesToSessions) {
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = files.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  if (files.rlim_cur < 2 * kMaxSessions + 300) GTEST_SKIP() << "too few descriptors allowed";
+
+  std::vector<std::unique_ptr<RawSession>> silent;
+  for (size_t i = 0; i < 2 * kMaxSessions + 100; ++i) {
+    silent.push_back(std::make_unique<RawSession>(agent_.socket_dir()));
+    ASSERT_TRUE(silent.back()->connected()) << i;
+    if (i % 100 != 0 || i < kMaxSessions) continue;
+    RawSession session(agent_.socket_dir());
+    ASSERT_TRUE(session.connected()) << i;
+    const auto welcome = session.Say(session.GoodHello());
+    ASSERT_TRUE(welcome.has_value()) << i;
+    EXPECT_EQ(welcome->code, wire::WelcomeCode::kOk) << i;
+  }
+}
+
 }  // namespace
 }  // namespace kvtier::testing

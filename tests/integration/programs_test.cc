@@ -5,8 +5,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -163,6 +165,79 @@ TEST_F(ProgramsTest, AnUnknownFlagIsRefusedByName) {
   EXPECT_THAT(LastWords("kvtier-coordinator", {"--data=x"}), HasSubstr("'data'"));
 }
 
+// Once, other nodes were told 0.0.0.0, and reached nobody.
+TEST_F(ProgramsTest, AWildcardIsNotToldToOtherNodes) {
+  cluster_.StartCoordinator();
+  const Flags refusals[] = {{{"listen", "0.0.0.0:7301"}, {"says", "--advertise=0.0.0.0:7301"}},
+                            {{"listen", "[::0]:7301"}, {"says", "--advertise=[::0]:7301"}},
+                            {{"advertise", "[::]:7301"}, {"says", "--advertise=[::]:7301"}}};
+  for (Flags flags : refusals) {
+    const std::string says = flags.extract("says").mapped();
+    flags["insecure_listen"] = "true";
+    AgentProcess& agent = cluster_.AddAgent(absl::StrCat("wildcard-", runs_++), flags);
+    EXPECT_THAT(AgentLastWords(&agent), AllOf(HasSubstr(says), HasSubstr("other nodes")));
+  }
+}
+
+// Once, the agent served everybody without a secret.
+TEST_F(ProgramsTest, AFlagWithoutItsDashesEndsTheStart) {
+  for (const char* const program : {"kvtier-agent", "kvtier-coordinator"}) {
+    EXPECT_THAT(LastWords(program, {"--socket_dir=/tmp/x", "tenants_dir=/tmp"}),
+                AllOf(HasSubstr("'tenants_dir=/tmp' is no flag"), HasSubstr("--name=value")));
+  }
+}
+
+TEST_F(ProgramsTest, AFlagFileOfAnotherSystemIsReadAndItsWrongLineIsNamed) {
+  const std::string file = absl::StrCat(cluster_.run_dir(), "/flags");
+  const std::string flag = absl::StrCat("--flagfile=", file);
+  std::ofstream(file) << "# Of a node.\r\n\r\n--byte_threads=0 \r\n";
+  EXPECT_THAT(LastWords("kvtier-agent", {flag}), HasSubstr("1 to 64"));
+  std::ofstream(file) << "--byte_threads=2\ntenants_dir=/tmp\n";
+  EXPECT_THAT(LastWords("kvtier-agent", {flag}),
+              HasSubstr(absl::StrCat(file, ":2: 'tenants_dir=/tmp' is no flag")));
+}
+
+// SIGHUP and SIGUSR1 once ended an agent, and SIGPIPE does when the log's reader is gone.
+TEST_F(ProgramsTest, SignalsThatMeanOtherThingsElsewhereEndNothing) {
+  CoordinatorProcess& coordinator = cluster_.StartCoordinator();
+  AgentProcess& agent = cluster_.StartAgent("node-a");
+  TestWorker worker({.socket_dir = agent.socket_dir()});
+  ASSERT_EQ(worker.Put({.first = 0, .count = 8}), 8);
+  for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE}) {
+    agent.process().Signal(signal);
+    coordinator.process().Signal(signal);
+    EXPECT_THAT(worker.Get({.first = 0, .count = 8}), SizeIs(8)) << signal;
+  }
+  EXPECT_FALSE(agent.process().Wait(absl::Milliseconds(200)).has_value());
+  EXPECT_FALSE(coordinator.process().Wait(absl::Milliseconds(200)).has_value());
+}
+
+// Once, they were unreachable for ever, and health was ok.
+TEST_F(ProgramsTest, SocketsThatAreRemovedFromRunningProgramsComeBack) {
+  CoordinatorProcess& coordinator = cluster_.StartCoordinator();
+  AgentProcess& agent = cluster_.StartAgent("node-a");
+  TestWorker before({.socket_dir = agent.socket_dir()});
+  ASSERT_EQ(before.Put({.first = 0, .count = 8}), 8);
+  std::vector<std::filesystem::path> removed;
+  for (const std::string& directory : {agent.socket_dir(), coordinator.socket_dir()}) {
+    for (const auto& each : std::filesystem::directory_iterator(directory)) {
+      if (each.is_socket()) removed.push_back(each.path());
+    }
+  }
+  EXPECT_THAT(removed, SizeIs(4));
+  for (const std::filesystem::path& path : removed) std::filesystem::remove(path);
+  EXPECT_TRUE(Await(absl::Seconds(10), [&] {
+    return std::all_of(removed.begin(), removed.end(),
+                       [](const auto& path) { return std::filesystem::exists(path); });
+  }));
+  EXPECT_TRUE(agent.TryStatus().ok() && coordinator.TryStatus().ok());
+  EXPECT_THAT(before.Get({.first = 0, .count = 8}), SizeIs(8));
+  TestWorker after({.socket_dir = agent.socket_dir()});
+  EXPECT_THAT(after.Get({.first = 0, .count = 8}), SizeIs(8));
+  EXPECT_THAT(agent.LogText(),
+              HasSubstr("kvtier-fd.sock: the socket was removed; listening again"));
+}
+
 TEST_F(ProgramsTest, ACoordinatorNamesTheFlagAndTheValueThatItRefuses) {
   EXPECT_THAT(LastWords("kvtier-coordinator", {"--data_dir="}), HasSubstr("data_dir"));
   EXPECT_THAT(LastWords("kvtier-coordinator", {"--data_dir=/tmp/x", "--socket_dir="}),
@@ -171,6 +246,36 @@ TEST_F(ProgramsTest, ACoordinatorNamesTheFlagAndTheValueThatItRefuses) {
               AllOf(HasSubstr("listen"), HasSubstr("nowhere")));
   EXPECT_THAT(LastWords("kvtier-coordinator", {"--data_dir=/tmp/x", "--node_timeout=1ms"}),
               AllOf(HasSubstr("node_timeout"), HasSubstr("1ms")));
+}
+
+// Once, std::system_error ended the agent.
+TEST_F(ProgramsTest, AnAgentThatMayHaveTooFewThreadsSaysSo) {
+  if (geteuid() != 0) GTEST_SKIP() << "SKIPPED, NOT PROVEN: another user needs root";
+  AgentProcess& agent = cluster_.AddAgent("node-a");
+  agent.RunAs({"/usr/bin/setpriv", "--reuid=65534", "--clear-groups", "prlimit", "--nproc=30",
+               ProgramPath("kvtier-agent")});
+  EXPECT_THAT(AgentLastWords(&agent), AllOf(HasSubstr("cannot start a thread"),
+                                            HasSubstr("are needed and"), HasSubstr("is 30")));
+}
+
+// Once, the kernel killed the agent, and its log was empty.
+TEST_F(ProgramsTest, AnAgentThatDoesNotFitIntoItsCgroupNamesBothNumbers) {
+  const bool is_v1 = std::filesystem::exists("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+  const std::string cgroup =
+      absl::StrCat("/sys/fs/cgroup/", is_v1 ? "memory/" : "", "kvtier-", getpid());
+  const std::string limit = cgroup + (is_v1 ? "/memory.limit_in_bytes" : "/memory.max");
+  std::error_code error;
+  std::filesystem::create_directory(cgroup, error);
+  if (!(std::ofstream(limit) << (uint64_t{256} << 20)).flush()) {
+    std::filesystem::remove(cgroup, error);
+    GTEST_SKIP() << "SKIPPED, NOT PROVEN: no cgroup of memory can be made";
+  }
+  AgentProcess& agent = cluster_.AddAgent("node-a", {{"host_bytes", "512MiB"}});
+  agent.RunAs({"/bin/sh", "-c", absl::StrCat("echo $$ > ", cgroup, "/cgroup.procs; exec \"$@\""),
+               "sh", ProgramPath("kvtier-agent")});
+  EXPECT_THAT(AgentLastWords(&agent), AllOf(HasSubstr("--host_bytes=536870912"),
+                                            HasSubstr(absl::StrCat(limit, " is 268435456"))));
+  std::filesystem::remove(cgroup, error);
 }
 
 TEST_F(ProgramsTest, ASecondAgentOnTheSameSocketDirectoryFailsAndSaysSo) {

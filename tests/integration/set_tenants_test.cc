@@ -64,6 +64,28 @@ class Operator {
     grpc::ClientContext context;
     return stub_->DropTenant(&context, request, response);
   }
+  // Begins settings, at a coordinator.
+  grpc::Status Init(uint64_t replaced = 0) {
+    v1::InitTenantsRequest request;
+    request.set_replaced_store(replaced);
+    grpc::ClientContext context;
+    v1::InitTenantsResponse response;
+    return stub_->InitTenants(&context, request, &response);
+  }
+  v1::ClusterTenants Export() {
+    grpc::ClientContext context;
+    v1::ExportTenantsResponse response;
+    const grpc::Status status = stub_->ExportTenants(&context, {}, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response.tenants();
+  }
+  grpc::Status Import(const v1::ClusterTenants& tenants) {
+    v1::ImportTenantsRequest request;
+    *request.mutable_tenants() = tenants;
+    grpc::ClientContext context;
+    v1::ImportTenantsResponse response;
+    return stub_->ImportTenants(&context, request, &response);
+  }
   v1::TenantReport Describe(const std::string& name) {
     grpc::ClientContext context;
     v1::ListTenantsResponse listed;
@@ -160,6 +182,8 @@ TEST_F(SetTenantsTest, WhatIsSetForTheClusterReachesItsNodesAndOutlastsItsCoordi
     ClusterOperator cluster(coordinator.admin_address());
     EXPECT_THAT(cluster.Set("alpha", 3, kAlphaSecret).error_message(),
                 HasSubstr("must be empty for a coordinator"));
+    EXPECT_THAT(cluster.Set("alpha", 3).error_message(), HasSubstr("kvtier tenants init"));
+    ASSERT_TRUE(cluster.Init().ok());
     ASSERT_TRUE(cluster.Set("alpha", 3).ok());
     EXPECT_EQ(cluster.Describe("alpha").settings().values(0).value(), 3u);
   }
@@ -187,46 +211,77 @@ TEST_F(SetTenantsTest, WhatIsSetForTheClusterReachesItsNodesAndOutlastsItsCoordi
   EXPECT_EQ(cluster.Describe("alpha").settings().values(0).value(), 3u) << "it keeps them, too";
 }
 
-// Once, the first change after the loss of --data_dir had a version later than the nodes', and
-// replaced all that they knew.
-TEST_F(SetTenantsTest, ACoordinatorThatLostItsDataLearnsTheSettingsFromItsNodes) {
-  CoordinatorProcess& coordinator = cluster_.StartCoordinator();
-  AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
-  NodeOperator node(agent.admin_address());
-  {
-    ClusterOperator cluster(coordinator.admin_address());
-    // The node may report between any two of these.
-    ASSERT_TRUE(Await(kSettleTimeout, [&] { return cluster.Set("beta", 7).ok(); }));
-    ASSERT_TRUE(Await(kSettleTimeout, [&] { return cluster.SetReader("ghost", "beta").ok(); }));
+// Follows a cluster's settings through the loss of the coordinator's data.
+class LostSettingsTest : public SetTenantsTest {
+ protected:
+  LostSettingsTest() {
+    EXPECT_TRUE(Cluster().Init().ok());
+    EXPECT_TRUE(Cluster().Set("beta", 7).ok());
+    EXPECT_TRUE(Cluster().SetReader("ghost", "beta").ok());
+    EXPECT_TRUE(Await(kSettleTimeout, [&] { return KnowsAll(); }));
   }
-  const auto knows_all = [&] {
-    const v1::TenantReport beta = node.Describe("beta");
-    const v1::TenantReport ghost = node.Describe("ghost");
-    return beta.settings().values_size() == 1 && beta.settings().values(0).value() == 7u &&
-           ghost.settings().members_size() == 1 && ghost.settings().members(0).tenant() == "beta";
-  };
-  ASSERT_TRUE(Await(kSettleTimeout, knows_all));
-
-  coordinator.Kill();
-  std::filesystem::remove_all(coordinator.data_dir());
-  ASSERT_EQ(coordinator.Start(), absl::OkStatus());
-  {
-    ClusterOperator cluster(coordinator.admin_address());
-    ASSERT_TRUE(Await(kSettleTimeout, [&] { return cluster.Set("gamma", 3).ok(); }));
-    ASSERT_TRUE(Await(kSettleTimeout,
-                      [&] { return node.Describe("gamma").settings().values_size() == 1; }));
-    EXPECT_TRUE(knows_all());
-    EXPECT_EQ(node.Describe("gamma").settings().values(0).value(), 3u);
-    ASSERT_TRUE(Await(kSettleTimeout,
-                      [&] { return cluster.Describe("ghost").settings().members_size() == 1; }));
-    EXPECT_EQ(cluster.Describe("beta").settings().values(0).value(), 7u);
+  void Lose() {
+    coordinator_.Kill();
+    std::filesystem::remove_all(coordinator_.data_dir());
+    ASSERT_EQ(coordinator_.Start(), absl::OkStatus());
+    ASSERT_TRUE(agent_.AwaitCoordinator());
+  }
+  ClusterOperator Cluster() { return ClusterOperator(coordinator_.admin_address()); }
+  NodeOperator Node() { return NodeOperator(agent_.admin_address()); }
+  uint64_t WeightOnNode(const std::string& tenant) {
+    const v1::TenantReport found = Node().Describe(tenant);
+    return found.settings().values_size() == 1 ? found.settings().values(0).value() : 0;
+  }
+  bool KnowsAll() {
+    const v1::TenantReport ghost = Node().Describe("ghost");
+    return WeightOnNode("beta") == 7 && ghost.settings().members_size() == 1 &&
+           ghost.settings().members(0).tenant() == "beta";
+  }
+  // Returns whether the coordinator warns of what the node follows.
+  bool IsWarned() {
+    const auto status = coordinator_.TryStatus();
+    return status.ok() && status->nodes_size() == 1 && status->nodes(0).settings_differ();
   }
 
-  // The settings that came from the node are as durable as those that were set.
-  coordinator.Kill();
-  ASSERT_EQ(coordinator.Start(), absl::OkStatus());
-  ClusterOperator again(coordinator.admin_address());
-  EXPECT_EQ(again.Describe("beta").settings().values(0).value(), 7u);
+  CoordinatorProcess& coordinator_ = cluster_.StartCoordinator();
+  AgentProcess& agent_ = cluster_.StartAgent("node-a", flags_);
+};
+
+TEST_F(LostSettingsTest, ANodesExportBringsThemBackAndChangesGoOnTop) {
+  const v1::ClusterTenants followed = Node().Export();
+  EXPECT_EQ(followed.SerializeAsString(), Cluster().Export().SerializeAsString());
+  Lose();
+  ASSERT_TRUE(Await(kSettleTimeout, [&] { return IsWarned(); }));
+  EXPECT_THAT(Cluster().Set("gamma", 3).error_message(), HasSubstr("kvtier tenants import FILE"));
+  EXPECT_TRUE(KnowsAll());
+  ASSERT_TRUE(Cluster().Import(followed).ok());
+  ASSERT_TRUE(Await(kSettleTimeout, [&] { return !IsWarned(); }));
+  ASSERT_TRUE(Cluster().Set("gamma", 3).ok());
+  ASSERT_TRUE(Await(kSettleTimeout, [&] { return WeightOnNode("gamma") == 3; }));
+  EXPECT_TRUE(KnowsAll());
+  // Imported settings are as durable as those that were set.
+  coordinator_.Kill();
+  ASSERT_EQ(coordinator_.Start(), absl::OkStatus());
+  EXPECT_EQ(Cluster().Describe("beta").settings().values(0).value(), 7u);
+}
+
+TEST_F(LostSettingsTest, SettingsThatBeginAgainTakeNothingFromANodeUntilTheyReplaceItsOwn) {
+  const uint64_t lost = Node().Export().store();
+  Lose();
+  ASSERT_TRUE(Cluster().Init().ok());
+  for (uint64_t weight = 1; weight <= 9; ++weight) {
+    ASSERT_TRUE(Cluster().Set("gamma", weight).ok());
+  }
+  ASSERT_TRUE(Await(kSettleTimeout, [&] { return IsWarned(); }));
+  agent_.Kill();
+  ASSERT_EQ(agent_.Start().status(), absl::OkStatus());
+  ASSERT_TRUE(Await(kSettleTimeout, [&] { return IsWarned(); }));
+  EXPECT_TRUE(KnowsAll());
+  EXPECT_EQ(WeightOnNode("gamma"), 0);
+  ASSERT_TRUE(Cluster().Init(lost).ok());
+  ASSERT_TRUE(Await(kSettleTimeout, [&] { return WeightOnNode("gamma") == 9; }));
+  EXPECT_FALSE(KnowsAll());
+  ASSERT_TRUE(Await(kSettleTimeout, [&] { return !IsWarned(); }));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // that hangs or dies costs misses, no more than the deadline, and no wrong bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
@@ -35,6 +36,23 @@ class TwoNodesTest : public ::testing::Test {
   TestWorker on_a_{{.socket_dir = a_.socket_dir()}};
   TestWorker on_b_{{.socket_dir = b_.socket_dir()}};
 };
+
+// BehindAWebProxyTest has programs whose environment names a proxy, which does not answer.
+class BehindAWebProxyTest : public TwoNodesTest {
+ protected:
+  static constexpr const char* kVariables[] = {"http_proxy", "https_proxy", "grpc_proxy"};
+  static void SetUpTestSuite() {
+    for (const char* variable : kVariables) setenv(variable, "http://127.0.0.1:9", 1);
+  }
+  static void TearDownTestSuite() {
+    for (const char* variable : kVariables) unsetenv(variable);
+  }
+};
+
+TEST_F(BehindAWebProxyTest, NodesReachTheirCoordinatorAndEachOther) {
+  PutOnA(kPrefix);
+  EXPECT_THAT(on_b_.Get(kPrefix), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kPeer)));
+}
 
 TEST_F(TwoNodesTest, ABlockPutOnOneNodeIsFetchedByTheOtherAndCounted) {
   PutOnA(kPrefix);

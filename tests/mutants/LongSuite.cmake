@@ -60,18 +60,23 @@ kvtier_patched(pools_grow_beyond_the_gpu PROGRAM agent_test
 kvtier_patched(the_group_pays PROGRAM agent_test ARGS --gtest_filter=ShareGroupsTest.WhatASession*)
 # A look at a queue forgets what the looks before it relied on.
 kvtier_patched(youngest_of_the_last_look PROGRAM core_test ARGS --gtest_filter=WorthQueuesTest.*)
-# A coordinator that lost its settings undoes what nodes know.
+# A coordinator that lost its settings undoes what nodes know: by an older copy of them, by others
+# that were begun again, or by changes before an operator said what became of them.
 kvtier_patched(older_settings_taken PROGRAM agent_test ARGS --gtest_filter=NodeTenants*)
+kvtier_patched(another_store_is_followed PROGRAM coordinator_test
+  ARGS --gtest_filter=CoordinatorTest.WhatANodeFollows*)
+kvtier_patched(unknown_settings_are_changed PROGRAM settings_store_test
+  ARGS --gtest_filter=SettingsStoreTest.InANewDirectory*)
 # A stop of the agent waits for a worker's step.
 kvtier_patched(stop_awaits_steps PROGRAM agent_test ARGS --gtest_filter=StopTest.*)
 # A disk that lost a file of its manifest is refused, a tenant needs no secret, and two agents of one name take turns.
 kvtier_patched(lost_manifest_refused PROGRAM tier_disk_test
   ARGS --gtest_filter=DiskDirectoryTest.AManifestThatLostAFileIsTheSameDiskMadeAnew)
 kvtier_patched(tenant_without_secret PROGRAM agent_config_test)
+# A secret that every user of the node may read is taken, and so is the first half of one.
+kvtier_patched(secret_for_everybody PROGRAM agent_config_test ARGS --gtest_filter=TenantsDirTest.*)
+kvtier_patched(half_written_secret PROGRAM core_test ARGS --gtest_filter=SecretFileTest.*)
 kvtier_patched(namesakes_alternate PROGRAM coordinator_test ARGS --gtest_filter=CoordinatorModel.*)
-# A coordinator that lost the tenants' settings changes them without asking the nodes, which know them.
-kvtier_patched(lost_settings_are_overwritten PROGRAM coordinator_test
-  ARGS --gtest_filter=CoordinatorTest.SettingsThatOnlyANodeKnows*)
 # A block that is copied into a slot leaves earlier bytes behind itself there.
 kvtier_patched(copied_tail_kept PROGRAM client_session_test ARGS --gtest_filter=BlockCopy.*)
 # Lanes of host memory call a block loaded whose lease ended, and publish what was read from slots
@@ -207,6 +212,11 @@ kvtier_patched(padding_handed_on PROGRAM tier_disk_test
 # A peer that does not read keeps its stream.
 kvtier_patched(reader_holds_stream PROGRAM kvtier-agent RUN integration_edge_test
   ARGS --gtest_filter=SilentPeersTest.HoldNoPlace*)
+# Writes are acknowledged on a disk that was moved away, a commit is durable on a disk that does not confirm, and a
+# manifest that lost rows is believed.
+kvtier_patched(moved_disk_acknowledged PROGRAM tier_disk_test ARGS --gtest_filter=DiskInPlaceTest.NoPut*)
+kvtier_patched(unconfirmed_is_durable PROGRAM agent_test ARGS --gtest_filter=DurableCommitTest.*)
+kvtier_patched(lost_rows_unseen PROGRAM tier_disk_test ARGS --gtest_filter=DiskInPlaceTest.ADiskWith*)
 # A disk is emptied by an error of the file system that may be temporary.
 kvtier_patched(unread_manifest_given_up PROGRAM tier_disk_test
   ARGS --gtest_filter=DiskDirectoryTest.ADamagedManifestIsGivenUpOnlyWhenAllOfItCanBeRead)

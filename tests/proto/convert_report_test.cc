@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kvtier/v1/tenants.pb.h"
 #include "proto/convert.h"
 #include "proto/convert_tenants.h"
 #include "proto/rpc_door.h"
@@ -135,35 +136,24 @@ TenantSettings Acme() {
 }
 
 TEST(ReplyOnTheWire, BringsTheClustersTenants) {
-  EXPECT_EQ(ReportFrom(ToWire(FullReport(), kBuild))->tenants_version, 0);
   ReportReply reply{.coordinator_epoch = {9}};
   EXPECT_FALSE(ReportReplyFrom(ToWire(reply, kBuild))->tenants.has_value());
-  reply.tenants = ClusterTenants{.version = 7, .settings = {{"acme", Acme()}}};
+  EXPECT_FALSE(ReportReplyFrom(ToWire(reply, kBuild))->tenants_differ);
+  reply.tenants_differ = true;
+  EXPECT_TRUE(ReportReplyFrom(ToWire(reply, kBuild))->tenants_differ);
+  reply.tenants = ClusterTenants{
+      .store = UINT64_MAX, .version = 7, .replaced = {1, 2}, .settings = {{"acme", Acme()}}};
   const auto parsed = ReportReplyFrom(ToWire(reply, kBuild));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   ASSERT_TRUE(parsed->tenants.has_value());
-  EXPECT_EQ(parsed->tenants->version, 7);
-  EXPECT_EQ(parsed->tenants->settings, reply.tenants->settings);
+  EXPECT_EQ(*parsed->tenants, *reply.tenants);
 }
 
-TEST(ReportOnTheWire, BringsTheTenantsThatAreWanted) {
-  ReportReply reply{.coordinator_epoch = {9}};
-  EXPECT_FALSE(ReportReplyFrom(ToWire(reply, kBuild))->tenants_wanted);
-  reply.tenants_wanted = true;
-  EXPECT_TRUE(ReportReplyFrom(ToWire(reply, kBuild))->tenants_wanted);
+TEST(ReportOnTheWire, SaysWhichSettingsTheNodeFollows) {
   Report report = FullReport();
-  EXPECT_FALSE(ReportFrom(ToWire(report, kBuild))->tenants.has_value());
-  report.tenants_version = 7;
-  report.tenants = ClusterTenants{.version = 7, .settings = {{"acme", Acme()}}};
-  v1::ReportRequest wire = ToWire(report, kBuild);
-  const auto parsed = ReportFrom(wire);
-  ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_EQ(parsed->tenants, report.tenants);
-  wire.set_tenants_version(8);
-  ExpectRefused(ReportFrom(wire).status(), {"tenants.version is 7", "tenants_version", "8"});
-  wire.set_tenants_version(7);
-  *wire.mutable_tenants()->add_tenants() = wire.tenants().tenants(0);
-  ExpectRefused(ReportFrom(wire).status(), {"tenants", "'acme'", "once"});
+  EXPECT_EQ(ReportFrom(ToWire(report, kBuild))->tenants, SettingsStamp());
+  report.tenants = {.store = UINT64_MAX, .version = 7, .sum = 5};
+  EXPECT_EQ(ReportFrom(ToWire(report, kBuild))->tenants, report.tenants);
 }
 
 // Returns a name of 63 characters, the longest that is allowed.
@@ -172,11 +162,9 @@ std::string LongName(size_t number) {
   return std::string(kMaxNodeIdBytes - digits.size(), 'n') + digits;
 }
 
-TEST(ReportOnTheWire, TheLargestOneWithTenantsIsARequestAndOneDeltaMoreIsRefused) {
-  Report report = FullReport();
-  report.deltas.assign(kMaxDeltasBesideTenants, report.deltas[0]);
-  report.tenants_version = uint64_t{1} << 62;
-  report.tenants = ClusterTenants{.version = report.tenants_version};
+TEST(ReplyOnTheWire, TheLargestSettingsFitInAMessageAndInARequest) {
+  ClusterTenants tenants{.store = UINT64_MAX, .version = kMaxSettingsVersion};
+  for (uint64_t store = 1; store <= kMaxReplacedStores; ++store) tenants.replaced.insert(store);
   constexpr size_t kMembersOfEach = kMaxGroupMembers / kMaxTenantSettings;
   for (size_t i = 0; i < kMaxTenantSettings; ++i) {
     TenantSettings one{.name = LongName(i)};
@@ -188,13 +176,14 @@ TEST(ReportOnTheWire, TheLargestOneWithTenantsIsARequestAndOneDeltaMoreIsRefused
     for (size_t k = 0; k < kMembersOfEach; ++k) {
       one.members.emplace(LongName(kMaxTenantSettings + k), GroupAccess::kWrite);
     }
-    report.tenants->settings.emplace(one.name, one);
+    tenants.settings.emplace(one.name, one);
   }
-  v1::ReportRequest wire = ToWire(report, kBuild);
-  ASSERT_TRUE(ReportFrom(wire).ok()) << ReportFrom(wire).status();
-  EXPECT_LT(wire.ByteSizeLong(), size_t{kMaxRequestBytes});
-  *wire.add_deltas() = wire.deltas(0);
-  ExpectRefused(ReportFrom(wire).status(), {"deltas beside tenants", "8193", "8192"});
+  v1::ImportTenantsRequest request;
+  *request.mutable_tenants() = ToWire(tenants);
+  EXPECT_LT(request.ByteSizeLong(), size_t{kMaxRequestBytes});
+  EXPECT_EQ(ClusterTenantsFrom(request.tenants()).value(), tenants);
+  request.mutable_tenants()->add_replaced(9999);
+  ExpectRefused(ClusterTenantsFrom(request.tenants()).status(), {"tenants.replaced", "65", "64"});
 }
 
 TEST(TenantsOnTheWire, RefuseWhatCannotBe) {
@@ -204,6 +193,8 @@ TEST(TenantsOnTheWire, RefuseWhatCannotBe) {
   wire.mutable_tenants()->RemoveLast();
   wire.set_version(0);
   ExpectRefused(ClusterTenantsFrom(wire).status(), {"tenants.version is 0"});
+  wire.set_version(kMaxSettingsVersion + 1);
+  ExpectRefused(ClusterTenantsFrom(wire).status(), {"tenants.version is 4611686018427387905"});
   wire.set_version(1);
   v1::ClusterTenants crowded = wire;
   for (size_t i = 0; i < kMaxGroupMembers; ++i) {

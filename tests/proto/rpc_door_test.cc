@@ -6,8 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,6 +24,8 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/clock.h"
+#include "core/socket_peer.h"
 #include "grpcpp/grpcpp.h"
 #include "kvtier/v1/peer.grpc.pb.h"
 
@@ -173,8 +177,8 @@ TEST(RpcDoorTest, ADoorThatIsShutHangsUpOnThoseWithin) {
   const std::unique_ptr<RpcDoor> door = OpenDoor(1);
   SilentCaller caller(door->port());
   EXPECT_TRUE(caller.IsLetIn());
-  door->Shutdown(absl::Now());
-  door->Shutdown(absl::Now());
+  door->Shutdown(MonotonicClock().Now());
+  door->Shutdown(MonotonicClock().Now());
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (caller.IsLetIn()) ASSERT_LT(absl::Now(), deadline);  // Reads what was sent before.
 }
@@ -211,6 +215,70 @@ TEST(RpcDoorTest, AUserLeavesTheOthersTheirPartOfTheConnections) {
     EXPECT_TRUE(callers.back()->IsLetIn()) << i;
   }
   EXPECT_FALSE(SilentCaller(path).IsLetIn()) << "a quarter is kept for the other user";
+}
+
+// Once, idle connections of one pod shut the workers of the node out.
+TEST(RpcDoorTest, ACallerWithASessionTakesThePlaceOfOneWithout) {
+  const std::string path = absl::StrCat("/tmp/kvtier-door-", getpid(), ".sock");
+  std::atomic<uint64_t> proven = 0;
+  const auto door = RpcDoor::Open(
+      {.name = "test",
+       .address = path,
+       .uids = {geteuid()},
+       .limits = {.connections = 4, .calls = 4, .intake_bytes = 1 << 20, .threads = 8},
+       .has_proven = [&](uint64_t caller) { return caller == proven; }},
+      AnyService());
+  ASSERT_TRUE(door.ok()) << door.status();
+  std::array<int, 2> told{};
+  ASSERT_EQ(pipe(told.data()), 0);
+  const pid_t other = fork();
+  if (other == 0) {
+    std::vector<std::unique_ptr<SilentCaller>> idle;
+    for (int i = 0; i < 4; ++i) {
+      idle.push_back(std::make_unique<SilentCaller>(path));
+      if (!idle.back()->IsLetIn()) _exit(1);
+    }
+    if (write(told[1], "x", 1) != 1) _exit(1);
+    pause();
+    _exit(1);
+  }
+  char byte = 0;
+  ASSERT_EQ(read(told[0], &byte, 1), 1);
+  EXPECT_FALSE(SilentCaller(path).IsLetIn()) << "it has no session";
+  std::array<int, 2> pair{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  proven = PeerOf(pair[0])->caller;  // This process.
+  for (const int fd : pair) close(fd);
+  std::vector<std::unique_ptr<SilentCaller>> ours;
+  for (int i = 0; i < 4; ++i) {
+    ours.push_back(std::make_unique<SilentCaller>(path));
+    EXPECT_TRUE(ours.back()->IsLetIn()) << i;
+  }
+  EXPECT_FALSE(SilentCaller(path).IsLetIn()) << "all who are within have a session";
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  for (const int fd : told) close(fd);
+}
+
+TEST(RpcDoorTest, ADoorWhoseFileIsRemovedListensAgain) {
+  const std::string path = absl::StrCat("/tmp/kvtier-door-", getpid(), ".sock");
+  const auto door = RpcDoor::Open(
+      {.name = "test",
+       .address = path,
+       .uids = {geteuid()},
+       .limits = {.connections = 4, .calls = 4, .intake_bytes = 1 << 20, .threads = 8}},
+      AnyService());
+  ASSERT_TRUE(door.ok()) << door.status();
+  SilentCaller before(path);
+  EXPECT_TRUE(before.IsLetIn());
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (access(path.c_str(), F_OK) != 0) {
+    ASSERT_LT(absl::Now(), deadline);
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_TRUE(SilentCaller(path).IsLetIn());
+  EXPECT_TRUE(before.IsLetIn()) << "who was within stays";  // The next byte of gRPC's settings.
 }
 
 }  // namespace

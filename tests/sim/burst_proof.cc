@@ -71,7 +71,7 @@ Task<void> BurstProof::Run(SimNode* node) {
   }
   const absl::Duration stall = random_.Between(absl::Milliseconds(1), kLongestStall);
   co_await SleepUntil(world_.executor, world_.executor->Now() + stall);
-  node->agent().evictor().EvictAll();
+  node->EvictHost();
   for (const auto& disk : node->disks()) disk->disk->Resume();
   while (putting.running() > 0 || node->pending_offloads() > 0) {
     co_await SleepUntil(world_.executor, world_.executor->Now() + kPoll);

@@ -121,7 +121,7 @@ Task<absl::Duration> RecoveryProof::TimeOfAMiss(SimWorker* worker) {
 }
 
 void RecoveryProof::MakeRoomOn(SimNode* node) {
-  if (!node->keeps_newest()) node->agent().evictor().EvictAll();
+  if (!node->keeps_newest()) node->EvictHost();
 }
 
 Task<void> RecoveryProof::ProveSpace(SimNode* node, SimNode* other, Identity identity) {
@@ -146,8 +146,8 @@ Task<void> RecoveryProof::ProveSpace(SimNode* node, SimNode* other, Identity ide
   const TenantRoom room = node->DiskRoomOf(identity.tenant);
   const bool may_lose = room.used_bytes > room.fair_bytes && room.evictions > before.evictions;
   if (node->writes_everything() && !may_lose) {
-    node->agent().gpus().EvictAll();
-    node->agent().evictor().EvictAll();
+    co_await node->agent().gpus().EvictAll();
+    node->EvictHost();
     co_await ExpectHits("from disk", &worker, keys, absl::ZeroDuration());
   }
 

@@ -72,6 +72,12 @@ class SimNode {
   uint64_t incarnation() const { return incarnation_; }
 
   Agent& agent() { return *agent_; }
+  // Drops all blocks that nobody holds from host memory in one turn.
+  void EvictHost() {
+    for (size_t i = 0; i < agent_->host().domain_count(); ++i) {
+      agent_->evictor().EvictSome(static_cast<DomainId>(i), UINT64_MAX);
+    }
+  }
   testing::FaultyDevice* device() { return device_.get(); }
   bool HasGpu() const { return device_ != nullptr; }
   // Returns a new worker process for the checker of the device, if there is one.

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "grpcpp/create_channel.h"
 #include "proto/convert.h"
+#include "proto/link.h"
 #include "proto/session_wire.h"
 #include "proto/socket_names.h"
 #include "tests/testing/patience.h"
@@ -98,8 +99,7 @@ absl::Status AgentProcess::Spawn() {
   if (!process.ok()) return process.status();
   process_ = *std::move(process);
 
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
+  grpc::ChannelArguments arguments = LinkArguments();
   // The channel is this life's own, so that it has no backoff from failures of an earlier life.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "grpcpp/create_channel.h"
 #include "proto/convert.h"
+#include "proto/link.h"
 #include "proto/socket_names.h"
 #include "tests/testing/agent_process.h"
 #include "tests/testing/patience.h"
@@ -36,7 +37,7 @@ absl::Status CoordinatorProcess::Start() {
       options_.log);
   if (!process.ok()) return process.status();
   process_ = *std::move(process);
-  grpc::ChannelArguments arguments;
+  grpc::ChannelArguments arguments = LinkArguments();
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);

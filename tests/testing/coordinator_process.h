@@ -30,11 +30,13 @@ class CoordinatorProcess {
   // Starts the coordinator and waits until it answers. Errors: kUnavailable, with the end of its
   // log.
   absl::Status Start();
+  ChildProcess& process() { return *process_; }
   void Kill() { process_->Kill(); }
   void Hang() { process_->Signal(SIGSTOP); }
   void Continue() { process_->Signal(SIGCONT); }
 
   const std::string& address() const { return options_.address; }
+  const std::string& socket_dir() const { return options_.socket_dir; }
   // Returns the address for operators, in the form that gRPC and `kvtier --coordinator` take.
   std::string admin_address() const;
   const std::string& log() const { return options_.log; }

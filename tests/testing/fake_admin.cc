@@ -179,6 +179,31 @@ grpc::Status FakeCoordinatorAdmin::DropTenant(grpc::ServerContext* /*context*/,
   return grpc::Status::OK;
 }
 
+grpc::Status FakeCoordinatorAdmin::ExportTenants(grpc::ServerContext* /*context*/,
+                                                 const v1::ExportTenantsRequest* /*request*/,
+                                                 v1::ExportTenantsResponse* response) {
+  *response = exported;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinatorAdmin::ImportTenants(grpc::ServerContext* /*context*/,
+                                                 const v1::ImportTenantsRequest* request,
+                                                 v1::ImportTenantsResponse* response) {
+  import_asked = *request;
+  response->set_settings_store(request->tenants().store());
+  response->set_settings_version(request->tenants().version());
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinatorAdmin::InitTenants(grpc::ServerContext* /*context*/,
+                                               const v1::InitTenantsRequest* request,
+                                               v1::InitTenantsResponse* response) {
+  init_asked = *request;
+  response->set_settings_store(0xb0);
+  response->set_settings_version(1);
+  return grpc::Status::OK;
+}
+
 grpc::Status FakeCoordinatorAdmin::GetSettings(grpc::ServerContext* /*context*/,
                                                const v1::GetSettingsRequest* /*request*/,
                                                v1::GetSettingsResponse* response) {

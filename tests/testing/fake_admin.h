@@ -99,7 +99,10 @@ class FakeCoordinatorAdmin final : public v1::CoordinatorAdmin::Service {
   v1::CoordinatorStatusResponse status_response;
   std::map<std::string, v1::LookupResponse> blocks;  // Answers to Lookup() by block key.
   v1::ListTenantsResponse tenants;
-  v1::SetTenantRequest set_asked;  // The last request.
+  v1::SetTenantRequest set_asked;  // The last request, as are the next two.
+  v1::ImportTenantsRequest import_asked;
+  v1::InitTenantsRequest init_asked;
+  v1::ExportTenantsResponse exported;
 
   grpc::Status Status(grpc::ServerContext* context, const v1::CoordinatorStatusRequest* request,
                       v1::CoordinatorStatusResponse* response) override;
@@ -111,6 +114,12 @@ class FakeCoordinatorAdmin final : public v1::CoordinatorAdmin::Service {
                          v1::SetTenantResponse* response) override;
   grpc::Status DropTenant(grpc::ServerContext* context, const v1::DropTenantRequest* request,
                           v1::DropTenantResponse* response) override;
+  grpc::Status ExportTenants(grpc::ServerContext* context, const v1::ExportTenantsRequest* request,
+                             v1::ExportTenantsResponse* response) override;
+  grpc::Status ImportTenants(grpc::ServerContext* context, const v1::ImportTenantsRequest* request,
+                             v1::ImportTenantsResponse* response) override;
+  grpc::Status InitTenants(grpc::ServerContext* context, const v1::InitTenantsRequest* request,
+                           v1::InitTenantsResponse* response) override;
   grpc::Status GetSettings(grpc::ServerContext* context, const v1::GetSettingsRequest* request,
                            v1::GetSettingsResponse* response) override;
   grpc::Status SetSetting(grpc::ServerContext* context, const v1::SetSettingRequest* request,

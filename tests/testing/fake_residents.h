@@ -16,7 +16,10 @@ class FakeResidents final : public DiskResidents {
   bool HasChildOf(const BlockKey& key) const override { return parents.contains(key); }
   void ForEachChildOf(const BlockKey&, absl::FunctionRef<bool(const BlockKey&)>) const override {}
   size_t block_count() const override { return keys.size(); }
-  std::vector<BlockKey> Keys() const override { return {keys.begin(), keys.end()}; }
+  bool KeysFrom(DiskWalk*, size_t, std::vector<BlockKey>* found) const override {
+    found->insert(found->end(), keys.begin(), keys.end());
+    return false;
+  }
   void Touch(const BlockKey& key, const ReuseHint& hint) override { touched[key] = hint; }
 
   std::set<BlockKey> keys;

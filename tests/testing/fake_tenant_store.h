@@ -27,6 +27,7 @@ class FakeTenantStore final : public TenantStore {
     if (!unlisted.ok()) co_return unlisted;
     std::vector<TenantSecret> all;
     for (const auto& [name, secret] : secrets) all.push_back({.name = name, .secret = secret});
+    for (const auto& [name, why] : unread_secrets) all.push_back({.name = name, .secret = why});
     co_return all;
   }
   Task<absl::Status> WriteSecret(std::string name, std::string secret) override {
@@ -42,7 +43,8 @@ class FakeTenantStore final : public TenantStore {
   }
 
   KeptTenantSettings kept;
-  std::map<std::string, std::string> secrets;  // Secrets by tenant.
+  std::map<std::string, std::string> secrets;          // Secrets by tenant.
+  std::map<std::string, absl::Status> unread_secrets;  // Why others cannot be read, by name.
   int saves = 0;
   // Results of the calls, if they are errors.
   absl::Status unread;

@@ -1,6 +1,7 @@
 #include "tests/testing/process_cluster.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -56,7 +57,9 @@ std::string ProcessCluster::WriteTenants(const std::map<std::string, std::string
   const std::string directory = absl::StrCat(run_dir_, "/tenants");
   std::filesystem::create_directories(directory);
   for (const auto& [name, secret] : secrets) {
-    std::ofstream(absl::StrCat(directory, "/", name)) << secret << "\n";
+    const std::string path = absl::StrCat(directory, "/", name);
+    std::ofstream(path) << secret << "\n";
+    KVT_CHECK(chmod(path.c_str(), 0600) == 0);
   }
   return directory;
 }

@@ -53,7 +53,14 @@ bool SimManifestMedia::Draw(double chance) {
 Task<absl::Status> SimManifest::Commit(ManifestBatch batch) {
   PendingCommit commit(media_, std::move(batch));
   co_await SleepUntil(executor_, executor_->Now() + media_->faults.latency);
-  co_return commit.Land();
+  absl::Status landed = commit.Land();
+  if (media_->faults.gone) co_return absl::NotFoundError("/disk/manifest is gone");
+  co_return landed;
+}
+
+absl::Status SimManifest::HasRoom() const {
+  return media_->faults.full ? absl::ResourceExhaustedError("the manifest has no room")
+                             : absl::OkStatus();
 }
 
 Task<absl::Status> SimManifest::EraseSalt(std::string tenant) {

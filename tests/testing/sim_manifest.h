@@ -17,6 +17,8 @@ namespace kvtier::testing {
 struct SimManifestFaults {
   double commit_error = 0;  // Chance of each commit to fail (kUnavailable), applied or not.
   bool load_fails = false;  // Whether Load() answers kUnavailable.
+  bool gone = false;        // Whether commits answer kNotFound, as if the files were moved away.
+  bool full = false;        // Whether HasRoom() answers kResourceExhausted.
   absl::Duration latency = absl::Microseconds(30);
 };
 
@@ -45,6 +47,7 @@ class SimManifest final : public Manifest {
 
   Task<absl::Status> Commit(ManifestBatch batch) override;
   Task<absl::Status> EraseSalt(std::string tenant) override;
+  absl::Status HasRoom() const override;
   Task<absl::StatusOr<ManifestImage>> Load() override;
 
  private:

@@ -179,7 +179,7 @@ class AgentFaultsTest : public ::testing::TestWithParam<AgentFault> {
   void PutAll() {
     for (uint64_t run = 0; run < kRuns; ++run) {
       ASSERT_EQ(rig_.PutOnDisk(rig_.session, FirstOf(run), kRunBlocks), kRunBlocks);
-      rig_.agent->evictor().EvictAll();
+      rig_.EvictHost();
     }
   }
   AgentRig rig_{{.slots = 256, .segments = 128}};
@@ -205,12 +205,12 @@ TEST_P(AgentFaultsTest, RequestsEndByTheirDeadlinesAndHitsReturn) {
     const absl::Time began = rig_.executor.Now();
     rig_.Put(rig_.session, 1'000'000 + 10 * static_cast<uint64_t>(i), 1);
     EXPECT_LE(rig_.executor.Now() - began, kCommitTimeout);
-    if (i % 8 == 0) rig_.agent->evictor().EvictAll();
+    if (i % 8 == 0) rig_.EvictHost();
   }
   rig_.media.faults = {};
   rig_.disk.Resume();
   rig_.Pass(absl::Seconds(2));
-  rig_.agent->evictor().EvictAll();
+  rig_.EvictHost();
   for (uint64_t run = 0; run < kRuns; ++run)
     EXPECT_EQ(HitsInTime(run, kMaxRequestTimeout), kRunBlocks);
   EXPECT_EQ(rig_.agent->disks().set()->stats().verify_failures, 0u);
@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(AgentStallTest, ADiskThatNeverAnswersAgainCostsEachRequestItsDeadlineAndNoMore) {
   AgentRig rig({.slots = 256});
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 6), 6u);
-  rig.agent->evictor().EvictAll();
+  rig.EvictHost();
   rig.disk.Stall();
   absl::Time now = rig.executor.Now();
   for (const absl::Duration timeout : {absl::Milliseconds(1), absl::Seconds(30), absl::Hours(1)}) {

@@ -62,6 +62,7 @@ class DiskRig {
   // Sets the secret from the next Open() on.
   void Mount(std::shared_ptr<const MasterSecret> secret) { layout_.secret = std::move(secret); }
   const DiskLayout& layout() const { return layout_; }
+  const OpenedDisk& opened() const { return opened_; }  // REQUIRES: a real form, open.
 
   // Parts of the simulated form, for tests that break them.
   SimTime sim_time;

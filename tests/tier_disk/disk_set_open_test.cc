@@ -1,6 +1,7 @@
 // Tests what DiskSet does with the disks that it finds: opening, changed sets, duplicates.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "tests/tier_disk/disk_set_rig.h"
@@ -55,6 +56,26 @@ TEST_F(DiskSetOpenTest, TheRecoveryIsSummedAndPerDisk) {
   EXPECT_EQ(Served(), kBlocks);
   EXPECT_EQ(rig_.known.size(), kBlocks);
   EXPECT_EQ(rig_.added, 0);  // Keys() announces them.
+}
+
+TEST_F(DiskSetOpenTest, AWalkFindsWhatIsThereAllTheTimeOnce) {
+  ASSERT_EQ(rig_.Open(), absl::OkStatus());
+  PutAll();
+  std::vector<BlockKey> found;
+  bool more = true;
+  uint64_t calls = 0;
+  for (DiskWalk at; more; ++calls) {
+    more = rig_.set->KeysFrom(&at, 4, &found);
+    ASSERT_LE(found.size(), 4 * (calls + 1));
+    if (calls < 5) {
+      ASSERT_EQ(rig_.Erase(kBlocks - 1 - calls), absl::OkStatus());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  EXPECT_TRUE(std::adjacent_find(found.begin(), found.end()) == found.end());
+  for (uint64_t number = 0; number < kBlocks - 5; ++number) {
+    EXPECT_TRUE(std::binary_search(found.begin(), found.end(), DiskKey(number))) << number;
+  }
 }
 
 TEST_F(DiskSetOpenTest, DisksOpenAtTheSameTime) {
@@ -124,9 +145,16 @@ TEST_F(DiskSetOpenTest, ADiskThatCannotOpenLeavesTheOthers) {
   ASSERT_EQ(rig_.Put(rig_.NumbersOf(1, 1)[0]), absl::OkStatus());
 }
 
-TEST_F(DiskSetOpenTest, WhenNoDiskOpensOpenFails) {
+// Once, the agent ended.
+TEST_F(DiskSetOpenTest, WhenNoDiskOpensTheSetServesNone) {
   for (const auto& disk : rig_.disks) disk->rows.faults.load_fails = true;
-  EXPECT_TRUE(absl::IsUnavailable(rig_.Open()));
+  ASSERT_EQ(rig_.Open(), absl::OkStatus());
+  for (size_t disk = 0; disk < 3; ++disk) {
+    EXPECT_FALSE(rig_.set->serves(disk));
+    EXPECT_TRUE(absl::IsUnavailable(rig_.recovery.disks[disk].status()));
+  }
+  EXPECT_TRUE(absl::IsUnavailable(rig_.Put(1)));
+  EXPECT_TRUE(absl::IsNotFound(rig_.Get(1)));
 }
 
 TEST_F(DiskSetOpenTest, ADiskThatOpensLateJoinsWithItsBlocksButNotWithDuplicates) {

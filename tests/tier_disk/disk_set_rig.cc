@@ -64,7 +64,7 @@ absl::Status DiskSetRig::Open(std::vector<size_t> members) {
     }
   };
   set = std::make_unique<DiskSet>(executor.get(), scope.get(), parts, std::move(follower));
-  KVT_ASSIGN_OR_RETURN(recovery, Run(set->Open(time.Now() + open_timeout)));
+  recovery = Run(set->Open(time.Now() + open_timeout));
   for (const BlockKey& key : set->Keys()) known.insert(key);
   return absl::OkStatus();
 }

@@ -37,7 +37,7 @@ class DiskSetRig {
   explicit DiskSetRig(std::vector<uint32_t> segments, uint64_t seed = 1);
   ~DiskSetRig() { Close(); }
 
-  // Opens a set of these disks (indexes), or of all. Errors: the set's.
+  // Opens a set of these disks (indexes), or of all. Always OK.
   absl::Status Open(std::vector<size_t> members);
   absl::Status Open();
   void Close();  // Also serves as a crash: I/O in flight is torn.

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
@@ -44,6 +45,15 @@ TEST_F(DurableFileTest, AReplacedFileIsTheNewOneAndNothingElse) {
   EXPECT_EQ(Content(), "short");
   EXPECT_EQ(Content(3), "sho");
   EXPECT_FALSE(std::filesystem::exists(directory_ + "/f.new"));
+}
+
+// Once, an agent whose file of lessons or of settings was a pipe never started.
+TEST_F(DurableFileTest, APipeIsNotWaitedFor) {
+  ASSERT_EQ(mkfifo((directory_ + "/f").c_str(), 0600), 0);
+  EXPECT_THAT(ReadFileStart(directory_ + "/f", 100).status().message(),
+              HasSubstr("must be a regular file"));
+  ASSERT_EQ(mkfifo((directory_ + "/g.new").c_str(), 0600), 0);
+  EXPECT_THAT(ReplaceFile(directory_, "g", Bytes("text")).message(), HasSubstr("g.new"));
 }
 
 TEST_F(DurableFileTest, APartIsOverwrittenInPlace) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/testing/numbered_key.h"
+#include "tests/testing/sim_disk.h"
 #include "tests/testing/sim_manifest.h"
 #include "tests/tier_disk/run_task.h"
 #include "tier_disk/manifest/manifest_value.h"
@@ -20,7 +21,10 @@ ManifestBatch Erase(uint64_t number) { return {.erases = {testing::NumberedKey(n
 class GroupCommitTest : public ::testing::Test {
  protected:
   GroupCommitTest()
-      : executor_(&time_), manifest_(&executor_, &media_), commits_(&executor_, &manifest_) {}
+      : executor_(&time_),
+        disk_(&executor_, &disk_media_),
+        manifest_(&executor_, &media_),
+        commits_(&executor_, &manifest_, &disk_) {}
   // Starts all of them at once, then waits for them.
   std::vector<absl::Status> CommitTogether(std::vector<ManifestBatch> changes) {
     std::vector<std::optional<absl::Status>> results(changes.size());
@@ -41,6 +45,8 @@ class GroupCommitTest : public ::testing::Test {
   testing::SimTime time_;
   testing::SimExecutor executor_;
   testing::SimManifestMedia media_{1};
+  testing::SimDiskMedia disk_media_{2, uint64_t{1} << 20, 1};
+  testing::SimDisk disk_;
   testing::SimManifest manifest_;
   GroupCommit commits_;
 };

@@ -65,7 +65,7 @@ TEST_F(OpenDiskTest, ADirectoryInUseIsRefusedByName) {
 TEST_F(OpenDiskTest, AMissingParentIsAnErrorThatNamesThePath) {
   const auto disk = OpenDisk(&executor_, {.directory = directory_ + "/no/such", .segment_count = 2},
                              DiskIoKind::kAuto);
-  EXPECT_TRUE(absl::IsUnavailable(disk.status()));
+  EXPECT_TRUE(absl::IsNotFound(disk.status()));
   EXPECT_NE(disk.status().message().find(directory_), absl::string_view::npos);
 }
 

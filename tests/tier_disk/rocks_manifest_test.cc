@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 
 #include "tests/testing/numbered_key.h"
 #include "tests/tier_disk/disk_rig.h"
@@ -86,6 +88,82 @@ TEST_F(RocksManifestTest, ADamagedValueIsCountedOnceAndGone) {
   ASSERT_EQ(image.entries.size(), 1);
   EXPECT_EQ(image.entries[0].block.key, NumberedKey(2));
   EXPECT_EQ(Load().dropped_corrupt, 0);
+}
+
+// Once, commits were acknowledged after the store's files had been moved or removed, and lost at
+// the next start.
+TEST_F(RocksManifestTest, NoCommitIsAcknowledgedOnceTheStoreIsNotWhereItWas) {
+  const std::string other = path_ + "-other";
+  const auto first = [this](const std::string& begin, const std::string& end) {
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(begin) && name.ends_with(end)) return entry.path();
+    }
+    return std::filesystem::path();
+  };
+  const auto replace = [&](const std::filesystem::path& path) {
+    std::filesystem::copy(path, other, std::filesystem::copy_options::recursive);
+    std::filesystem::rename(path, other + "-moved");
+    std::filesystem::rename(other, path);
+  };
+  const std::pair<const char*, std::function<void()>> losses[] = {
+      {"the directory is moved", [&] { std::filesystem::rename(path_, other); }},
+      {"the directory is removed", [&] { std::filesystem::remove_all(path_); }},
+      {"the directory is a copy", [&] { replace(path_); }},
+      {"MANIFEST is removed", [&] { std::filesystem::remove(first("MANIFEST-", "")); }},
+      {"CURRENT is removed", [&] { std::filesystem::remove(path_ + "/CURRENT"); }},
+      {"the log is removed", [&] { std::filesystem::remove(first("", ".log")); }},
+      {"a table is removed", [&] { std::filesystem::remove(first("", ".sst")); }},
+      {"MANIFEST is a copy", [&] { replace(first("MANIFEST-", "")); }},
+      {"the log is a copy", [&] { replace(first("", ".log")); }}};
+  for (const auto& [what, lose] : losses) {
+    SCOPED_TRACE(what);
+    Commit({.puts = {Entry(1)}});
+    ASSERT_EQ(RunTask(&executor_, manifest_->EraseSalt("nobody")), absl::OkStatus());  // A table.
+    Commit({});
+    lose();
+    for (const ManifestBatch& batch : {ManifestBatch{.puts = {Entry(2)}}, ManifestBatch{}}) {
+      const absl::Status refused = RunTask(&executor_, manifest_->Commit(batch));
+      EXPECT_TRUE(absl::IsNotFound(refused)) << refused;
+      EXPECT_NE(refused.message().find(path_), absl::string_view::npos) << refused;
+    }
+    EXPECT_TRUE(absl::IsNotFound(RunTask(&executor_, manifest_->EraseSalt("nobody"))));
+    manifest_.reset();
+    for (const char* const end : {"", "-other", "-other-moved"}) {
+      std::filesystem::remove_all(path_ + end);
+    }
+    Open();
+  }
+}
+
+// RocksDB removes and replaces files of its own, which is no loss.
+TEST_F(RocksManifestTest, FilesThatTheStoreItselfRemovesAreNoLoss) {
+  for (int round = 0; round < 5; ++round) {
+    Commit({.puts = {Entry(1)}});
+    ASSERT_EQ(RunTask(&executor_, manifest_->EraseSalt("nobody")), absl::OkStatus());
+    Commit({.erases = {NumberedKey(1)}});
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      if (entry.path().filename().string().starts_with("OPTIONS")) {
+        std::filesystem::remove(entry.path());
+        break;
+      }
+    }
+    std::ofstream(path_ + "/somebody's") << round;
+    Commit({});
+    Open();
+  }
+}
+
+// Once, a store without its log opened, empty, and nothing said so.
+TEST_F(RocksManifestTest, AStoreWithoutItsLogIsDamaged) {
+  Commit({.puts = {Entry(1)}});
+  manifest_.reset();
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    if (entry.path().extension() == ".log") std::filesystem::remove(entry.path());
+  }
+  const absl::Status opened = RocksManifest::Open(&executor_, path_).status();
+  EXPECT_TRUE(absl::IsDataLoss(opened)) << opened;
+  EXPECT_NE(opened.message().find("its log is gone"), absl::string_view::npos) << opened;
 }
 
 TEST_F(RocksManifestTest, AStoreInUseIsUnavailable) {

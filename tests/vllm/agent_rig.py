@@ -139,15 +139,15 @@ class WithAgent(unittest.TestCase):
 
     def open_worker(self, client, spec_of=space_of_weights):
         def open_lanes(digest):
-            space = client.register_space(spec_of(self.spec, digest), 0.0 if digest else None)
+            space = client.register_space(spec_of(self.spec, digest), None if digest == self.spec.weights_digest else 0.0)
             return [kvtier.Lanes(client, space, self.memory.layout.memory)]
-        worker = WorkerSide(open_lanes, [self.memory.layout.block_bytes], Options().preemption_wait_s)
+        worker = WorkerSide(open_lanes, self.spec.weights_digest, [self.memory.layout.block_bytes], Options().preemption_wait_s)
         self.addCleanup(worker.close)
         return worker
 
     def open_scheduler(self, held=False, **options):
         scheduler = SchedulerSide(self.agent.connect(), parse_options({"peers": False, **options}), BLOCK_TOKENS, held)
-        scheduler.accept_spaces([self.spec])
+        scheduler.accept_spaces({(0, 0): [self.spec]})
         return scheduler
 
     def save(self, blocks, worker=None):

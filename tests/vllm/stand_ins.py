@@ -60,7 +60,9 @@ class TableClient:
         self.looks = 0
         self.closed = False
         self.connected = True
+        self.last_error = ""
         self.registered = []
+        self.waits = []  # Timeout of each register_space().
         self.clock_cost = None  # (clock, seconds that each look at the table takes)
 
     def put(self, space, keys, tier="host"):
@@ -69,6 +71,7 @@ class TableClient:
 
     def register_space(self, spec, timeout_s=None):
         space = kvtier.Space(spec, len(self.registered))
+        self.waits.append(timeout_s)
         self.registered.append(space)
         return space
 
@@ -94,6 +97,9 @@ class TableClient:
 
     def release_ticket(self, ticket):
         self.released.append(ticket)
+
+    def stats(self):
+        return {"last_error": self.last_error}
 
     def close(self):
         self.closed = True

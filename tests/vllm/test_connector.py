@@ -1,5 +1,6 @@
 """KvtierConnector as the engine calls it, in the order that was recorded, with vllm's classes stubbed."""
 
+import importlib.util
 import subprocess
 import sys
 import unittest
@@ -37,7 +38,8 @@ class WithConnector(unittest.TestCase):
             name: Tensor((BLOCKS, HEADS, 32, 128), storage, offset=i * BLOCKS * HEADS * 32 * 128, device=self.DEVICE)
             for i, name in enumerate(NAMES)})
         self.scheduler = KvtierConnector(config, vllm_stub.KVConnectorRole.SCHEDULER, kv_cache_config=cache_config)
-        self.scheduler.set_xfer_handshake_metadata_pp_aware({(0, 0): self.worker.get_handshake_metadata()})
+        self.scheduler.set_xfer_handshake_metadata_pp_aware(
+            {(0, 0): data} if (data := self.worker.get_handshake_metadata()) else {})
 
     def configuration(self):
         return make_config(self.POLICY)
@@ -214,6 +216,51 @@ class SeveralGroups(WithConnector):
         self.assertEqual(len({spec.model for spec in specs}), 2)
 
 
+class InsideMultiConnector(WithConnector):
+    """The engine's connector is a MultiConnector: it hands to each of its connectors what the first of them returns."""
+
+    def setUp(self):
+        vllm_stub.TransferGroup.connector = object()  # Not this connector.
+        self.addCleanup(setattr, vllm_stub.TransferGroup, "connector", None)
+        super().setUp()
+
+    # The first request once ended the engine: ValueError: Connector 'KvtierConnector' is not registered.
+    def test_is_found_by_the_name_of_its_class_from_the_import_on(self):
+        name = KvtierConnector.__name__
+        self.assertIs(vllm_stub.KVConnectorFactory.get_connector_class_by_name(name), KvtierConnector)
+        again = importlib.util.spec_from_file_location("kvtier.vllm.again", connector_module.__file__)
+        again.loader.exec_module(importlib.util.module_from_spec(again))  # A second import is no error.
+
+    # NixlConnector refuses data that is not its own, and the start failed with its own in this connector.
+    def test_hands_no_data_to_other_connectors_and_takes_none_of_theirs(self):
+        self.assertIsNone(self.worker.get_handshake_metadata())
+        self.scheduler.set_xfer_handshake_metadata_pp_aware({(0, 0): vllm_stub.KVConnectorHandshakeMetadata()})
+        self.assertEqual(self.clients[-1].registered, [])
+
+    def test_the_spaces_come_with_the_answer_to_the_first_step_and_the_first_request_hits(self):
+        request = make_request("a", 200)
+        self.assertEqual(self.scheduler.get_num_new_matched_tokens(request, 0), (None, False))
+        answer = self.step(Step()).kv_connector_worker_meta
+        self.assertEqual({(0, 0): [space.spec for space in self.clients[-1].registered]}, answer.spaces)
+        self.put(3)
+        self.assertEqual(self.scheduler.get_num_new_matched_tokens(request, 0), (96, True))
+        self.assertIsNone(self.step(Step()).kv_connector_worker_meta)  # They are told once.
+        # A step that overlapped the first has the same answer.
+        self.scheduler.update_connector_output(SimpleNamespace(
+            invalid_block_ids=None, finished_recving=None, kv_connector_worker_meta=answer))
+        self.assertEqual(len(self.clients[-1].registered), 1)
+
+    def test_the_spaces_of_all_ranks_are_in_the_order_of_the_ranks(self):
+        specs = [stand_ins.spec(tp_rank=tensor, tp_size=2, pp_rank=pipeline, pp_size=2)
+                 for pipeline in range(2) for tensor in range(2)]
+        first, *others = [connector_module.KvtierReport(0, {(spec.pp_rank, spec.tp_rank): [spec]}) for spec in reversed(specs)]
+        for other in others:
+            first = first.aggregate(other)
+        self.scheduler.update_connector_output(SimpleNamespace(
+            invalid_block_ids=None, finished_recving=None, kv_connector_worker_meta=first))
+        self.assertEqual([space.spec for space in self.clients[-1].registered], specs)
+
+
 class Start(unittest.TestCase):
     def refuse(self, said, config=None, cache_config=None):
         with self.assertRaisesRegex(ValueError, said):
@@ -255,7 +302,7 @@ class Start(unittest.TestCase):
                 self.refuse(said, make_config(extra=extra))
 
     def test_refuses_a_secret_that_cannot_be_read(self):
-        with self.assertRaisesRegex(ValueError, "tenant_secret_file is '/nowhere'; must be a file that can be read: No such file"):
+        with self.assertRaisesRegex(ValueError, "tenant_secret_file is '/nowhere'; must be a file that can be read: .*No such file"):
             KvtierConnector(make_config(extra={"tenant_secret_file": "/nowhere"}), vllm_stub.KVConnectorRole.SCHEDULER,
                             kv_cache_config=make_cache_config())
 
@@ -275,6 +322,16 @@ class Start(unittest.TestCase):
             KvtierConnector(config, vllm_stub.KVConnectorRole.SCHEDULER, kv_cache_config=make_cache_config())
         self.assertIn("prefix_caching_hash_algo is 'sha256'", logged.output[0])
 
+    def test_says_that_an_agent_is_to_be_started_only_where_none_listens(self):
+        for error, said in (("connect: UNAVAILABLE: no agent listens at /run/kvtier/kvtier-fd.sock: No such file", True),
+                            ("connect: PERMISSION_DENIED: the agent serves no tenant 'x' with this secret", False)):
+            client = stand_ins.TableClient()
+            client.connected, client.last_error = False, error
+            check = self.assertLogs if said else self.assertNoLogs
+            with self.subTest(error), mock.patch.object(kvtier, "Client", lambda *arguments, client=client: client), \
+                    check("vllm.kvtier", "WARNING"):
+                KvtierConnector(make_config(), vllm_stub.KVConnectorRole.SCHEDULER, kv_cache_config=make_cache_config())
+
     def test_importing_the_package_needs_neither_vllm_nor_torch(self):
         code = ("import sys, kvtier, kvtier.vllm, kvtier.vllm.scheduler_side, kvtier.vllm.worker_side, kvtier.vllm.space\n"
                 "assert not {'vllm', 'torch'} & set(sys.modules), sorted(sys.modules)")
@@ -285,7 +342,8 @@ class Measurement(WithConnector):
     def test_a_step_that_prefills_comes_back_with_its_number_and_others_do_not(self):
         output = self.step(Step().new("a", 0, 200, list(range(1, 8))))
         self.assertEqual(output.kv_connector_worker_meta.step, 1)
-        self.assertIs(output.kv_connector_worker_meta.aggregate(None), output.kv_connector_worker_meta)
+        answer = output.kv_connector_worker_meta
+        self.assertEqual(answer.aggregate(answer), answer)
         self.assertNotEqual(self.scheduler.get_kv_connector_stats().data["recompute_tokens_per_s"], 4000)
         self.assertIsNone(self.step(Step().cached("a", 200, 1)).kv_connector_worker_meta)
 

@@ -73,7 +73,7 @@ class Hints(WithScheduler):
         self.assertEqual([said(sequences[0])[-1] for sequences, _, _ in self.client.advices], ["length"])
 
     def test_all_ranks_are_told_within_one_calls_keys(self):
-        self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
+        self.side.accept_spaces({(0, rank): [stand_ins.spec(tp_rank=rank, tp_size=2)] for rank in range(2)})
         self.end("a", 5000 * BLOCK_TOKENS, "stop")
         self.side.plan(Step())
         [(sequences, _, _)] = self.client.advices

@@ -80,7 +80,7 @@ class Waits(unittest.TestCase):
 
     def open(self, **options):
         side = SchedulerSide(self.client, parse_options(options), BLOCK_TOKENS, False, self.clock)
-        side.accept_spaces([stand_ins.spec()])
+        side.accept_spaces({(0, 0): [stand_ins.spec()]})
         return side
 
     def prefill(self, side, tokens, seconds):

@@ -38,7 +38,7 @@ from kvtier.vllm.worker_side import WorkerSide
 memory, client = EngineMemory(), kvtier.Client({socket_dir!r})
 spec = stand_ins.spec(block_bytes=memory.layout.block_bytes, layers=LAYERS, layout=memory.layout.stored)
 worker = WorkerSide(lambda digest: [kvtier.Lanes(client, client.register_space(spec), memory.layout.memory)],
-                    [memory.layout.block_bytes], 0.002)
+                    spec.weights_digest, [memory.layout.block_bytes], 0.002)
 keys = tuple(stand_ins.make_keys(3))
 worker.save([Save(keys, None, ((1, 2, 3),))])
 while not worker.counts.take().get("saved_blocks"):
@@ -263,6 +263,59 @@ class Symptom13RequestsAreStuckWaitingForRemoteKvs(WithAgent):
         self.assertEqual(self.answered("a"), set())
         scheduler.workers_answered(NOTHING, frozenset(["a"]), NOTHING)
         self.assertEqual(self.worker.take_results().received, set())
+
+
+class BlocksThatAreLargerThanASlab(unittest.TestCase):
+    """They were never saved, and no line, counter or status said why."""
+
+    def test_the_log_says_what_to_raise_once(self):
+        lines = []
+        kvtier.set_logger(lambda level, line: lines.append(line))
+        self.addCleanup(kvtier.set_logger, None)
+        client = Agent(self, "--slab_bytes=4MiB").connect()
+        space = client.register_space(stand_ins.spec(block_bytes=8 << 20))
+        self.assertTrue(eventually(lambda: "raise --slab_bytes" in client.limits(space).why_not))
+        other = client.register_space(stand_ins.spec(block_bytes=4096))
+        client.unregister_space(other)
+        client.unregister_space(space)
+        client.register_space(stand_ins.spec(block_bytes=8 << 20, model="another"))
+
+        def refusals():
+            return [line for line in lines if "the agent refuses a space" in line]
+
+        self.assertTrue(eventually(refusals), lines)
+        [line] = refusals()
+        self.assertIn("space.block_bytes: 8388608; must fit this agent's slab of 4194304 bytes; raise --slab_bytes", line)
+
+
+class AWrongSecret(unittest.TestCase):
+    """It was answered with "start kvtier-agent", beside the true line."""
+
+    def test_is_told_as_one_and_nobody_is_told_to_start_an_agent(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name in ("tenants/acme", "wrong"):
+            file = Path(folder.name, name)
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(f"the secret of {name}, which is long enough")
+            file.chmod(0o600)
+        agent = Agent(self, f"--tenants_dir={folder.name}/tenants", f"--settings_dir={folder.name}")
+        self.assertTrue(eventually(lambda: Path(agent.socket_dir, "kvtier-fd.sock").exists()))
+        for tenant in ("acme", "nobody"):
+            config = make_config(extra={"socket_dir": agent.socket_dir, "tenant": tenant,
+                                        "tenant_secret_file": f"{folder.name}/wrong"})
+            with self.subTest(tenant), self.assertLogs("vllm.kvtier", "WARNING") as logged:
+                connector = KvtierConnector(config, vllm_stub.KVConnectorRole.SCHEDULER, kv_cache_config=make_cache_config())
+                self.addCleanup(connector.shutdown)
+                self.assertTrue(eventually(lambda: any(f'tenant "{tenant}"' in line for line in logged.output)), logged.output)
+            self.assertFalse([line for line in logged.output if "start kvtier-agent" in line], logged.output)
+
+    def test_where_no_agent_is_somebody_is_told_to_start_one(self):
+        with self.assertLogs("vllm.kvtier", "WARNING") as logged:
+            connector = KvtierConnector(make_config(extra={"socket_dir": "/nowhere"}), vllm_stub.KVConnectorRole.SCHEDULER,
+                                        kv_cache_config=make_cache_config())
+            self.addCleanup(connector.shutdown)
+        self.assertTrue([line for line in logged.output if "start kvtier-agent --socket_dir=/nowhere" in line], logged.output)
 
 
 if __name__ == "__main__":

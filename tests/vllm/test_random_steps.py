@@ -65,8 +65,8 @@ class World:
         self.client.resident_run = self.resident_run
         self.client.residences = lambda space, keys: ["host" if key in self.store else "absent" for key in keys]
         self.scheduler = SchedulerSide(self.client, parse_options({"peers": False}), BLOCK_TOKENS, False, self.clock)
-        self.scheduler.accept_spaces([stand_ins.spec()])
-        self.worker = WorkerSide(self.open_lanes, [1], 0.1, self.clock)
+        self.scheduler.accept_spaces({(0, 0): [stand_ins.spec()]})
+        self.worker = WorkerSide(self.open_lanes, "w", [1], 0.1, self.clock)
         self.free = list(range(1, BLOCKS))
         self.requests = []  # [state, request, blocks, computed tokens]
         self.names = 0

@@ -1,9 +1,11 @@
 """The connector in the scheduler: its answers, and the plans of steps."""
 
 import unittest
+from unittest import mock
 
 import kvtier
 import stand_ins
+from kvtier.vllm import request_options
 from kvtier.vllm.options import parse_options
 from kvtier.vllm.scheduler_side import SchedulerSide
 from stand_ins import BLOCK_TOKENS, Step, make_keys, make_request
@@ -20,7 +22,7 @@ class WithScheduler(unittest.TestCase):
         self.client, self.clock = stand_ins.TableClient(), stand_ins.Clock()
         options = parse_options({"recompute_tokens_per_s": 3200, **self.OPTIONS})  # Computing a block takes 10 ms.
         self.side = SchedulerSide(self.client, options, BLOCK_TOKENS, self.HELD, self.clock)
-        self.side.accept_spaces(self.SPECS)
+        self.side.accept_spaces({(0, 0): self.SPECS})
         self.spaces = list(self.client.registered)
 
     def matched(self, request, computed=0):
@@ -96,15 +98,11 @@ class Answers(WithScheduler):
         self.assertLess(self.clock.now, 100.1)
 
     def test_ranks_agree_on_what_all_of_them_have(self):
-        self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
+        self.side.accept_spaces({(0, rank): [stand_ins.spec(tp_rank=rank, tp_size=2)] for rank in range(2)})
         first, second = self.client.registered[-2:]
         self.client.put(first, make_keys(6))
         self.client.put(second, make_keys(3), "disk")
         self.assertEqual(self.matched(make_request("a", 200)), (96, True))
-
-    def test_nothing_is_offered_before_the_workers_have_said_their_spaces(self):
-        side = SchedulerSide(self.client, parse_options({}), BLOCK_TOKENS, False, self.clock)
-        self.assertEqual(side.matched_tokens(make_request("a", 200), 0), (0, False))
 
 
 class Peers(WithScheduler):
@@ -143,7 +141,7 @@ class Peers(WithScheduler):
         self.assertEqual(self.side.counts.take()["late_looks"], 1)
 
     def test_what_it_brings_to_some_ranks_alone_is_not_offered(self):
-        self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
+        self.side.accept_spaces({(0, rank): [stand_ins.spec(tp_rank=rank, tp_size=2)] for rank in range(2)})
         request = make_request("a", 200)
         self.assertEqual(self.matched(request), (None, False))
         self.client.prefetches[0][2].end(6)  # The 6 may be all of one rank's blocks, or 3 of each.
@@ -153,7 +151,7 @@ class Peers(WithScheduler):
         self.assertEqual(self.matched(request), (96, True))
 
     def test_what_it_brings_to_all_ranks_is_offered(self):
-        self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
+        self.side.accept_spaces({(0, rank): [stand_ins.spec(tp_rank=rank, tp_size=2)] for rank in range(2)})
         request = make_request("a", 200)
         self.assertEqual(self.matched(request), (None, False))
         self.client.prefetches[0][2].end(12)
@@ -174,14 +172,19 @@ class OptionsOfARequest(WithScheduler):
         self.assertEqual(self.matched(request), (64, True))
         self.assertEqual(self.side.plan(Step().new("a", 0, 200, list(range(1, 8)))).saves, [])
 
-    def test_an_option_that_cannot_be_is_taken_carefully(self):
+    # A max_tokens of -5 once turned loading off, with a line for each request, although the page says that such a value is
+    # ignored.
+    def test_a_limit_that_cannot_be_is_ignored_and_a_wrong_no_store_is_true_with_one_line_for_each(self):
         self.put(2)
-        with self.assertLogs("vllm.kvtier", "WARNING") as logged:
-            request = make_request("a", 200, kv_transfer_params={"kvtier.no_store": "yes", "kvtier.max_tokens": -1})
-            self.assertEqual(self.matched(request), (0, False))
+        wrong = {"kvtier.no_store": "yes", "kvtier.max_tokens": -5}
+        with mock.patch.object(request_options, "_warned", set()), \
+                self.assertLogs("vllm.kvtier", "WARNING") as logged:
+            for name in ("a", "b", "c"):
+                self.assertEqual(self.matched(make_request(name, 200, kv_transfer_params=wrong)), (64, True))
         self.assertEqual(self.side.plan(Step().new("a", 0, 200, list(range(1, 8)))).saves, [])
-        self.assertIn("kvtier.no_store is 'yes'", logged.output[0])
-        self.assertIn("kvtier.max_tokens is -1", logged.output[1])
+        self.assertEqual(len(logged.output), 2)
+        self.assertIn("kvtier.no_store is 'yes'; must be true or false, so the request is not stored", logged.output[0])
+        self.assertIn("kvtier.max_tokens is -5; must be an int of 0 or more, so it is ignored", logged.output[1])
 
 
 class Loads(WithScheduler):
@@ -344,7 +347,7 @@ class Resets(WithScheduler):
         for _ in range(2):
             self.side.reset()
             digests.append(self.side.plan(Step()).weights_digest)
-        self.assertEqual(digests[0], "")
+        self.assertEqual(digests[0], "w")
         self.assertEqual(len(set(digests)), 3)
 
     def test_requests_that_outlive_it_save_nothing_until_they_begin_again(self):

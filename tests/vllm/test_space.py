@@ -151,6 +151,16 @@ class Spaces(unittest.TestCase):
         layout = lay_out([("l", tensor or Tensor((BLOCKS, HEADS, TOKENS, 128)))], BLOCKS, HEADS, TOKENS)
         return space_of_group(options, config, spec, layout, facts, group, *rank)
 
+    # A model_name of 200 characters once ended the start: a space's model has 256 bytes, and more than the name is in it.
+    def test_shorten_a_long_name_and_tell_such_names_apart(self):
+        models = [self.spec({"model_name": name}).model for name in ("n" * 200, "n" * 199 + "m", "\u00e9" * 3000)]
+        self.assertEqual(len(set(models)), 3)
+        for model in models:
+            self.assertLessEqual(len(model.encode()), 256)
+            self.assertIn("; vllm 0.32.0; CPU_ATTN; AVX2; ", model)
+        self.assertTrue(models[0].startswith("n" * 64), models[0])
+        self.assertTrue(self.spec({"model_name": "n" * 100}).model.startswith("n" * 100 + "; vllm"))
+
     def test_name_the_model_by_its_last_part_so_that_nodes_may_keep_it_elsewhere(self):
         self.assertTrue(self.spec().model.startswith("smol; vllm 0.32.0; CPU_ATTN; AVX2; "), self.spec().model)
         self.assertTrue(self.spec({"model_name": "m"}).model.startswith("m; "))

@@ -24,7 +24,7 @@ class Symptom1ConvoyOfRequestsThatShareBlocksBeingLoaded(unittest.TestCase):
         self.client, self.clock = stand_ins.TableClient(), stand_ins.Clock()
         options = parse_options({"recompute_tokens_per_s": 3200})
         self.side = SchedulerSide(self.client, options, BLOCK_TOKENS, False, self.clock)
-        self.side.accept_spaces([stand_ins.spec()])
+        self.side.accept_spaces({(0, 0): [stand_ins.spec()]})
 
     def test_no_request_waits_for_anothers_load_longer_than_its_own_budget(self):
         """Twelve requests for the same blocks on a stuck disk, one each 5 ms; each is answered by its own deadline."""
@@ -98,7 +98,7 @@ class Symptom5LookUpsAreRetriedStepAfterStepWhileTheEngineIdles(unittest.TestCas
 
     def open(self, held=False, **options):
         side = SchedulerSide(self.client, parse_options(options), BLOCK_TOKENS, held, self.clock)
-        side.accept_spaces([stand_ins.spec()])
+        side.accept_spaces({(0, 0): [stand_ins.spec()]})
         return side
 
     def test_one_call_is_sent_and_the_deadline_ends_it(self):

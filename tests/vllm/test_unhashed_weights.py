@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from unittest import mock
 
 import stand_ins
+import vllm_stub
 from agent_rig import eventually
 from kvtier.vllm import file_digests, weights
 from kvtier.vllm.metadata import StepPlan
@@ -22,7 +23,7 @@ from vllm_config import make_config
 from kvtier.vllm.connector import KvtierReport
 
 
-class UntilTheDigestIsKnown(WithFolder, WithConnector):
+class WithUnhashedWeights(WithFolder, WithConnector):
     """An engine on a folder that nothing has hashed yet; another process, which hashes it, has the turn."""
 
     def configuration(self):
@@ -45,6 +46,12 @@ class UntilTheDigestIsKnown(WithFolder, WithConnector):
         self.turn = None
         self.assertTrue(eventually(lambda: self.worker._weights.digest()))
 
+    def assert_both_sides_have_the_space_of_the_weights(self):
+        worker, scheduler = (client.registered[-1].spec for client in self.clients)
+        self.assertEqual((worker, worker.weights_digest), (scheduler, self.digest()))
+
+
+class UntilTheDigestIsKnown(WithUnhashedWeights):
     def looks(self):
         return sum(client.looks + len(client.prefetches) + len(client.advices) for client in self.clients)
 
@@ -68,13 +75,13 @@ class UntilTheDigestIsKnown(WithFolder, WithConnector):
         self.begin()
         self.end_turn()
         output = self.step(Step().cached("a", 200, 1))
-        self.assertEqual(output.kv_connector_worker_meta.weights, {(0, 0, 0): self.digest()})
+        [[spec]] = output.kv_connector_worker_meta.spaces.values()
+        self.assertEqual(spec.weights_digest, self.digest())
         self.assertEqual(self.lanes[-1].offloads, [])
         self.assertIsNone(self.step(Step().cached("a", 201, 1)).kv_connector_worker_meta)
         [save] = self.lanes[-1].offloads
         self.assertEqual((save.keys, save.blocks, save.parent), (make_keys(6), [1, 2, 3, 4, 5, 6], None))
-        worker, scheduler = (client.registered[-1].spec for client in self.clients)
-        self.assertEqual((worker, worker.weights_digest), (scheduler, self.digest()))
+        self.assert_both_sides_have_the_space_of_the_weights()
         opened = len(self.lanes)
         self.clients[-1].put(self.clients[-1].registered[-1], make_keys(3))
         self.start_load("b", 3, first=11)
@@ -119,7 +126,40 @@ class UntilTheDigestIsKnown(WithFolder, WithConnector):
         left, client = [], self.clients[0]
         client.unregister_space = left.append
         self.worker.handle_preemptions(SimpleNamespace(plan=StepPlan(weights_digest=self.digest())))
-        self.assertEqual((left, len(self.lanes)), ([], 2))
+        self.assertEqual((left, len(self.lanes)), ([], 1))
+
+
+class InsideMultiConnector(WithUnhashedWeights):
+    """The engine hands nothing over at the start, so spaces and digests come with the answers to steps alone."""
+
+    def setUp(self):
+        vllm_stub.TransferGroup.connector = object()  # Not this connector.
+        self.addCleanup(setattr, vllm_stub.TransferGroup, "connector", None)
+        super().setUp()
+
+    def test_requests_wait_for_the_first_answer_and_none_for_the_digest(self):
+        request = make_request("a", 200)
+        self.assertEqual(self.scheduler.get_num_new_matched_tokens(request, 0), (None, False))
+        self.step(Step())
+        self.assertEqual(self.scheduler.get_num_new_matched_tokens(request, 0), (0, False))
+        self.assertEqual(self.clients[-1].registered, [])
+        self.step(Step().new("a", 0, 200, list(range(1, 8))))
+        self.end_turn()
+        self.step(Step().cached("a", 200, 1))
+        self.assertEqual(self.lanes[-1].offloads, [])
+        self.step(Step().cached("a", 201, 1))
+        self.assertEqual([save.keys for save in self.lanes[-1].offloads], [make_keys(6)])
+        self.assert_both_sides_have_the_space_of_the_weights()
+
+    def test_a_digest_that_is_found_before_the_first_step_comes_with_its_answer(self):
+        self.end_turn()
+        self.step(Step())
+        self.assertIsNone(self.step(Step()).kv_connector_worker_meta)
+        self.assert_both_sides_have_the_space_of_the_weights()
+        self.put(3)
+        self.start_load("a", 3)
+        self.step(Step())
+        self.assertEqual(len(self.lanes[-1].onboards), 1)
 
 
 class Adapters(WithFolder):
@@ -134,7 +174,7 @@ class Adapters(WithFolder):
         """Starts the engine's scheduler."""
         self.client = stand_ins.TableClient()
         self.side = SchedulerSide(self.client, parse_options({"peers": False}), BLOCK_TOKENS, False, stand_ins.Clock())
-        self.side.accept_spaces([stand_ins.spec()])
+        self.side.accept_spaces({(0, 0): [stand_ins.spec()]})
         self.addCleanup(self.side.close)
 
     def request(self, name, path=None):
@@ -212,54 +252,63 @@ class Ranks(unittest.TestCase):
     def open(self, *digests):
         self.client = stand_ins.TableClient()
         side = SchedulerSide(self.client, parse_options({"peers": False}), BLOCK_TOKENS, False, stand_ins.Clock())
-        side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=len(digests), weights_digest=digest)
-                            for rank, digest in enumerate(digests)])
+        side.accept_spaces(self.told(*digests))
         return side
+
+    def told(self, *digests):
+        """Returns what ranks tell whose weights have these digests; None: the rank is silent."""
+        return {(0, rank): [stand_ins.spec(tp_rank=rank, tp_size=len(digests), weights_digest=digest)]
+                for rank, digest in enumerate(digests) if digest is not None}
 
     def digests(self):
         return [space.spec.weights_digest for space in self.client.registered]
 
     def test_all_must_be_known(self):
         side = self.open("unknown", "unknown")
-        for digests, registered in (({}, []), ({(0, 0, 0): "w"}, []), ({(0, 0, 0): "w"}, []), ({(0, 1, 0): "w"}, ["w", "w"])):
-            side.weights_found(digests)
-            self.assertEqual(self.digests(), registered)
-            self.assertEqual(side.plan(Step()).weights_digest, "w" if registered else "")
+        for digests in ((None, None), ("w", "unknown"), ("w", None)):
+            side.accept_spaces(self.told(*digests))
+            self.assertEqual((self.digests(), side.plan(Step()).weights_digest, side.asks_spaces), ([], None, True))
+        side.accept_spaces(self.told(None, "w"))
+        self.assertEqual((self.digests(), side.plan(Step()).weights_digest, side.asks_spaces), (["w", "w"], "w", False))
+
+    def test_all_must_have_told_their_spaces(self):
+        side = self.open("w", None)
+        self.assertEqual((self.digests(), side.asks_spaces), ([], True))
+        side.accept_spaces(self.told(None, "w"))
+        self.assertEqual((self.digests(), side.asks_spaces), (["w", "w"], False))
 
     def test_their_reports_are_joined(self):
-        first, second = KvtierReport(7, {(0, 0, 0): "w"}), KvtierReport(7, {(0, 1, 0): "v"})
-        joined = first.aggregate(second)
-        self.assertEqual((joined.step, joined.weights), (7, {**first.weights, **second.weights}))
+        first, second = KvtierReport(7, self.told("w", None)), KvtierReport(7, self.told(None, "v"))
+        self.assertEqual(first.aggregate(second), KvtierReport(7, self.told("w", "v")))
         self.assertEqual(KvtierReport(7, {}).aggregate(second), second)
         self.assertEqual(first.aggregate(KvtierReport(7, {})), first)
 
     def test_a_rank_that_knew_at_its_start_is_one_of_them(self):
         side = self.open("w", "unknown")
-        self.assertEqual((self.digests(), side.plan(Step()).weights_digest), ([], ""))
-        side.weights_found({(0, 1, 0): "w"})
+        self.assertEqual((self.digests(), side.plan(Step()).weights_digest), ([], None))
+        side.accept_spaces(self.told(None, "w"))
         self.assertEqual((self.digests(), side.plan(Step()).weights_digest), (["w", "w"], "w"))
 
     def test_a_reset_before_it_counts(self):
         side = self.open("unknown")
         side.reset()
         self.assertEqual(self.digests(), [])
-        side.weights_found({(0, 0, 0): "w"})
+        side.accept_spaces(self.told("w"))
         self.assertEqual(self.digests(), [digest_of_epoch("w", side._epoch)])
 
     def test_different_weights_are_never_shared(self):
         for given in (("unknown", "unknown"), ("v", "unknown")):
             side = self.open(*given)
             with self.assertLogs("vllm.kvtier", "ERROR") as logged:
-                for _ in range(3):
-                    side.weights_found({(0, rank, 0): "vw"[rank] for rank, digest in enumerate(given) if digest == "unknown"})
-            self.assertEqual((len(logged.output), self.digests()), (1, []))
+                side.accept_spaces(self.told("v", "w"))
+            self.assertEqual((len(logged.output), self.digests(), side.asks_spaces), (1, [], False))
             side.reset()
             self.assertEqual(self.digests(), [])
             self.assertEqual(side.matched_tokens(make_request("a", 200), 0), (0, False))
 
     def test_the_same_space_of_several_ranks_is_one(self):
         side = SchedulerSide(stand_ins.TableClient(), parse_options({"peers": False}), BLOCK_TOKENS, False, stand_ins.Clock())
-        side.accept_spaces([stand_ins.spec(tp_size=8)] * 8)
+        side.accept_spaces({(0, rank): [stand_ins.spec(tp_size=8)] for rank in range(8)})
         side._client.put(side._client.registered[0], make_keys(3))
         self.assertEqual((side.matched_tokens(make_request("a", 200), 0), side._client.looks), ((96, True), 2))
 

@@ -227,7 +227,7 @@ class LogLines(unittest.TestCase):
     def test_an_agent_that_goes_and_comes_back_is_one_line_each_time(self):
         client = self.agent.connect()
         scheduler = SchedulerSide(client, parse_options({"peers": False}), BLOCK_TOKENS, False)
-        scheduler.accept_spaces([stand_ins.spec()])
+        scheduler.accept_spaces({(0, 0): [stand_ins.spec()]})
         self.assertTrue(eventually(lambda: self.said("connected to the agent") == 1))
         for turn in (1, 2):
             self.agent.kill()

@@ -17,7 +17,7 @@ class WithWorker(unittest.TestCase):
     def setUp(self):
         self.clock = stand_ins.Clock()
         self.opened = []  # (digest, lanes)
-        self.side = WorkerSide(self.open_lanes, [BLOCK_BYTES] * self.GROUPS, 0.002, self.clock)
+        self.side = WorkerSide(self.open_lanes, "w", [BLOCK_BYTES] * self.GROUPS, 0.002, self.clock)
 
     def open_lanes(self, digest):
         lanes = [stand_ins.RecordedLanes() for _ in range(self.GROUPS)]
@@ -38,7 +38,7 @@ class WithWorker(unittest.TestCase):
 class OnAGpu(WithWorker):
     def test_copies_come_behind_the_stream_that_is_current_when_they_begin(self):
         streams = iter((7, 8))
-        self.side = WorkerSide(self.open_lanes, [BLOCK_BYTES], 0.002, self.clock, lambda: next(streams))
+        self.side = WorkerSide(self.open_lanes, "w", [BLOCK_BYTES], 0.002, self.clock, lambda: next(streams))
         self.load("a", (3, 2))
         self.save((1,))
         self.assertEqual(self.lanes[0].streams, [7, 8])
@@ -53,7 +53,7 @@ class SavesOfAnotherRank(WithWorker):
     GROUPS = 2
 
     def test_are_left_to_it_and_its_blocks_are_loaded(self):
-        self.side = WorkerSide(self.open_lanes, [BLOCK_BYTES] * 2, 0.002, self.clock, unsaved_groups=[0])
+        self.side = WorkerSide(self.open_lanes, "w", [BLOCK_BYTES] * 2, 0.002, self.clock, unsaved_groups=[0])
         self.save((1, 2), (3, 4))
         self.load("a", (5, 6), (7, 8))
         self.assertEqual([len(lanes.offloads) for lanes in self.lanes], [0, 1])
@@ -66,7 +66,7 @@ class Hints(WithWorker):
         hint = kvtier.ReuseHint(turn=2)
         self.side.load([Load("a", tuple(make_keys(1)), ((3,),), 0.5, hint)])
         self.side.save([Save(tuple(make_keys(1)), None, ((4,),), hint)])
-        self.save((5,))
+        self.side.save([Save((make_keys(2)[1],), None, ((5,),))])
         self.assertEqual(self.lanes[0].hints, [hint, hint, kvtier.ReuseHint()])
 
 
@@ -132,6 +132,25 @@ class Loads(WithWorker):
         self.assertEqual(self.side.take_results().received, {"b"})
 
 
+    # The second load of a name once took the place of the first, whose copies then went on into blocks that the engine
+    # had given to others.
+    def test_of_an_aborted_request_and_another_of_its_name_are_answered_when_both_have_ended(self):
+        self.load("a", (1, 2))
+        self.load("a", (3,))
+        first, second = self.lanes[0].onboards
+        second.end()
+        self.assertEqual(self.side.take_results().received, set())
+        first.end([True, False])
+        results = self.side.take_results()
+        self.assertEqual((results.received, results.failed, results.failed_blocks), ({"a"}, {"a"}, {2}))
+        self.assertEqual(self.side.take_results().received, set())
+        self.assertEqual(self.side.counts.take()["loaded_blocks"], 2)
+
+    def test_of_one_name_in_one_step_each_have_their_own_blocks(self):
+        self.side.load([Load("a", tuple(make_keys(1)), ((block,),), 0.5) for block in (4, 5)])
+        self.assertEqual([job.blocks for job in self.lanes[0].onboards], [[4], [5]])
+
+
 class Groups(WithWorker):
     GROUPS = 2
 
@@ -164,6 +183,32 @@ class Saves(WithWorker):
         self.side.take_results()
         self.assertEqual(self.side.counts.take(),
                          {"saved_blocks": 2, "saved_bytes": 2 * BLOCK_BYTES, "unsaved_blocks": 1})
+
+
+    # Blocks that two requests of one step had computed were once counted as unsaved, although one of the two saved them.
+    def test_a_block_that_is_being_saved_for_another_request_is_left_to_it_and_counted_once(self):
+        keys = tuple(make_keys(5))
+        self.side.save([Save(keys[1:3], keys[0], ((1, 2),)), Save(keys, None, ((10, 11, 12, 13, 14),))])
+        self.assertEqual([(job.keys, job.blocks, job.parent) for job in self.lanes[0].offloads],
+                         [(list(keys[1:3]), [1, 2], keys[0]), ([keys[0]], [10], None), (list(keys[3:]), [13, 14], keys[2])])
+        for job in self.lanes[0].offloads:
+            job.end()
+        self.side.take_results()
+        self.assertEqual(self.side.counts.take(), {"saved_blocks": 5, "saved_bytes": 5 * BLOCK_BYTES})
+
+    def test_a_block_whose_save_has_ended_is_saved_again_if_it_is_asked_for(self):
+        self.save((1,))
+        self.lanes[0].offloads[0].end([False])
+        self.side.take_results()
+        self.save((2,))
+        self.assertEqual(self.lanes[0].offloads[1].blocks, [2])
+
+    def test_a_block_that_is_being_saved_for_an_earlier_epoch_is_saved(self):
+        self.save((1,))
+        self.side.prepare(StepPlan(weights_digest="e"))
+        self.save((2,))
+        self.assertEqual(self.lanes[0].offloads[0].blocks, [2])
+        self.side.close()
 
 
 class Preemption(WithWorker):
@@ -200,7 +245,7 @@ class Epochs(WithWorker):
         self.assertEqual(left.awaited, [([8], 0.0)])
         self.side.close()  # Waits for lanes that are being ended.
         self.assertTrue(left.closed)
-        self.assertEqual([digest for digest, _ in self.opened], ["", "e"])
+        self.assertEqual([digest for digest, _ in self.opened], ["w", "e"])
         self.assertEqual(self.side.take_results().failed_blocks, {7})
         self.side.prepare(StepPlan(weights_digest="e"))
         self.assertEqual(len(self.opened), 2)
@@ -227,7 +272,7 @@ class Sleep(WithWorker):
         self.assertEqual(self.side.take_results().failed_blocks, {8})
         self.side.return_to_memory()
         self.side.return_to_memory()
-        self.assertEqual([digest for digest, _ in self.opened], ["", ""])
+        self.assertEqual([digest for digest, _ in self.opened], ["w", "w"])
         self.load("c", (9,))
         self.assertEqual(self.lanes[0].onboards[0].blocks, [9])
 

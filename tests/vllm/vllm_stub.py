@@ -1,6 +1,7 @@
 """Stubs of the parts of vllm and torch that kvtier.vllm.connector imports, for a Python that has neither."""
 
 import enum
+import importlib
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -69,6 +70,30 @@ class CacheHitSource(enum.Enum):
     HOST = 0
 
 
+class KVConnectorFactory:
+    """The names under which the engine finds connectors."""
+
+    _registry = {}
+
+    @classmethod
+    def register_connector(cls, name, module_path, class_name):
+        if name in cls._registry:
+            raise ValueError(f"Connector '{name}' is already registered.")
+        cls._registry[name] = lambda: getattr(importlib.import_module(module_path), class_name)
+
+    @classmethod
+    def get_connector_class_by_name(cls, name):
+        if name not in cls._registry:
+            raise ValueError(f"Connector '{name}' is not registered.")
+        return cls._registry[name]()
+
+
+class TransferGroup:
+    """The worker's connector that the engine calls; None: there is none yet."""
+
+    connector = None
+
+
 # Handle of the current CUDA stream.
 CUDA_STREAM = 0x77
 
@@ -88,7 +113,11 @@ def install():
         "vllm.distributed.parallel_state": {"get_tensor_model_parallel_rank": lambda: tensor_rank,
                                             "get_pp_group": lambda: pipeline},
         "vllm.distributed.kv_transfer": {},
+        "vllm.distributed.kv_transfer.kv_transfer_state": {
+            "has_kv_transfer_group": lambda: TransferGroup.connector is not None,
+            "get_kv_transfer_group": lambda: TransferGroup.connector},
         "vllm.distributed.kv_transfer.kv_connector": {},
+        "vllm.distributed.kv_transfer.kv_connector.factory": {"KVConnectorFactory": KVConnectorFactory},
         "vllm.distributed.kv_transfer.kv_connector.v1": {},
         "vllm.distributed.kv_transfer.kv_connector.v1.base": base,
         "vllm.distributed.kv_transfer.kv_connector.v1.metrics": {"KVConnectorStats": KVConnectorStats,

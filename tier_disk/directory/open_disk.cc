@@ -15,6 +15,7 @@
 #include "tier_disk/io/durable_file.h"
 #include "tier_disk/io/pread_disk.h"
 #include "tier_disk/io/uring_disk.h"
+#include "tier_disk/manifest/recovery.h"
 
 namespace kvtier {
 namespace {
@@ -29,6 +30,38 @@ absl::StatusOr<bool> Exists(const std::string& path) {
   return FileError("cannot stat", path, error);
 }
 
+// Opens the manifest, whose commits end with a look whether all files are in their places.
+absl::StatusOr<std::unique_ptr<RocksManifest>> OpenStore(Executor* executor, SegmentFiles* files) {
+  return RocksManifest::Open(executor, files->layout().manifest_path(),
+                             [files] { return files->CheckInPlace(); });
+}
+
+// Returns whether the manifest's file system has room for it. RocksDB must not find out (see
+// kManifestReserveBytes).
+absl::Status CheckRoom(SegmentFiles* files) {
+  const std::string& directory = files->layout().directory;
+  const std::string path = files->layout().manifest_path();
+  const bool takes_room = files->has_taken_room();
+  const absl::Status room = RocksManifest::CheckRoom(
+      FileIdOf(path).ok() ? path : directory, takes_room ? kNewManifestBytes : kManifestOpenBytes);
+  if (room.ok()) return room;
+  if (!takes_room) return absl::UnavailableError(room.message());
+  files->GiveBack();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "disk ", directory, ": beside ", files->layout().segment_count, " segments of ",
+      files->layout().segment_bytes, " bytes, ", room.message(), ", or lower --disk_bytes"));
+}
+
+// Returns whether the manifest knows all that was written to the segments. Errors: kDataLoss.
+absl::Status CheckRows(const SegmentFiles& files, RocksManifest* manifest) {
+  KVT_ASSIGN_OR_RETURN(const auto generations, manifest->Generations());
+  if (!generations.has_value()) return absl::OkStatus();
+  return CheckGenerations(*generations, files.layout().segment_count,
+                          [&](SegmentId segment, std::span<std::byte, kBlockAlignment> page) {
+                            return files.ReadFirstPage(segment, page);
+                          });
+}
+
 // Gives the disk an empty manifest. REQUIRES: the segments are new. The order matters: until the
 // old manifest is gone, the next open comes here again, because of its damage or the missing
 // superblock; and the incarnation is on the device before any record is.
@@ -40,11 +73,12 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> StartEmpty(Executor* executor, Se
     KVT_RETURN_IF_ERROR(SyncDirectory(files->layout().directory));
   }
   KVT_RETURN_IF_ERROR(files->BeginIncarnation(absl::Now()));
-  return RocksManifest::Open(executor, path);
+  return OpenStore(executor, files);
 }
 
 absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
                                                             SegmentFiles* files) {
+  KVT_RETURN_IF_ERROR(CheckRoom(files));
   if (!files->superblock()) return StartEmpty(executor, files);
   const std::string path = files->layout().manifest_path();
   absl::Status lost = absl::DataLossError(absl::StrCat("its manifest ", path, " is gone"));
@@ -54,12 +88,15 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
     KVT_ASSIGN_OR_RETURN(has_manifest, Exists(path + "/CURRENT"));
   }
   if (has_manifest) {
-    absl::StatusOr<std::unique_ptr<RocksManifest>> manifest = RocksManifest::Open(executor, path);
-    if (!absl::IsDataLoss(manifest.status())) return manifest;
+    absl::StatusOr<std::unique_ptr<RocksManifest>> manifest = OpenStore(executor, files);
     lost = manifest.status();
+    if (lost.ok()) lost = CheckRows(*files, manifest->get());
+    if (lost.ok()) return manifest;
+    if (!absl::IsDataLoss(lost)) return lost;
   }
   Log(LogLevel::kError,
       absl::StrCat("disk ", files->layout().directory, " starts empty: ", lost.message()));
+  files->SetLost(std::string(lost.message()));
   // Generations are in the manifest. Without it they start over, so no earlier record may stay: it
   // could verify as a record of a new generation with the same number.
   KVT_KILL_POINT("renew.damaged");
@@ -74,6 +111,7 @@ absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout
   KVT_ASSIGN_OR_RETURN(opened.files, SegmentFiles::Open(layout));
   KVT_KILL_POINT("open.files_ready");
   KVT_ASSIGN_OR_RETURN(opened.manifest, OpenManifest(executor, opened.files.get()));
+  KVT_RETURN_IF_ERROR(opened.files->NoteFiles(executor));
   const DiskIdentity& identity = opened.files->superblock()->identity;
   opened.id = identity.disk;
   if (layout.secret != nullptr) {

@@ -27,6 +27,8 @@ struct OpenedDisk {
   std::unique_ptr<TenantKeys> keys;
   DiskId id;                           // Id of the directory, wherever it is mounted.
   DiskIoKind io = DiskIoKind::kUring;  // Form that was opened.
+  // Returns why the disk starts empty although it had content; empty: nothing was given up.
+  const std::string& lost() const { return files->lost(); }
 };
 
 // Opens a disk. Does not own `executor`. Makes an empty disk of a new incarnation (logged) if the
@@ -34,7 +36,9 @@ struct OpenedDisk {
 // in the clear and a secret is given: its old records could not be told from new ones. A crash
 // between any two steps is detected and repaired by the next call. Blocks for as long as
 // preallocation takes: call it before serving. Errors: SegmentFiles::Open()'s and
-// RocksManifest::Open()'s; kUnavailable, kUring was requested and the kernel refuses it.
+// RocksManifest::Open()'s; kResourceExhausted, a disk that would be made or made larger leaves its
+// manifest too little room (what was taken is free again); kUnavailable, the file system of a disk
+// has become too full to open its manifest, or kUring was requested and the kernel refuses it.
 absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout, DiskIoKind io);
 
 }  // namespace kvtier

@@ -28,6 +28,7 @@ namespace {
 
 constexpr uint64_t kMinSegmentBytes = uint64_t{1} << 20;
 constexpr char kSegmentSuffix[] = ".seg";
+constexpr char kLockName[] = "LOCK";
 
 absl::Status Validate(const DiskLayout& layout) {
   if (layout.directory.empty()) {
@@ -46,25 +47,36 @@ absl::Status Validate(const DiskLayout& layout) {
   return absl::OkStatus();
 }
 
+std::string SegmentName(uint32_t segment) {
+  return absl::StrFormat("%08u%s", segment, kSegmentSuffix);
+}
+
 std::string SegmentPath(const DiskLayout& layout, uint32_t segment) {
-  return absl::StrFormat("%s/%08u%s", layout.segments_path(), segment, kSegmentSuffix);
+  return absl::StrCat(layout.segments_path(), "/", SegmentName(segment));
+}
+
+// Returns FileError(), but kNotFound for what only an operator can mend: a wrong path, or one of
+// another user.
+absl::Status DirectoryError(absl::string_view what, const std::string& path, int error) {
+  const absl::Status status = FileError(what, path, error);
+  const bool named_wrongly = error == ENOENT || error == ENOTDIR || error == EACCES ||
+                             error == EPERM || error == ELOOP || error == ENAMETOOLONG;
+  return named_wrongly ? absl::NotFoundError(status.message()) : status;
 }
 
 absl::Status MakeDirectory(const std::string& path) {
   // 0700: only the tenants may see their blocks.
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return FileError("cannot create directory", path, errno);
+    return DirectoryError("cannot create directory", path, errno);
   }
   return absl::OkStatus();
 }
 
 // Gives the file exactly `bytes`, all of them allocated, so that a full disk shows here and not in
-// the middle of a put.
-absl::Status Preallocate(int descriptor, const std::string& path, uint64_t bytes) {
-  struct stat before = {};
-  if (fstat(descriptor, &before) != 0) return FileError("cannot stat", path, errno);
-  if (static_cast<uint64_t>(before.st_size) > bytes &&
-      ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
+// the middle of a put. REQUIRES: it has `bytes_before`.
+absl::Status Preallocate(int descriptor, const std::string& path, uint64_t bytes_before,
+                         uint64_t bytes) {
+  if (bytes_before > bytes && ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
     return FileError("cannot truncate", path, errno);
   }
   int result = 0;
@@ -77,24 +89,6 @@ absl::Status Preallocate(int descriptor, const std::string& path, uint64_t bytes
         absl::StrCat("the file system of ", path, " cannot preallocate files; use ext4 or XFS"));
   }
   return FileError(absl::StrCat("cannot preallocate ", bytes, " bytes for"), path, errno);
-}
-
-absl::StatusOr<int> OpenSegment(const DiskLayout& layout, uint32_t segment) {
-  const std::string path = SegmentPath(layout, segment);
-  const int direct = layout.buffered ? 0 : O_DIRECT;
-  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | direct, 0600);
-  if (descriptor < 0 && errno == EINVAL) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the file system of ", path,
-                     " refuses O_DIRECT; use another, or start the agent with --disk_buffered"));
-  }
-  if (descriptor < 0) return FileError("cannot open", path, errno);
-  KVT_KILL_POINT("open.segment_created");
-  if (absl::Status sized = Preallocate(descriptor, path, layout.segment_bytes); !sized.ok()) {
-    close(descriptor);
-    return sized;
-  }
-  return descriptor;
 }
 
 }  // namespace
@@ -126,9 +120,9 @@ SegmentFiles::~SegmentFiles() {
 }
 
 absl::Status SegmentFiles::Lock() {
-  const std::string path = layout_.directory + "/LOCK";
+  const std::string path = absl::StrCat(layout_.directory, "/", kLockName);
   lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock_ < 0) return FileError("cannot open", path, errno);
+  if (lock_ < 0) return DirectoryError("cannot open", path, errno);
   // flock, not fcntl, because flock also distinguishes two opens in one process.
   if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
   if (errno != EWOULDBLOCK) return FileError("cannot lock", path, errno);
@@ -142,6 +136,7 @@ absl::Status SegmentFiles::ReadSuperblock() {
   if (absl::IsDataLoss(read.status())) {
     Log(LogLevel::kError,
         absl::StrCat("disk ", layout_.directory, " starts empty: ", read.status().message()));
+    SetLost(std::string(read.status().message()));
     return absl::OkStatus();
   }
   if (!read.ok()) return read.status();
@@ -190,27 +185,92 @@ bool SegmentFiles::HasContent() const {
          std::filesystem::directory_iterator();
 }
 
+absl::Status SegmentFiles::OpenSegment(uint32_t segment) {
+  const std::string path = SegmentPath(layout_, segment);
+  const int direct = layout_.buffered ? 0 : O_DIRECT;
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | direct, 0600);
+  if (descriptor < 0 && errno == EINVAL) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the file system of ", path,
+                     " refuses O_DIRECT; use another, or start the agent with --disk_buffered"));
+  }
+  if (descriptor < 0) return FileError("cannot open", path, errno);
+  descriptors_.push_back(descriptor);
+  KVT_KILL_POINT("open.segment_created");
+  struct stat before = {};
+  if (fstat(descriptor, &before) != 0) return FileError("cannot stat", path, errno);
+  const auto bytes_before = static_cast<uint64_t>(before.st_size);
+  if (bytes_before < layout_.segment_bytes) taken_.emplace_back(segment, bytes_before);
+  // Some file systems want room even for what is allocated already.
+  const bool is_allocated = static_cast<uint64_t>(before.st_blocks) * 512 >= layout_.segment_bytes;
+  if (is_allocated && bytes_before == layout_.segment_bytes) return absl::OkStatus();
+  return Preallocate(descriptor, path, bytes_before, layout_.segment_bytes);
+}
+
 absl::Status SegmentFiles::OpenSegments() {
   for (uint32_t i = 0; i < layout_.segment_count; ++i) {
-    const absl::StatusOr<int> descriptor = OpenSegment(layout_, i);
-    if (absl::IsResourceExhausted(descriptor.status())) return NoRoom(descriptor.status());
-    if (!descriptor.ok()) return descriptor.status();
-    descriptors_.push_back(*descriptor);
+    if (const absl::Status opened = OpenSegment(i); !opened.ok()) {
+      return absl::IsResourceExhausted(opened) ? NoRoom(opened) : opened;
+    }
     KVT_KILL_POINT("open.segment_preallocated");
   }
   // Without this, a power cut could lose a new file's name or bring a removed file back.
   return SyncDirectory(layout_.segments_path());
 }
 
-absl::Status SegmentFiles::NoRoom(const absl::Status& error) const {
+void SegmentFiles::GiveBack() {
+  for (const auto& [segment, bytes_before] : taken_) {
+    const std::string path = SegmentPath(layout_, segment);
+    // A failure leaves the file as it is, which the next start uses.
+    static_cast<void>(bytes_before == 0
+                          ? unlink(path.c_str())
+                          : ftruncate(descriptors_[segment], static_cast<off_t>(bytes_before)));
+  }
+  taken_.clear();
+  CloseSegments();  // The room of a removed file is free once nobody has the file open.
+}
+
+absl::Status SegmentFiles::NoteFiles(const Clock* clock) {
+  KVT_ASSIGN_OR_RETURN(named_, NamedDirectory::Open(layout_.directory, clock));
+  KVT_ASSIGN_OR_RETURN(named_segments_, NamedDirectory::Open(layout_.segments_path(), clock));
+  KVT_ASSIGN_OR_RETURN(superblock_id_,
+                       FileIdOf(absl::StrCat(layout_.directory, "/", kSuperblockName)));
+  return absl::OkStatus();
+}
+
+absl::Status SegmentFiles::CheckInPlace() {
+  const absl::Status in_place = named_->Check([this]() -> absl::Status {
+    KVT_ASSIGN_OR_RETURN(const FileId lock, FileIdOf(lock_));
+    KVT_RETURN_IF_ERROR(named_->CheckFile(kLockName, lock));
+    return named_->CheckFile(kSuperblockName, superblock_id_);
+  });
+  KVT_RETURN_IF_ERROR(in_place);
+  return named_segments_->Check([this]() -> absl::Status {
+    for (uint32_t i = 0; i < layout_.segment_count; ++i) {
+      KVT_ASSIGN_OR_RETURN(const FileId segment, FileIdOf(descriptors_[i]));
+      KVT_RETURN_IF_ERROR(named_segments_->CheckFile(SegmentName(i), segment));
+    }
+    return absl::OkStatus();
+  });
+}
+
+bool SegmentFiles::ReadFirstPage(SegmentId segment,
+                                 std::span<std::byte, kBlockAlignment> page) const {
+  const int file = descriptors_.at(static_cast<size_t>(segment));
+  return pread(file, page.data(), page.size(), 0) == static_cast<ssize_t>(page.size());
+}
+
+absl::Status SegmentFiles::NoRoom(const absl::Status& error) {
+  const size_t there = descriptors_.size() - taken_.size();
+  GiveBack();
   struct statvfs system = {};
   if (statvfs(layout_.segments_path().c_str(), &system) != 0) return error;
   const uint64_t free_bytes = uint64_t{system.f_bavail} * system.f_frsize;
   return absl::ResourceExhaustedError(absl::StrCat(
       "disk ", layout_.directory, ": ", error.message(), "; asked for ",
       layout_.segment_count * layout_.segment_bytes, " bytes in ", layout_.segment_count,
-      " segments, ", descriptors_.size() * layout_.segment_bytes,
-      " are allocated, and its file system has ", free_bytes, " free beside them"));
+      " segments, ", there, " of them are there, and its file system has ", free_bytes,
+      " free beside them; lower --disk_bytes or make room"));
 }
 
 absl::Status SegmentFiles::RecordGeometry() {

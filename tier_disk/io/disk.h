@@ -60,6 +60,10 @@ class Disk {
   // system is full.
   virtual Task<absl::Status> Write(IoClass io_class, DiskAddress to,
                                    std::span<const std::span<const std::byte>> from) = 0;
+  // Notes that the manifest beside this disk did not commit a change, so that a disk whose rows
+  // are lost counts as a bad one. kNotFound: the files are no longer where the next start looks for
+  // them. kUnavailable: an error like that of an I/O.
+  virtual void CommitFailed(const absl::Status& /*why*/) {}
 };
 
 }  // namespace kvtier

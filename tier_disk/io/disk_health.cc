@@ -22,6 +22,9 @@ static_assert(kHistoryMinIos > 2 * kSlowTooMany);
 
 std::string DiskHealth::Describe() const {
   if (healthy()) return "healthy";
+  if (state_ == DiskState::kRetired) {
+    return absl::StrCat("not used until the agent restarts: ", reason_);
+  }
   return absl::StrCat(state_ == DiskState::kProbing ? "probing" : "quarantined", ": ", reason_,
                       "; probes: ", good_probes_, " good in a row, ", bad_probes_, " bad");
 }
@@ -75,6 +78,15 @@ void DiskHealth::Outstanding(absl::Time oldest_start, absl::Time now) {
   } else if (probe_under_way_) {
     FailProbe(now);
   }
+}
+
+void DiskHealth::Retire(std::string reason) {
+  if (state_ == DiskState::kRetired) return;
+  if (healthy()) ++quarantines_;
+  state_ = DiskState::kRetired;
+  reason_ = std::move(reason);
+  next_probe_ = absl::InfiniteFuture();
+  probe_under_way_ = false;
 }
 
 void DiskHealth::Quarantine(std::string reason, absl::Time now) {

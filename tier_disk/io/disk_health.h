@@ -4,6 +4,7 @@
 //   healthy --too many errors, too slow, stalled--> quarantined
 //   quarantined --BeginProbe--> probing --kProbesToReadmit good ones in a row--> healthy
 //   probing --a bad one--> quarantined, for twice as long
+//   any --Retire--> retired, until the program ends
 //
 // A full disk is a healthy disk. docs/design/disk_set.md gives the reason for each limit. Pure: no
 // I/O and no clock. Executor thread only.
@@ -48,7 +49,7 @@ inline constexpr int kProbesToReadmit = 4;
 // A quarantine sooner than this after the end of the last one is a relapse.
 inline constexpr absl::Duration kTrustAfter = absl::Minutes(10);
 
-enum class DiskState : uint8_t { kHealthy, kQuarantined, kProbing };
+enum class DiskState : uint8_t { kHealthy, kQuarantined, kProbing, kRetired };
 
 // Outcome of an I/O. kFull: there was no room, on the file system or in a queue; this never affects
 // health.
@@ -81,8 +82,11 @@ class DiskHealth {
   absl::Time next_probe() const { return next_probe_; }
   // Begins a probe. REQUIRES: next_probe() <= now, and no other I/O is in flight.
   void BeginProbe(absl::Time now);
-  // Records the end of a probe. Ignores a probe that was given up (Outstanding).
+  // Records the end of a probe. Ignores a probe that was given up (Outstanding, Retire).
   void RecordProbe(const IoReport& report, absl::Time now);
+
+  // Takes the disk out of service until the program ends; the reason is for an operator.
+  void Retire(std::string reason);
 
  private:
   bool IsAboveFloor(const IoReport& report) const;

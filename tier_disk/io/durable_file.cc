@@ -1,6 +1,7 @@
 #include "tier_disk/io/durable_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,9 +15,11 @@ namespace kvtier {
 namespace {
 
 // OpenFile closes its descriptor in its destructor; -1 if opening failed, with the reason in errno.
+// A pipe, which whoever has its other end could keep silent for ever, does not hold up the opening.
 class OpenFile {
  public:
-  OpenFile(const std::string& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
+  OpenFile(const std::string& path, int flags)
+      : fd_(open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0600)) {}
   ~OpenFile() {
     if (fd_ >= 0) close(fd_);
   }
@@ -61,6 +64,12 @@ absl::StatusOr<std::optional<std::vector<std::byte>>> ReadFileStart(const std::s
   const OpenFile file(path, O_RDONLY);
   if (file.fd() < 0 && errno == ENOENT) return std::nullopt;
   if (file.fd() < 0) return FileError("cannot open", path, errno);
+  struct stat status = {};
+  if (fstat(file.fd(), &status) != 0) return FileError("cannot stat", path, errno);
+  if (!S_ISREG(status.st_mode)) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot read ", path, ": it must be a regular file"));
+  }
   std::vector<std::byte> bytes(limit);
   size_t size = 0;
   while (size < limit) {

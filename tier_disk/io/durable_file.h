@@ -23,7 +23,8 @@ namespace kvtier {
 // descriptors left; kUnavailable, anything else.
 absl::Status FileError(absl::string_view what, const std::string& path, int error);
 
-// Returns the first `limit` bytes; nullopt: there is no such file. Errors: FileError()'s.
+// Returns the first `limit` bytes; nullopt: there is no such file. Errors: FileError()'s;
+// kUnavailable: it is no regular file, of which a pipe could be waited for without end.
 absl::StatusOr<std::optional<std::vector<std::byte>>> ReadFileStart(const std::string& path,
                                                                     size_t limit);
 // Makes `directory`/`name` hold exactly these bytes: they are written to `name`.new and synced, the

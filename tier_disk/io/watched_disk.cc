@@ -80,6 +80,16 @@ Task<absl::Status> WatchedDisk::Write(IoClass io_class, DiskAddress to,
   co_return status;
 }
 
+void WatchedDisk::CommitFailed(const absl::Status& why) {
+  if (absl::IsNotFound(why)) {
+    health_.Retire(std::string(why.message()));
+  } else if (absl::IsUnavailable(why)) {
+    health_.Record({.outcome = IoOutcome::kError, .latency = absl::ZeroDuration()},
+                   executor_->Now());
+  }
+  TellChange();
+}
+
 void WatchedDisk::TellChange() {
   SetTimer();
   if (health_.healthy() == told_healthy_) return;

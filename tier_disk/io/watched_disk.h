@@ -62,6 +62,7 @@ class WatchedDisk final : public Disk {
                           std::span<const std::span<std::byte>> into) override;
   Task<absl::Status> Write(IoClass io_class, DiskAddress to,
                            std::span<const std::span<const std::byte>> from) override;
+  void CommitFailed(const absl::Status& why) override;
 
  private:
   // PendingIo is one I/O in flight; the destructor ends it in every case.

@@ -251,6 +251,15 @@ std::vector<BlockKey> RecordIndex::InSegment(SegmentId segment) const {
   return keys;
 }
 
+bool RecordIndex::KeysFrom(uint32_t* node, size_t limit, std::vector<BlockKey>* keys) const {
+  const size_t left = nodes_.size() - std::min<size_t>(*node, nodes_.size());
+  const auto end = static_cast<NodeId>(*node + std::min(limit, left));
+  for (; *node < end; ++*node) {
+    if (At(*node).segment != kGhost) keys->push_back(At(*node).key);
+  }
+  return *node < nodes_.size();
+}
+
 std::vector<BlockKey> RecordIndex::Keys() const {
   std::vector<BlockKey> keys;
   keys.reserve(size_);

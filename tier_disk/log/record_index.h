@@ -93,6 +93,9 @@ class RecordIndex {
   std::vector<BlockKey> InSegment(SegmentId segment) const;
   // Returns every block, by segment and offset.
   std::vector<BlockKey> Keys() const;
+  // Adds the blocks of the nodes from `*node` on to `keys`, looks at `limit` nodes at most, and
+  // moves `*node` on. Returns false at the last node. A block keeps its node until it is erased.
+  bool KeysFrom(uint32_t* node, size_t limit, std::vector<BlockKey>* keys) const;
 
   // Marks a block and all its ancestors here as used. Returns the first of them that is not here
   // (another disk may have it), which may be `key` itself; nullopt: all are here, or the rest was

@@ -31,6 +31,12 @@ void MergeBatch(ManifestBatch later, ManifestBatch* batch) {
 }
 
 Task<absl::Status> GroupCommit::Commit(ManifestBatch change) {
+  absl::Status status = co_await CommitInGroup(std::move(change));
+  if (!status.ok()) disk_->CommitFailed(status);
+  co_return status;
+}
+
+Task<absl::Status> GroupCommit::CommitInGroup(ManifestBatch change) {
   const bool leads = gathering_ == nullptr;
   if (leads) gathering_ = std::make_shared<Group>(executor_);
   const std::shared_ptr<Group> group = gathering_;

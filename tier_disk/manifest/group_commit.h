@@ -19,10 +19,11 @@ namespace kvtier {
 
 class GroupCommit {
  public:
-  // Owns neither.
-  GroupCommit(Executor* executor, Manifest* manifest) : executor_(executor), manifest_(manifest) {}
+  // Owns none of them.
+  GroupCommit(Executor* executor, Manifest* manifest, Disk* disk)
+      : executor_(executor), manifest_(manifest), disk_(disk) {}
   // Commits a change; ends when the batch with the change is durable. Errors: that batch's, for
-  // every change in it (whether it was applied is then unknown).
+  // every change in it (whether it was applied is then unknown); the disk is told of each.
   Task<absl::Status> Commit(ManifestBatch change);
   uint64_t batches() const { return batches_; }
 
@@ -33,8 +34,11 @@ class GroupCommit {
     Event done;
     absl::Status status;
   };
+  Task<absl::Status> CommitInGroup(ManifestBatch change);
+
   Executor* const executor_;
   Manifest* const manifest_;
+  Disk* const disk_;
   std::shared_ptr<Group> writing_;    // Last batch given to the manifest.
   std::shared_ptr<Group> gathering_;  // Next batch; null until a change needs it.
   uint64_t batches_ = 0;

@@ -44,13 +44,15 @@ class Manifest {
   virtual ~Manifest() = default;
   // Commits a batch. On return it survives kill -9 of the process, but not yet a power cut: the
   // last batches may then be lost, and their blocks become misses. A batch with generations or
-  // salts survives a power cut too. Errors: kUnavailable; kResourceExhausted, there is no room for
-  // its puts, and nothing of it was applied.
+  // salts survives a power cut too. An empty batch asks whether what was committed before survives.
+  // Errors: kUnavailable; kResourceExhausted, there is no room for its puts, and nothing of it was
+  // applied; kNotFound, naming what is gone: the next start does not find the files that were
+  // written, so nothing survives from now on.
   virtual Task<absl::Status> Commit(ManifestBatch batch) = 0;
   // Erases the tenant's salt. On return it is in no file of the store any more, whether it was
   // there or not, not even after a power cut. It cannot erase copies that the device keeps in
   // storage that the file system has freed. Errors: kUnavailable, it may still be in a file: call
-  // again.
+  // again; kNotFound, as Commit().
   virtual Task<absl::Status> EraseSalt(std::string tenant) = 0;
   // Returns the bytes of memory that the manifest takes now.
   virtual uint64_t memory_bytes() const { return 0; }

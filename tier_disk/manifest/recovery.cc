@@ -4,7 +4,8 @@
 #include <tuple>
 #include <utility>
 
-#include "core/space.h"
+#include "absl/strings/str_cat.h"
+#include "tier_disk/io/page_buffer.h"
 #include "tier_disk/log/record.h"
 
 namespace kvtier {
@@ -35,6 +36,28 @@ void RenewEmptySegments(uint64_t last, RecoveredDisk* disk) {
 }
 
 }  // namespace
+
+absl::Status CheckGenerations(
+    const std::vector<ManifestBatch::Generation>& generations, uint32_t segment_count,
+    absl::FunctionRef<bool(SegmentId, std::span<std::byte, kBlockAlignment>)> first_page) {
+  std::vector<uint64_t> known(segment_count);
+  for (const ManifestBatch::Generation& stored : generations) {
+    const auto index = static_cast<size_t>(stored.segment);
+    if (index < segment_count) known[index] = stored.generation;
+  }
+  PageBuffer page(kBlockAlignment);
+  const auto bytes = page.bytes().first<kBlockAlignment>();
+  for (uint32_t i = 0; i < segment_count; ++i) {
+    if (!first_page(SegmentId{i}, bytes)) continue;
+    const absl::StatusOr<RecordHeader> header = DecodeRecordHeader(bytes);
+    const bool counts = header.ok() && header->place.segment == SegmentId{i};
+    if (!counts || header->place.generation <= known[i]) continue;
+    return absl::DataLossError(
+        absl::StrCat("its manifest has lost rows: segment ", i, " has a record of generation ",
+                     header->place.generation, ", and the manifest says generation ", known[i]));
+  }
+  return absl::OkStatus();
+}
 
 RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segment_bytes,
                       absl::FunctionRef<bool(KeyId)> readable) {

@@ -14,11 +14,15 @@
 #include <cerrno>
 #include <cstdarg>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "core/kill_point.h"
 #include "core/status_macros.h"
 #include "tier_disk/cipher/secret_key.h"
@@ -106,19 +110,57 @@ class NoLog final : public rocksdb::Logger {
 
 absl::string_view Text(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
+constexpr absl::string_view kLogSuffix = ".log";
+constexpr absl::string_view kCurrentName = "CURRENT";
+
+// Returns the number of a write-ahead log; nullopt: the name is not one of a log.
+std::optional<uint64_t> LogNumber(absl::string_view name) {
+  uint64_t number = 0;
+  if (!absl::ConsumeSuffix(&name, kLogSuffix) || !absl::SimpleAtoi(name, &number)) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+// Returns the names of the logs in a directory.
+std::vector<std::string> LogsIn(const std::string& path) {
+  std::vector<std::string> logs;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename().string();
+    if (LogNumber(name).has_value()) logs.push_back(name);
+  }
+  return logs;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RocksManifest>> RocksManifest::Open(Executor* executor,
-                                                                   const std::string& path) {
+                                                                   const std::string& path,
+                                                                   InPlace in_place) {
   KVT_KILL_POINT("open.before_manifest");
   rocksdb::DB* opened = nullptr;
-  rocksdb::Status status = rocksdb::DB::Open(StoreOptions(), path, &opened);
+  rocksdb::Status status;
+  // RocksDB makes a log at each opening and never removes the newest. Without it, it would open
+  // without all that was committed since the last table.
+  if (FileIdOf(absl::StrCat(path, "/", kCurrentName)).ok() && LogsIn(path).empty()) {
+    status = rocksdb::Status::Corruption("its log is gone");
+  } else {
+    status = rocksdb::DB::Open(StoreOptions(), path, &opened);
+  }
   KVT_KILL_POINT("open.manifest_opened");
   std::unique_ptr<rocksdb::DB> db(opened);
   // A store with a damaged table opens, but each Load() would fail.
   if (status.ok()) status = db->VerifyChecksum();
   if (status.ok()) {
-    return std::unique_ptr<RocksManifest>(new RocksManifest(executor, path, std::move(db)));
+    KVT_ASSIGN_OR_RETURN(std::unique_ptr<NamedDirectory> directory,
+                         NamedDirectory::Open(path, executor));
+    std::unique_ptr<RocksManifest> manifest(new RocksManifest(
+        executor, path, std::move(db), std::move(directory), std::move(in_place)));
+    const absl::Status looked = manifest->LookAtFiles();
+    if (!looked.ok()) return absl::UnavailableError(looked.message());
+    manifest->LookForRoom().IgnoreError();  // HasRoom() says it.
+    return manifest;
   }
   db.reset();
   const absl::Status failed = StoreError(absl::StrCat("cannot open ", path), status);
@@ -174,8 +216,13 @@ absl::Status RocksManifest::EraseOffline(const std::string& path,
   return absl::OkStatus();
 }
 
-RocksManifest::RocksManifest(Executor* executor, std::string path, std::unique_ptr<rocksdb::DB> db)
-    : path_(std::move(path)), db_(std::move(db)), thread_(executor, "manifest", 1) {}
+RocksManifest::RocksManifest(Executor* executor, std::string path, std::unique_ptr<rocksdb::DB> db,
+                             std::unique_ptr<NamedDirectory> directory, InPlace in_place)
+    : path_(std::move(path)),
+      db_(std::move(db)),
+      directory_(std::move(directory)),
+      in_place_(std::move(in_place)),
+      thread_(executor, "manifest", 1) {}
 
 RocksManifest::~RocksManifest() = default;
 
@@ -188,7 +235,59 @@ Task<absl::Status> RocksManifest::Commit(ManifestBatch batch) {
   co_return status;
 }
 
+absl::StatusOr<std::map<std::string, FileId>> RocksManifest::FilesOfStore() const {
+  std::vector<std::string> names;
+  uint64_t manifest_bytes = 0;
+  std::unique_ptr<rocksdb::LogFile> log;
+  rocksdb::Status status = db_->GetLiveFiles(names, &manifest_bytes, /*flush_memtable=*/false);
+  if (status.ok()) status = db_->GetCurrentWalFile(&log);
+  if (!status.ok()) {
+    const absl::Status failed = StoreError("cannot find its files", status);
+    return absl::IsDataLoss(failed) ? absl::NotFoundError(failed.message()) : failed;
+  }
+  names.push_back(log->PathName());
+  // Logs of memtables that are not flushed yet: those that are there, and those that were.
+  uint64_t first_log = 0;
+  db_->GetIntProperty(rocksdb::DB::Properties::kMinLogNumberToKeep, &first_log);
+  std::vector<std::string> logs = LogsIn(path_);
+  for (const auto& [name, id] : files_) logs.push_back(name);
+  for (const std::string& name : logs) {
+    const std::optional<uint64_t> number = LogNumber(name);
+    if (number.has_value() && *number >= first_log) names.push_back(name);
+  }
+  std::map<std::string, FileId> files;
+  for (absl::string_view name : names) {
+    absl::ConsumePrefix(&name, "/");
+    if (absl::StartsWith(name, "OPTIONS")) continue;  // No start reads it.
+    KVT_ASSIGN_OR_RETURN(files[std::string(name)], FileIdOf(absl::StrCat(path_, "/", name)));
+  }
+  return files;
+}
+
+absl::Status RocksManifest::LookAtFiles() {
+  absl::StatusOr<std::map<std::string, FileId>> found = FilesOfStore();
+  // A compaction may have removed a file after it was listed. It is not listed a second time.
+  if (!found.ok()) found = FilesOfStore();
+  if (!found.ok()) return found.status();
+  for (const auto& [name, id] : files_) {
+    // RocksDB replaces CURRENT itself.
+    const auto now = found->find(name);
+    if (now == found->end() || name == kCurrentName) continue;
+    KVT_RETURN_IF_ERROR(directory_->CheckFile(name, id));
+  }
+  files_ = *std::move(found);
+  return absl::OkStatus();
+}
+
+absl::Status RocksManifest::CheckInPlace() {
+  absl::Status in_place = in_place_ == nullptr ? absl::OkStatus() : in_place_();
+  if (in_place.ok()) in_place = directory_->Check([this] { return LookAtFiles(); });
+  if (absl::IsNotFound(in_place)) gone_ = in_place;
+  return in_place;
+}
+
 absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
+  KVT_RETURN_IF_ERROR(gone_);
   if (!batch.puts.empty()) KVT_RETURN_IF_ERROR(LookForRoom());
   rocksdb::WriteBatch rows;
   for (const BlockKey& key : batch.erases) rows.Delete(BlockRowKey(key));
@@ -210,12 +309,15 @@ absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
   // of the tenant would be lost; a salt is drawn once for each tenant.
   options.sync = !batch.generations.empty() || !batch.salts.empty();
   KVT_KILL_POINT("manifest.before_write");
-  const rocksdb::Status written = db_->Write(options, &rows);
+  const rocksdb::Status written =
+      rows.Count() == 0 ? rocksdb::Status::OK() : db_->Write(options, &rows);
   KVT_KILL_POINT("manifest.after_write");
-  if (written.ok()) return absl::OkStatus();
+  // After the write, because files that are in place now were so when they were written.
+  if (written.ok()) return CheckInPlace();
   // Some errors stop RocksDB until Resume(); the next commit finds out whether the cause is gone.
   // Resume() does not help after a lack of space (kManifestReserveBytes).
   db_->Resume().PermitUncheckedError();
+  if (const absl::Status in_place = CheckInPlace(); absl::IsNotFound(in_place)) return in_place;
   return absl::UnavailableError(StoreError("cannot commit", written).message());
 }
 
@@ -228,6 +330,7 @@ Task<absl::Status> RocksManifest::EraseSalt(std::string tenant) {
 }
 
 absl::Status RocksManifest::EraseSaltNow(const std::string& tenant) {
+  KVT_RETURN_IF_ERROR(gone_);
   const std::string row_key = TenantSaltRowKey(tenant);
   // A deletion only hides the row; the three steps after it remove the files that hold it.
   rocksdb::WriteOptions synced;
@@ -250,7 +353,8 @@ absl::Status RocksManifest::EraseSaltNow(const std::string& tenant) {
   if (!status.ok()) {
     return absl::UnavailableError(StoreError("cannot erase a salt", status).message());
   }
-  return SyncDirectory(path_);
+  KVT_RETURN_IF_ERROR(SyncDirectory(path_));
+  return CheckInPlace();
 }
 
 uint64_t RocksManifest::memory_bytes() const {
@@ -267,15 +371,33 @@ absl::Status RocksManifest::HasRoom() const {
   return has_room_.load(std::memory_order_relaxed) ? absl::OkStatus() : LookForRoom();
 }
 
-absl::Status RocksManifest::LookForRoom() const {
+absl::Status RocksManifest::CheckRoom(const std::string& path, uint64_t bytes) {
   struct statvfs system = {};
-  if (statvfs(path_.c_str(), &system) != 0) return absl::OkStatus();
+  if (statvfs(path.c_str(), &system) != 0) return absl::OkStatus();
   const uint64_t free_bytes = uint64_t{system.f_bavail} * system.f_frsize;
-  has_room_.store(free_bytes >= kManifestReserveBytes, std::memory_order_relaxed);
-  if (free_bytes >= kManifestReserveBytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("manifest: the file system of ", path_, " has ",
-                                                   free_bytes, " bytes free and needs ",
-                                                   kManifestReserveBytes, "; make room there"));
+  if (free_bytes >= bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("manifest: the file system of ", path, " has ",
+                                                   free_bytes, " bytes free and needs ", bytes,
+                                                   "; make room there"));
+}
+
+absl::Status RocksManifest::LookForRoom() const {
+  const absl::Status room = CheckRoom(path_, kManifestReserveBytes);
+  has_room_.store(room.ok(), std::memory_order_relaxed);
+  return room;
+}
+
+absl::StatusOr<std::optional<std::vector<ManifestBatch::Generation>>> RocksManifest::Generations() {
+  ManifestImage image;
+  const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(rocksdb::ReadOptions()));
+  const std::string first = GenerationRowKey(SegmentId{0});
+  size_t damaged = 0;
+  for (row->Seek(first); row->Valid() && row->key()[0] == first[0]; row->Next()) {
+    damaged += DecodeRow(Text(row->key()), Text(row->value()), &image).ok() ? 0 : 1;
+  }
+  if (!row->status().ok()) return StoreError("cannot read generations", row->status());
+  if (damaged > 0) return std::nullopt;
+  return std::optional(std::move(image.generations));
 }
 
 Task<absl::StatusOr<ManifestImage>> RocksManifest::Load() {

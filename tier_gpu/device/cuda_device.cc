@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/check.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "tier_gpu/device/adopted_region.h"
@@ -155,8 +156,8 @@ absl::Status CudaDevice::Open() {
 
 CudaDevice::~CudaDevice() {
   const CudaScope scope(context_);
-  const absl::Time deadline = absl::Now() + kStopTimeout;
-  while (!lanes_->Quiet() && absl::Now() < deadline) absl::SleepFor(kWaitInterval);
+  const absl::Time deadline = MonotonicClock().Now() + kStopTimeout;
+  while (!lanes_->Quiet() && MonotonicClock().Now() < deadline) absl::SleepFor(kWaitInterval);
   if (!lanes_->Quiet()) {
     Log(LogLevel::kWarning,
         absl::StrCat(name_,

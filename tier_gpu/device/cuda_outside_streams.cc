@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "tier_gpu/device/cuda_driver.h"
@@ -135,8 +136,8 @@ class CudaOutsideStreams final : public OutsideStreams {
       : driver_(driver), context_(context), words_(std::make_shared<MarkWords>(driver, context)) {}
   ~CudaOutsideStreams() override {
     const CudaScope scope(context_);
-    const absl::Time deadline = absl::Now() + kEndTimeout;
-    while (!Quiet() && absl::Now() < deadline) absl::SleepFor(kEndInterval);
+    const absl::Time deadline = MonotonicClock().Now() + kEndTimeout;
+    while (!Quiet() && MonotonicClock().Now() < deadline) absl::SleepFor(kEndInterval);
     if (!Quiet()) {
       Log(LogLevel::kWarning,
           "outside streams: work of the engine still runs as they are closed; the memory that its "

@@ -4,8 +4,9 @@ A worker speaks to the agent of its own node. The agent may be absent, slow or k
 moment: then every call is a miss within its timeout, and the client reconnects by itself. So a
 call raises ValueError for an argument that is not valid, but no exception for a missing agent.
 
-A client stays in the process that opened it: in a child that was forked (os.fork, multiprocessing
-"fork") every call is a miss. Open clients after the fork.
+A client stays in the process that opened it: in a child that was forked meanwhile (os.fork,
+multiprocessing "fork") every call is a miss, of clients that the child opens, too. Open the first
+client after the fork, or start children by exec (multiprocessing "spawn").
 
     client = kvtier.Client(socket_dir="/run/kvtier")
     space = client.register_space(kvtier.SpaceSpec(model="m", ..., block_bytes=737280))
@@ -14,7 +15,7 @@ A client stays in the process that opened it: in a child that was forked (os.for
         usable = hit.valid()        # Always ask after the copy.
 """
 
-from ._kvtier import __version__
+from ._kvtier import __version__, read_secret_file
 from .blocks import Hit, HostMemory, Put
 from .calls import Call, Part, PartsCall
 from .client import Client
@@ -31,4 +32,4 @@ __all__ = ["Arrived", "BlockCodec", "Call", "Client", "Dropped", "Hit", "HostMem
            "KeptList", "KeptPrefix", "KeptUse", "KvMemory",
            "LaneJob", "Lanes", "Limits", "Match", "PagedKv", "Part",
            "PartsCall", "Put", "PutCounts", "ReuseHint", "Sequence", "SequenceFacts", "Space", "SpaceSpec", "Ticket", "VLLM_DEFAULT_SEED",
-           "__version__", "set_logger", "token_keys", "vllm_token_keys"]
+           "__version__", "read_secret_file", "set_logger", "token_keys", "vllm_token_keys"]

@@ -4,6 +4,7 @@ All arguments but those of __dlpack__() are positional. Calls release the GIL wh
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 from typing import Any, TypeAlias, final
 from typing_extensions import Buffer, CapsuleType
 
@@ -224,6 +225,12 @@ class BlockCodec:
 
 def await_endings() -> None: ...
 def codec_sizes(spec: _Spec, /) -> tuple[int, int, int]: ...
+def read_secret_file(path: str | PathLike[str], /) -> bytes:
+    """Returns the secret of a tenant in a file: every byte of it, less one newline at its end.
+
+    Raises ValueError for a file that cannot be read, that others may use or the group may write,
+    that changes while it is read, or that holds no secret.
+    """
 def set_logger(logger: Callable[[int, str], object] | None, /) -> None: ...
 def token_keys(tokens: Buffer | Sequence[int], tokens_per_block: int, parent: bytes | None,
                extra: bytes | list[bytes | None] | None, /) -> list[bytes]: ...

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import _kvtier
+from .arguments import check_index
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -68,8 +69,7 @@ class Hit:
 
     def __getitem__(self, index: int) -> memoryview:
         """Returns the bytes of block `index`: a read-only view of shared memory, not a copy."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the hit")
+        check_index(index, len(self), "hit")
         return self._views.get(index, self._native.block)
 
     def dlpack(self, index: int) -> _kvtier.Block:
@@ -78,8 +78,7 @@ class Hit:
         The view is read-only, so the consumer must accept DLPack version 1. Like a numpy array it
         stays readable when the hit has ended, but shows whatever the memory then holds.
         """
-        if not 0 <= index < len(self):
-            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the hit")
+        check_index(index, len(self), "hit")
         return self._native.block(index)
 
     def __iter__(self) -> Iterator[memoryview]:
@@ -106,8 +105,7 @@ class Hit:
 
         For a run this is `index`, except in a part of one (Client.submit_onboard_parts()).
         """
-        if not 0 <= index < len(self):
-            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the hit")
+        check_index(index, len(self), "hit")
         return self._native.index(index)
 
     def copy_out(self, index: int, to: Buffer | Iterable[Buffer]) -> bool:
@@ -120,8 +118,7 @@ class Hit:
         otherwise the whole hit is a miss. The GIL is released during the copy. Raises IndexError, and
         ValueError for a buffer or a size.
         """
-        if not 0 <= index < len(self):
-            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the hit")
+        check_index(index, len(self), "hit")
         return self._native.copy_out(index, to)
 
     def prove(self, index: int) -> bool:
@@ -132,8 +129,7 @@ class Hit:
         as for copy_out(). The GIL is released meanwhile. Raises IndexError, and ValueError if only a
         device reaches the block.
         """
-        if not 0 <= index < len(self):
-            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the hit")
+        check_index(index, len(self), "hit")
         return self._native.prove(index)
 
     def valid(self) -> bool:
@@ -175,8 +171,7 @@ class Put:
 
     def __getitem__(self, index: int) -> memoryview | None:
         """Takes the slot of block `index` and returns it to be written; None: the block has no slot."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the put")
+        check_index(index, len(self), "put")
         if self._states[index] != "reserved" or self._ended:
             return None
         return self._views.get(index, self._native.block)
@@ -187,8 +182,7 @@ class Put:
         A tensor made from the slot must not be written after commit() or release(): the memory is no
         longer yours.
         """
-        if not 0 <= index < len(self):
-            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the put")
+        check_index(index, len(self), "put")
         if self._states[index] != "reserved" or self._ended:
             return None
         return self._native.block(index)
@@ -203,8 +197,7 @@ class Put:
         during the copy, in which no thread may write `source`. Raises IndexError, and ValueError for
         a buffer, a size, or a block that has no slot; then no slot was taken.
         """
-        if not 0 <= index < len(self):
-            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the put")
+        check_index(index, len(self), "put")
         if self._states[index] != "reserved" or self._ended:
             state = "given up" if self._ended else self._states[index]
             raise ValueError(f"block {index} is {state}; must be reserved to be written")
@@ -228,8 +221,7 @@ class Put:
 
     def give_back(self, index: int) -> None:
         """Gives back the slot of block `index` alone, unpublished; its state becomes "no_room"."""
-        if not 0 <= index < len(self):
-            raise IndexError(f"index is {index}; must be 0 or more and below {len(self)}, the blocks of the put")
+        check_index(index, len(self), "put")
         if self._states[index] != "reserved" or self._ended:
             return
         self._views.release_one(index)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 from . import _kvtier
+from .arguments import shown
 from .blocks import Hit
 from .sequences import Arrived
 
@@ -67,11 +68,13 @@ class Call(Generic[Result]):
 
     def _await(self, condition: Callable[[], bool], timeout_s: float | None) -> bool:
         """Waits until the client's thread has made `condition()` true; returns whether it is true."""
-        if timeout_s is not None and not (math.isfinite(timeout_s) and timeout_s >= 0):
+        if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and math.isfinite(timeout_s)
+                                          and timeout_s >= 0):
             raise ValueError(
-                f"timeout_s is {timeout_s}; must be a finite number of seconds, 0 or more")
+                f"timeout_s is {shown(timeout_s)}; must be a finite number of seconds, 0 or more")
         if not condition() and self._process != os.getpid():
-            raise RuntimeError("the call is of the parent process, before the fork; submit it again in this one")
+            raise RuntimeError("the call was submitted by the parent process, before the fork, and never ends in this "
+                               "one, where every call is a miss")
         if not condition():
             with self._changed:
                 self._changed.wait_for(condition, timeout_s)

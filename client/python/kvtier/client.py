@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence as SequenceOf
 from typing import TYPE_CHECKING, Any
 
 from . import _kvtier
+from .arguments import listed, typed
 from .blocks import Hit, HostMemory, Put
 from .calls import Call, Part, PartsCall
 from .kept import Dropped, Kept, KeptList, KeptPrefix, KeptUse
@@ -30,7 +31,16 @@ def _close_all() -> None:
 
 
 def _natives(sequences: Iterable[Sequence]) -> list[_kvtier._Sequence]:
-    return [sequence._native() for sequence in sequences]
+    return [typed(f"sequences[{place}]", sequence, Sequence)._native()
+            for place, sequence in enumerate(listed("sequences", sequences))]
+
+
+def _handles(spaces: Iterable[Space]) -> list[int]:
+    return [_handle(space, f"spaces[{place}]") for place, space in enumerate(listed("spaces", spaces))]
+
+
+def _handle(space: Space, name: str = "space") -> int:
+    return typed(name, space, Space)._handle
 
 
 def _hits(natives: Iterable[_kvtier.Hit]) -> list[Hit]:
@@ -46,7 +56,7 @@ class Client:
 
     `keys` are engine keys, 8..64 bytes each, in prefix order, 8192 at most. `sequences` are 1 to 256
     runs and sets, with 8192 keys together, in one call. A ValueError names the argument that is not
-    valid.
+    valid, and a TypeError the one that is of another type.
 
     A `timeout_s` of None means the client's own. A call never takes longer than its timeout, 60 s at
     most, and returns at once without an agent. With 0 the call waits for no block, disk or node: it
@@ -73,7 +83,7 @@ class Client:
         Waits for the agent to take it. With a timeout of 0 it never waits: the agent is told in the
         background, and calls made before it knows the space are misses.
         """
-        return Space(spec, self._native.register_space(spec._native(), timeout_s))
+        return Space(spec, self._native.register_space(typed("spec", spec, SpaceSpec)._native(), timeout_s))
 
     def unregister_space(self, space: Space) -> None:
         """Forgets a space, which makes room for another. Never waits.
@@ -81,7 +91,7 @@ class Client:
         Other parts of the program that registered the same spec lose it, too. Hits and puts of the
         space stay with the caller, and its blocks stay where they are.
         """
-        self._native.unregister_space(space._handle)
+        self._native.unregister_space(_handle(space))
 
     def residences(self, space: Space, keys: SequenceOf[bytes]) -> list[str]:
         """Looks keys, in any order, up in the node's shared table, without a call.
@@ -90,11 +100,11 @@ class Client:
         "disk"), "absent", or "perhaps" if only the agent knows. The answer is a guess, since blocks
         may leave; only onboard() makes sure. Without an agent all are "absent".
         """
-        return self._native.residences(space._handle, list(keys))
+        return self._native.residences(_handle(space), listed("keys", keys))
 
     def resident_run(self, space: Space, keys: SequenceOf[bytes]) -> int:
         """Returns how many leading keys are not "absent" in the table of residences()."""
-        return self._native.resident_run(space._handle, list(keys))
+        return self._native.resident_run(_handle(space), listed("keys", keys))
 
     def match(self, space: Space, keys: SequenceOf[bytes], timeout_s: float | None = None,
               local_only: bool = False) -> Match:
@@ -113,8 +123,7 @@ class Client:
         A block's tier is the farthest in which a rank has it. Each rank has a space of its own;
         spaces times keys is 8192 at most.
         """
-        handles = [space._handle for space in spaces]
-        return Match(*self._native.match_group(handles, list(keys), timeout_s, local_only))
+        return Match(*self._native.match_group(_handles(spaces), listed("keys", keys), timeout_s, local_only))
 
     def onboard(self, space: Space, keys: SequenceOf[bytes], timeout_s: float | None = None,
                 target: str = "host", local_only: bool = False) -> Hit:
@@ -207,7 +216,7 @@ class Client:
 
     def limits(self, space: Space) -> Limits:
         """Returns how many blocks of the space the current agent has room for, or why it is not usable. Never waits."""
-        return Limits(**self._native.limits(space._handle))
+        return Limits(**self._native.limits(_handle(space)))
 
     def put_all(self, space: Space, keys: SequenceOf[bytes],
                 blocks: SequenceOf[Buffer | SequenceOf[Buffer]], parent: bytes | None = None,
@@ -220,8 +229,8 @@ class Client:
         ValueError, naming the argument; blocks that were stored stay.
         """
         lists: list[Any] = [block if isinstance(block, (list, tuple)) else [block]
-                            for block in blocks]
-        return PutCounts(*self._native.put_all(space._handle, list(keys), lists, parent, timeout_s))
+                            for block in listed("blocks", blocks)]
+        return PutCounts(*self._native.put_all(_handle(space), listed("keys", keys), lists, parent, timeout_s))
 
     def take_ticket(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                     redemptions: int = 1, lifetime_s: float = 10.0,
@@ -241,8 +250,7 @@ class Client:
         `spaces` are the sequences' spaces, of this client. The hits are empty if the ticket is
         unknown, over, another tenant's, or redeemed by this rank already.
         """
-        return _hits(self._native.redeem(ticket, rank, [space._handle for space in spaces],
-                                         timeout_s))
+        return _hits(self._native.redeem(ticket, rank, _handles(spaces), timeout_s))
 
     def release_ticket(self, ticket: bytes) -> None:
         """Ends a ticket before its time. Never blocks."""
@@ -253,7 +261,7 @@ class Client:
 
         Raises ValueError if there is none: no agent, or no pool for blocks of this size.
         """
-        return PagedKv(self._native.paged_kv(space._handle, slots, space.spec.tokens_per_block))
+        return PagedKv(self._native.paged_kv(_handle(space), slots, space.spec.tokens_per_block))
 
     def prefetch(self, space: Space, keys: SequenceOf[bytes], timeout_s: float | None = None,
                  local_only: bool = False) -> int:
@@ -341,7 +349,7 @@ class Client:
                       timeout_s: float | None = None) -> Call[list[Hit]]:
         """Starts redeem() without waiting. Hits that are not fetched end with the Call."""
         call: Call[list[Hit]] = Call()
-        self._native.submit_redeem(ticket, rank, [space._handle for space in spaces], timeout_s,
+        self._native.submit_redeem(ticket, rank, _handles(spaces), timeout_s,
                                    lambda natives: call._end(_hits(natives)))
         return call
 
@@ -352,7 +360,7 @@ class Client:
         Ends `put` as commit() does, unless it raises.
         """
         call: Call[int] = Call()
-        put._submit_commit(self._native, step, durable, timeout_s, call._end)
+        typed("put", put, Put)._submit_commit(self._native, step, durable, timeout_s, call._end)
         return call
 
     def begin_step(self) -> int:

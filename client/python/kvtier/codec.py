@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import _kvtier
+from .arguments import typed
 from .space import SpaceSpec
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class BlockCodec:
 
     def __init__(self, spec: SpaceSpec) -> None:
         """Opens the codec. Raises ValueError, naming the field and the value, or if the codec is "raw"."""
-        native = spec._native()
+        native = typed("spec", spec, SpaceSpec)._native()
         self._native = _kvtier.BlockCodec(native)
         self.block_bytes: int = native.block_bytes
         self.raw_bytes, _, _ = _kvtier.codec_sizes(native)

@@ -9,6 +9,7 @@ from operator import index
 from typing import SupportsIndex, TypeAlias
 
 from . import _kvtier
+from .arguments import listed, shown, typed
 from .client import Client
 from .sequences import ReuseHint
 from .space import Space
@@ -38,24 +39,28 @@ def _close_all() -> None:
 
 def _count(name: str, value: object, limit: int) -> int:
     if isinstance(value, bool) or not isinstance(value, SupportsIndex) or not 0 <= index(value) < limit:
-        raise ValueError(f"{name} is {value!r}; must be an int from 0 to {limit - 1}")
+        raise ValueError(f"{name} is {shown(value)}; must be an int from 0 to {limit - 1}")
     return index(value)
 
 
 def _pairs(name: str, values: Sequence[tuple[int, int]], first_limit: int) -> list[tuple[int, int]]:
+    pairs = listed(name, values)
+    for i, pair in enumerate(pairs):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(f"{name}[{i}] is {shown(pair)}; must be a pair of ints")
     return [(_count(f"{name}[{i}][0]", first, first_limit), _count(f"{name}[{i}][1]", second, _U64))
-            for i, (first, second) in enumerate(values)]
+            for i, (first, second) in enumerate(pairs)]
 
 
 def _work(stream: int | None, event: int | None) -> _Work:
     if stream is not None and event is not None:
-        raise ValueError(f"after_stream is {stream!r} and after_event {event!r}; must be one of them at most")
+        raise ValueError(f"after_stream is {shown(stream)} and after_event {shown(event)}; must be one of them at most")
     return (None if stream is None else _count("after_stream", stream, _U64),
             None if event is None else _count("after_event", event, _U64))
 
 
 def _hint(hint: ReuseHint | None) -> "_kvtier._Hint | None":
-    return None if hint is None else hint._native()
+    return None if hint is None else typed("hint", hint, ReuseHint)._native()
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class KvMemory:
     def _native(self) -> _NativeMemory:
         for name in ("axes", "order"):
             if not isinstance(getattr(self, name), str):
-                raise ValueError(f"{name} is {getattr(self, name)!r}; must be a str")
+                raise ValueError(f"{name} is {shown(getattr(self, name))}; must be a str")
         if _count("blocks", self.blocks, _U32) == 0:
             raise ValueError("blocks is 0; must be positive")
         return (_pairs("tensors", self.tensors, _U64), _count("layers", self.layers, _U32), self.axes,
@@ -189,11 +194,12 @@ class Lanes:
         words, or because this package was built without CUDA.
         """
         if not isinstance(device, str):
-            raise ValueError(f"device is {device!r}; must be \"host\" or \"cuda:N\"")
+            raise ValueError(f"device is {shown(device)}; must be \"host\" or \"cuda:N\"")
         # Changed only by atomic operations of a deque: a lock might be held while the process forks.
         self._unpolled: deque[LaneJob] = deque()
-        self._native = client._native.open_lanes(space._handle, memory._native(), device,
-                                                 _count("threads", threads, _U32))
+        self._native = typed("client", client, Client)._native.open_lanes(
+            typed("space", space, Space)._handle, typed("memory", memory, KvMemory)._native(), device,
+            _count("threads", threads, _U32))
         _open_lanes.add(self)
 
     def offload(self, keys: Sequence[bytes], blocks: Sequence[int], parent: bytes | None = None, *,
@@ -213,7 +219,7 @@ class Lanes:
         does not wait for this work; the job fails if it takes longer than 10 s.
         """
         after = _work(after_stream, after_event)
-        return self._started(lambda: self._native.offload(list(keys), list(blocks), parent, after,
+        return self._started(lambda: self._native.offload(listed("keys", keys), listed("blocks", blocks), parent, after,
                                                           _hint(hint)))
 
     def onboard(self, keys: Sequence[bytes], blocks: Sequence[int], timeout_s: float | None = None, *,
@@ -233,7 +239,7 @@ class Lanes:
         """
         after = _work(after_stream, after_event)
         record = None if record_event is None else _count("record_event", record_event, _U64)
-        return self._started(lambda: self._native.onboard(list(keys), list(blocks), timeout_s, after,
+        return self._started(lambda: self._native.onboard(listed("keys", keys), listed("blocks", blocks), timeout_s, after,
                                                           record, _hint(hint)))
 
     def poll(self) -> list[LaneJob]:
@@ -257,7 +263,7 @@ class Lanes:
         `timeout_s` seconds and were given up: these are not stored, the other blocks of their jobs
         are. The blocks may be overwritten either way.
         """
-        return self._native.await_copied(list(blocks), timeout_s)
+        return self._native.await_copied(listed("blocks", blocks), timeout_s)
 
     def stats(self) -> dict[str, int | float]:
         """Returns counts of what was copied since the start, by direction.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from . import _kvtier
+from .arguments import listed
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class PagedKv:
         A block that another sequence shares stays. Raises BlockingIOError if the tenant's host memory
         has no room, and RuntimeError without an agent. An error changes nothing.
         """
-        self._native.swap_out(list(sequences))
+        self._native.swap_out(listed("sequences", sequences))
 
     def swap_in(self, sequence: int) -> None:
         """Brings one sequence back, whole.

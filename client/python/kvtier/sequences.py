@@ -4,6 +4,7 @@ from collections import abc
 from dataclasses import dataclass, field
 
 from . import _kvtier
+from .arguments import listed, shown, typed
 from .space import Space
 
 
@@ -29,9 +30,9 @@ class ReuseHint:
         _check_int("turn", self.turn, 2**32 - 1)
         _check_int("priority", self.priority, 100)
         if not isinstance(self.will_not_return, bool):
-            raise ValueError(f"will_not_return is {self.will_not_return!r}; must be a bool")
+            raise ValueError(f"will_not_return is {shown(self.will_not_return)}; must be a bool")
         if self.finish is not None and not isinstance(self.finish, str):
-            raise ValueError(f"finish is {self.finish!r}; must be a str")
+            raise ValueError(f"finish is {shown(self.finish)}; must be a str")
         return conversation, self.turn, self.priority, self.will_not_return, self.finish
 
 
@@ -64,17 +65,15 @@ class Sequence:
     finish: str | None = None
 
     def _native(self) -> "_kvtier._Sequence":
-        if self.max_tokens is not None and self.max_tokens < 0:
-            raise ValueError(f"max_tokens is {self.max_tokens}; must not be negative")
-        return (self.space._handle, list(self.keys), self.parent, self.is_set, self.max_tokens,
+        return (typed("space", self.space, Space)._handle, listed("keys", self.keys), self.parent, self.is_set, self.max_tokens,
                 self.no_store, self._lengths(),
                 ReuseHint(self.conversation, self.turn, self.priority, self.will_not_return, self.finish)._native())
 
     def _lengths(self) -> list[int]:
-        lengths = [] if self.lengths is None else list(self.lengths)
+        lengths = [] if self.lengths is None else listed("lengths", self.lengths)
         for i, length in enumerate(lengths):
             if isinstance(length, bool) or not isinstance(length, int) or not 0 < length < 2**64:
-                raise ValueError(f"lengths[{i}] is {length!r}; must be an int of 1 or more")
+                raise ValueError(f"lengths[{i}] is {shown(length)}; must be an int of 1 or more")
         return lengths
 
 
@@ -82,7 +81,7 @@ def _check_int(name: str, value: object, most: int) -> None:
     """Raises ValueError unless `value` is None or an int of 0 to `most`."""
     if value is None or (type(value) is int and 0 <= value <= most):
         return
-    raise ValueError(f"{name} is {value!r}; must be an int of 0 to {most}")
+    raise ValueError(f"{name} is {shown(value)}; must be an int of 0 to {most}")
 
 
 @dataclass(frozen=True)

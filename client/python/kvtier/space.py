@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from . import _kvtier
+from .arguments import shown
 
 _U32 = 2**32
 _U64 = 2**64
@@ -63,20 +64,20 @@ class SpaceSpec:
         spec.pipeline_size = self._count("pp_size", _U32)
         spec.block_bytes = self._count("block_bytes", _U64)
         if not isinstance(self.any_length, bool):
-            raise ValueError(f"any_length is {self.any_length!r}; must be a bool")
+            raise ValueError(f"any_length is {shown(self.any_length)}; must be a bool")
         spec.any_length = self.any_length
         return spec
 
     def _text(self, name: str) -> str:
         value: object = getattr(self, name)
         if not isinstance(value, str):
-            raise ValueError(f"{name} is {value!r}; must be a str")
+            raise ValueError(f"{name} is {shown(value)}; must be a str")
         return value
 
     def _count(self, name: str, limit: int) -> int:
         value: object = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
-            raise ValueError(f"{name} is {value!r}; must be an int from 0 to {limit - 1}")
+            raise ValueError(f"{name} is {shown(value)}; must be an int from 0 to {limit - 1}")
         return value
 
 

@@ -1,6 +1,6 @@
 """Real vLLM with kvtier, by configuration alone: everything that scripts/test-engines promises.
 
-    python3 run.py PART VENV MODEL [FOLDER]      PART: all, smoke, preemption, codec, ranks
+    python3 run.py PART VENV MODEL [FOLDER]      PART: all, smoke, preemption, codec, ranks, beside
     python3 run.py --count PART                  prints how many scenarios it has
 
 Environment: KVTIER_BIN_DIR and KVTIER_PYTHON_DIR, where build/dev has them otherwise; for `all` KVTIER_OLDER_AGENT and
@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import beside
 import codec
 import control
 import damage
@@ -47,9 +48,10 @@ _MORE = (
     "the agent is restarted in the middle of requests", "engines of different weights never share",
     "LoRA adapters never share", "after a reset nothing from before is loaded", "bytes flipped in segment files",
     "bytes flipped in the arena", "host memory smaller than one prefix", "a newer wheel with an older agent",
-    "a worker of an older wire", "an engine with an older wheel", _PREEMPTION, _RANKS, codec.NAME)
+    "a worker of an older wire", "an engine with an older wheel", _PREEMPTION, _RANKS, codec.NAME, beside.NAME)
 NAMES = {"all": (*_SMOKE, *_MORE, _BYTES), "smoke": (*_SMOKE, _BYTES), "preemption": (_CONTROL, _PREEMPTION, _BYTES),
-          "codec": (codec.NAME,), "ranks": (_CONTROL, _RANKS, _BYTES)}
+          "codec": (codec.NAME,), "ranks": (_CONTROL, _RANKS, _BYTES),
+          "beside": (_CONTROL, beside.NAME)}
 _ONE_PROCESS = ("--distributed-executor-backend", "uni")
 _TWO_PROCESSES = ("--distributed-executor-backend", "mp")
 
@@ -88,7 +90,7 @@ def run_smoke(site: Site) -> None:
 
 
 def run_all(site: Site) -> None:
-    """Runs eight engines, two at a time: the next one starts while scenarios run on the one before."""
+    """Runs nine engines, two at a time: the next one starts while scenarios run on the one before."""
     older_agent, older_wire, older_wheel = (Path(os.environ[f"KVTIER_OLDER_{name}"])
                                             for name in ("AGENT", "WIRE", "WHEEL"))
     coordinator = site.engines.enter_context(CoordinatorProcess(site.folder / "coordinator"))
@@ -155,7 +157,10 @@ def run_all(site: Site) -> None:
     ranked.await_ready()
     ranks.all_ranks_load(site, ranked)
     ranked.close()
+    shared = site.engine_beside("beside", agent)
     codec.hits_are_alike(site, [("lossless", encoding)])
+    shared.await_ready()
+    beside.connectors_share_an_engine(site, shared)
 
 
 def run_preemption(site: Site) -> None:
@@ -186,8 +191,24 @@ def run_ranks(site: Site) -> None:
     ranks.all_ranks_load(site, ranked)
 
 
+def run_beside(site: Site) -> None:
+    """Runs an engine without kvtier, and two inside MultiConnector, the first of which saves."""
+    agent = make_agent(site, "a")
+    plain, first = site.plain_engine("plain"), site.engine_beside("first", agent)
+    plain.await_ready()
+    control.control_is_stable(site, plain, make_prompts())
+    plain.close()
+    first.await_ready()
+    first.complete_all(site.control.prompts, control.ANSWER_TOKENS)
+    first.close()
+    second = site.engine_beside("second", agent)
+    second.await_ready()
+    beside.connectors_share_an_engine(site, second)
+
+
 _PARTS: dict[str, Callable[[Site], None]] = {"all": run_all, "smoke": run_smoke, "preemption": run_preemption,
-                                             "codec": run_codec, "ranks": run_ranks}
+                                             "codec": run_codec, "ranks": run_ranks,
+                                             "beside": run_beside}
 
 
 def main() -> int:

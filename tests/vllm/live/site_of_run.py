@@ -40,6 +40,13 @@ class Site:
         return self._kept(VllmProcess(self.venv, self.model, free_port(), self.folder / f"{name}.log", PYTHON,
                                       agent.socket_dir, more=more, options=options))
 
+    def engine_beside(self, name: str, agent: AgentProcess) -> VllmProcess:
+        """Starts an engine with the plain connector inside MultiConnector, beside another connector."""
+        beside = self.folder / f"{name}_files"
+        beside.mkdir()
+        return self._kept(VllmProcess(self.venv, self.model, free_port(), self.folder / f"{name}.log", PYTHON,
+                                      agent.socket_dir, beside=beside))
+
     @property
     def observed(self) -> Path:
         """Returns the folder of all observations."""

@@ -39,12 +39,14 @@ class Answer:
 class VllmProcess:
     """An engine that serves `model`; with `socket_dir` it has the connector. `more` are flags. A context manager.
 
-    With `observed`, a folder, the connector is ObservedConnector, which writes there. `options` are the connector's.
+    With `observed`, a folder, the connector is ObservedConnector, which writes there. `options` are the connector's. With
+    `beside`, a folder, it is inside MultiConnector, beside vLLM's ExampleConnector, whose files are in that folder.
     """
 
     def __init__(self, venv: Path, model: Path, port: int, log: Path, python_path: Path,
                  socket_dir: Path | None = None, policy: str = "recompute", more: tuple[str, ...] = (),
-                 observed: Path | None = None, options: Mapping[str, object] | None = None) -> None:
+                 observed: Path | None = None, options: Mapping[str, object] | None = None,
+                 beside: Path | None = None) -> None:
         self._url = f"http://127.0.0.1:{port}"
         self.log = log
         self.observed = observed
@@ -53,11 +55,18 @@ class VllmProcess:
                    "--enforce-eager", "--max-num-seqs", "16", "--num-gpu-blocks-override", str(_BLOCKS),
                    "--prefix-caching-hash-algo", "sha256_cbor", "--enable-prompt-tokens-details", *more]
         if socket_dir is not None:
-            command += ["--kv-transfer-config", json.dumps({
+            config = {
                 "kv_connector": "KvtierConnector" if observed is None else "ObservedConnector",
                 "kv_connector_module_path": "kvtier.vllm" if observed is None else "observed_connector",
                 "kv_role": "kv_both", "kv_load_failure_policy": policy,
-                "kv_connector_extra_config": {"socket_dir": str(socket_dir), **(options or {})}})]
+                "kv_connector_extra_config": {"socket_dir": str(socket_dir), **(options or {})}}
+            if beside is not None:
+                other = {"kv_connector": "ExampleConnector", "kv_role": "kv_both",
+                         "kv_connector_extra_config": {"shared_storage_path": str(beside)}}
+                config = {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_load_failure_policy": policy,
+                          "kv_connector_extra_config": {"connectors": [config, other]}}
+                command.append("--disable-hybrid-kv-cache-manager")  # ExampleConnector does not know several KV groups.
+            command += ["--kv-transfer-config", json.dumps(config)]
         environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(python_path),
                        "PATH": f"{venv / 'bin'}:{os.environ['PATH']}"}
         if observed is not None:

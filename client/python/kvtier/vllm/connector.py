@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 import vllm
+from vllm.distributed.kv_transfer import kv_transfer_state
+from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorPromMetrics, KVConnectorStats
 
@@ -26,6 +28,7 @@ from .weights import UNKNOWN_WEIGHTS, WeightsFinder, commit_of
 from .worker_side import LoadResults, WorkerSide
 
 _log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
+_NO_AGENT = "no agent listens"  # Words of the client's error where nobody is behind the socket.
 
 
 @dataclass
@@ -37,15 +40,14 @@ class KvtierMetadata(base.KVConnectorMetadata):
 
 @dataclass
 class KvtierReport(base.KVConnectorWorkerMetadata):
-    """A report of workers to the scheduler, after a step."""
+    """The ranks' answer to a step, for the scheduler."""
 
     step: int  # Number of the step, if its time is measured; 0: it is not. All ranks answer the same step.
-    weights: dict[tuple[int, int, int], str]  # SchedulerSide.weights_found(), until a plan has the digest.
+    spaces: dict[tuple[int, int], list[kvtier.SpaceSpec]]  # For SchedulerSide.accept_spaces(), if the plan asked.
 
-    def aggregate(self, other: base.KVConnectorWorkerMetadata) -> base.KVConnectorWorkerMetadata:
+    def aggregate(self, other: "KvtierReport") -> base.KVConnectorWorkerMetadata:
         """Returns both ranks' reports as one."""
-        more = getattr(other, "weights", {})
-        return KvtierReport(self.step, {**self.weights, **more}) if more else self
+        return KvtierReport(self.step, {**self.spaces, **other.spaces})
 
 
 @dataclass
@@ -170,7 +172,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         hashed = all(spec.weights_digest != UNKNOWN_WEIGHTS for spec in self._specs)
         if not hashed:
             self._specs = [space_of_weights(spec, UNKNOWN_WEIGHTS) for spec in self._specs]
-        self._worker = WorkerSide(lambda digest: self._lanes_for(client, layouts, digest),
+        self._worker = WorkerSide(lambda digest: self._lanes_for(client, layouts, digest), str(self._specs[0].weights_digest),
                                   [layout.block_bytes for layout in layouts], self._options.preemption_wait_s,
                                   stream=lambda: None if layouts[0].device == "host" else _current_stream(),
                                   unsaved_groups=unsaved)
@@ -194,8 +196,12 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
             self._worker.return_to_memory()
 
     def get_handshake_metadata(self) -> base.KVConnectorHandshakeMetadata | None:
-        """Returns this rank's spaces for the scheduler."""
-        return KvtierHandshake(self._specs) if self._specs else None
+        """Returns this rank's spaces for the scheduler; None inside another connector.
+
+        MultiConnector hands what one of its connectors returns to all of them, and some refuse what is not theirs. There
+        the spaces are first told in the answer to the first step.
+        """
+        return KvtierHandshake(self._specs) if self._specs and self._is_alone() else None
 
     @never_raises(lambda: None)
     def handle_preemptions(self, kv_connector_metadata: base.KVConnectorMetadata) -> None:
@@ -249,13 +255,14 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: None)
     def build_connector_worker_meta(self) -> base.KVConnectorWorkerMetadata | None:
-        """Returns the number of the step, if it is measured, and the weights' digest until the scheduler knows it."""
+        """Returns the number of the step, if it is measured, and this rank's spaces, if they are asked for."""
         plan = self._get_connector_metadata().plan
-        weights = {}
-        if self._weights is not None and (digest := self._weights.digest()) and not plan.weights_digest:
+        spaces: dict[tuple[int, int], list[kvtier.SpaceSpec]] = {}
+        if plan.asks_spaces and self._specs:
             tensor_rank, pipeline_rank = self._ranks()
-            weights = {(pipeline_rank, tensor_rank, group): digest for group in range(len(self._specs))}
-        return KvtierReport(plan.measured, weights) if plan.measured or weights else None
+            digest = self._weights.digest() if self._weights is not None else ""
+            spaces[pipeline_rank, tensor_rank] = [space_of_weights(spec, digest) for spec in self._specs]
+        return KvtierReport(plan.measured, spaces) if plan.measured or spaces else None
 
     # Methods of the connector on both sides.
 
@@ -277,10 +284,10 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
     # Methods of the connector in the scheduler.
 
     def set_xfer_handshake_metadata_pp_aware(self, metadata: dict[tuple[int, int], Any]) -> None:
-        """Takes the spaces of all ranks."""
-        specs = [spec for _, handshake in sorted(metadata.items()) for spec in handshake.specs]
-        if self._scheduler is not None and specs:
-            self._scheduler.accept_spaces(specs)
+        """Takes the spaces of all ranks. Inside MultiConnector the data may be another connector's, and are left alone."""
+        if self._scheduler is not None:
+            self._scheduler.accept_spaces({rank: handshake.specs for rank, handshake in metadata.items()
+                                           if isinstance(handshake, KvtierHandshake)})
 
     def set_xfer_handshake_metadata(self, metadata: dict[int, Any]) -> None:
         """Takes the spaces of all ranks, as older versions hand them over."""
@@ -313,14 +320,15 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     @never_raises(lambda: None)
     def update_connector_output(self, connector_output: Any) -> None:
-        """Notes which loads ended and how, how long the step took, and the weights' digest."""
+        """Notes which loads ended and how, how long the step took, and the ranks' spaces."""
         report = getattr(connector_output, "kv_connector_worker_meta", None)
         if report is not None:
             self._side().measured(report.step)
-            self._side().weights_found(report.weights)
         self._side().workers_answered(frozenset(connector_output.invalid_block_ids or ()),
                                          frozenset(connector_output.finished_recving or ()),
                                          frozenset(getattr(connector_output, "failed_recving", None) or ()))
+        if report is not None and self._side().asks_spaces:  # Steps that overlap tell the same spaces.
+            self._side().accept_spaces(report.spaces)
 
     def request_finished(self, request: Any, block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
         """Returns (False, None): the engine may reuse the blocks at once."""
@@ -350,6 +358,10 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         """Returns the counters for the engine's /metrics."""
         return KvtierPromMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
 
+    def _is_alone(self) -> bool:
+        """Returns whether the engine calls this connector itself, and no connector such as MultiConnector does."""
+        return not kv_transfer_state.has_kv_transfer_group() or kv_transfer_state.get_kv_transfer_group() is self
+
     def _side(self) -> SchedulerSide:
         if self._scheduler is None:
             raise RuntimeError("a worker's connector was called as if it were the scheduler's; call the scheduler's")
@@ -362,7 +374,8 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     def _warn(self, held: bool, client: kvtier.Client) -> None:
         """Logs, once, what differs from docs/engines/vllm.md at start. The client logs what changes later."""
-        if not client.connected:
+        # Where an agent refuses the client or does not answer, the client has logged what to do.
+        if not client.connected and _NO_AGENT in client.stats()["last_error"]:
             _log.warning("kvtier: no agent serves this engine in socket_dir %r, and all blocks are computed until one does: "
                          "start kvtier-agent --socket_dir=%s on this node, or mount its folder there; the engine need not "
                          "be started again", self._options.socket_dir, self._options.socket_dir)
@@ -389,7 +402,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     def _lanes_for(self, client: kvtier.Client, layouts: list[KvLayout], digest: str) -> list[kvtier.Lanes]:
         """Returns lanes as a WorkerSide wants them; []: the weights' digest is not known yet."""
-        if self._weights is not None and not digest:
+        if self._weights is not None and digest == UNKNOWN_WEIGHTS:
             return []
         # At start this waits for the agent, so that the first blocks are saved; a running engine does not wait.
         wait_s = 0.0 if self._spaces else None
@@ -423,3 +436,10 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         return EngineFacts(getattr(vllm, "__version__", "") or importlib.metadata.version("vllm"),
                            layer.get_attn_backend().get_name(),
                            capability if device == "host" else "")
+
+
+# MultiConnector makes the statistics of its connectors once more in other processes, by the names of their classes.
+try:
+    KVConnectorFactory.register_connector(KvtierConnector.__name__, "kvtier.vllm", KvtierConnector.__name__)
+except ValueError:
+    pass  # It is registered already: this module was imported a second time.

@@ -30,9 +30,9 @@ class Save:
 class StepPlan:
     """Work of one step."""
 
-    # Digest of the weights in the spaces: a new one with each reset, and when the weights' files are hashed. "": as the
-    # workers registered them. None: unchanged.
+    # Digest of the weights in the spaces, a new one with each reset. None: unchanged, or not known yet.
     weights_digest: str | None = None
+    asks_spaces: bool = False  # Whether the workers are to answer with their spaces.
     computes: bool = True  # Whether the step runs the model. Only a step that does not may wait for a load.
     loads: list[Load] = field(default_factory=list)
     saves: list[Save] = field(default_factory=list)

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
+
+import kvtier
 
 
 # Names of the option `codec`, and of the space's codec that each stands for.
@@ -17,7 +18,7 @@ class Options:
 
     socket_dir: str = "/run/kvtier"  # The agent's --socket_dir.
     tenant: str = "default"
-    tenant_secret_file: str = ""  # File whose bytes are the tenant's secret; empty: the open tenant.
+    tenant_secret_file: str = ""  # File of the tenant's secret; empty: the open tenant.
     model_name: str = ""  # Model of the space; empty: the last part of the engine's model path.
     weights_digest: str = ""  # Digest in the space; empty: it is made from the model's files.
     recompute_tokens_per_s: float = 0.0  # Tokens that the engine prefills in a second; bounds every wait. 0: measured.
@@ -53,14 +54,14 @@ class Options:
             raise ValueError(f"{name} is {getattr(self, name)!r}; must {rule}")
 
     def tenant_secret(self) -> bytes:
-        """Returns the secret's bytes, without white space around them. ValueError: the file cannot be read."""
+        """Returns the secret in the file (kvtier.read_secret_file()). ValueError: it cannot be read."""
         if not self.tenant_secret_file:
             return b""
         try:
-            return Path(self.tenant_secret_file).read_bytes().strip()
-        except OSError as error:
+            return kvtier.read_secret_file(self.tenant_secret_file)
+        except ValueError as error:
             raise ValueError(f"tenant_secret_file is {self.tenant_secret_file!r}; must be a file that can be read: "
-                             f"{error.strerror}") from error
+                             f"{error}") from error
 
 
 def parse_options(extra_config: Mapping[str, Any] | None) -> Options:

@@ -17,6 +17,7 @@ PRIORITY = "kvtier.priority"
 WILL_NOT_RETURN = "kvtier.will_not_return"
 
 _MAX_CONVERSATION_BYTES = 256
+_MAX_SHOWN = 100  # Most characters of a wrong value in the log.
 # Reasons of an end, by the name of the engine's RequestStatus.
 _FINISHES = {"FINISHED_STOPPED": "stop", "FINISHED_LENGTH_CAPPED": "length", "FINISHED_ABORTED": "cancelled"}
 _warned: set[str] = set()  # Names of hints of which a wrong value was logged.
@@ -37,22 +38,16 @@ _DEFAULTS = RequestOptions()
 def read_request_options(parameters: Mapping[str, object] | None) -> RequestOptions:
     """Returns the options in a request's kv_transfer_params.
 
-    A value that is not valid is taken in the careful way, with a line in the log: the request is not
-    saved, or no block is loaded for it. A hint that is not valid is ignored, with one line for each
-    name. Never raises, because a wrong request must not stop an engine.
+    A value that is not valid is ignored, with one line in the log for each name; of NO_STORE alone it counts as true,
+    because who sends that name has something that is not to be stored. Never raises, because a wrong request must not
+    stop an engine.
     """
     if parameters is None or not isinstance(parameters, Mapping):
         return _DEFAULTS
-    no_store = parameters.get(NO_STORE, False)
-    if not isinstance(no_store, bool):
-        _log.warning("kvtier: %s is %r; must be true or false, so the request is not stored", NO_STORE, no_store)
-        no_store = True
-    max_tokens = parameters.get(MAX_TOKENS)
-    if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0):
-        _log.warning("kvtier: %s is %r; must be an int of 0 or more, so nothing is loaded for the request", MAX_TOKENS,
-                     max_tokens)
-        max_tokens = 0
-    return RequestOptions(no_store, max_tokens, _read_hint(parameters))
+    read = {name: _read(parameters, name) for name in _RULES}
+    hint = kvtier.ReuseHint(**{name.removeprefix("kvtier."): read[name] for name in _HINTS if read[name] is not None})
+    no_store = parameters.get(NO_STORE) is not None and read[NO_STORE] is not False
+    return RequestOptions(no_store, read[MAX_TOKENS], hint)
 
 
 def finish_reason(request: object) -> str | None:
@@ -60,27 +55,27 @@ def finish_reason(request: object) -> str | None:
     return _FINISHES.get(getattr(getattr(request, "status", None), "name", ""))
 
 
-def _read_hint(parameters: Mapping[str, object]) -> kvtier.ReuseHint:
-    """Returns the hints in a request's kv_transfer_params."""
-    fields: dict[str, Any] = {}
-    for name, (field, rule, may_be) in _HINTS.items():
-        value = parameters.get(name)
-        if value is None:
-            continue
-        if may_be(value):
-            fields[field] = value
-        elif name not in _warned:
-            _warned.add(name)
-            _log.warning("kvtier: %s is %s; must be %s, so it is ignored, and so are later ones without a warning",
-                         name, _shown(name, value), rule)
-    return kvtier.ReuseHint(**fields)
+def _read(parameters: Mapping[str, object], name: str) -> Any:
+    """Returns the value of `name` in a request's kv_transfer_params; None: it has none, or one that is not valid."""
+    rule, otherwise, may_be = _RULES[name]
+    value = parameters.get(name)
+    if value is None or may_be(value):
+        return value
+    if name not in _warned:
+        _warned.add(name)
+        _log.warning("kvtier: %s is %s; must be %s, so %s, and so are later ones without a warning", name,
+                     _shown(name, value), rule, otherwise)
+    return None
 
 
 def _shown(name: str, value: object) -> str:
     """Returns a value for the log, without the text of a conversation's id."""
     if name == CONVERSATION and isinstance(value, str):
         return f"a str of {len(value.encode(errors='replace'))} bytes"
-    return repr(value)
+    try:
+        return repr(value)[:_MAX_SHOWN]
+    except ValueError:
+        return f"a very large {type(value).__name__}"  # Python shows no int of more than 4,300 digits.
 
 
 def _is_id(value: object) -> bool:
@@ -94,10 +89,18 @@ def _is_int_to(most: int) -> Callable[[object], bool]:
     return lambda value: type(value) is int and 0 <= value <= most
 
 
-# Hints by name: the field of kvtier.ReuseHint, what a value must be, and a function that checks it.
-_HINTS: dict[str, tuple[str, str, Callable[[object], bool]]] = {
-    CONVERSATION: ("conversation", f"a str of 1 to {_MAX_CONVERSATION_BYTES} bytes", _is_id),
-    TURN: ("turn", f"an int of 0 to {2**32 - 1}", _is_int_to(2**32 - 1)),
-    PRIORITY: ("priority", "an int of 0 to 100", _is_int_to(100)),
-    WILL_NOT_RETURN: ("will_not_return", "true or false", lambda value: isinstance(value, bool)),
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+_HINTS = (CONVERSATION, TURN, PRIORITY, WILL_NOT_RETURN)  # Each is the field of kvtier.ReuseHint of that name.
+_IGNORED = "it is ignored"
+# By name: what a value must be, what is done about another one, and a function that checks it.
+_RULES: dict[str, tuple[str, str, Callable[[object], bool]]] = {
+    NO_STORE: ("true or false", "the request is not stored", _is_bool),
+    MAX_TOKENS: ("an int of 0 or more", _IGNORED, lambda value: type(value) is int and value >= 0),
+    CONVERSATION: (f"a str of 1 to {_MAX_CONVERSATION_BYTES} bytes", _IGNORED, _is_id),
+    TURN: (f"an int of 0 to {2**32 - 1}", _IGNORED, _is_int_to(2**32 - 1)),
+    PRIORITY: ("an int of 0 to 100", _IGNORED, _is_int_to(100)),
+    WILL_NOT_RETURN: ("true or false", _IGNORED, _is_bool),
 }

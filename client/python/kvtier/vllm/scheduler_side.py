@@ -33,7 +33,8 @@ class SchedulerSide:
     """Answers the scheduler without waiting. Only the scheduler's thread uses it.
 
     `block_tokens` is the number of tokens of a block. With `held`, only blocks are offered that a ticket holds, so
-    that they stay as long as the agent runs. Until the weights' digest is known no block is looked up or saved.
+    that they stay as long as the agent runs. Until all ranks have told their spaces and the digest of their weights, no
+    block is looked up or saved. Until the first has, and for max_wait_s at most, requests are told to ask again.
     """
 
     def __init__(self, client: kvtier.Client, options: Options, block_tokens: int, held: bool,
@@ -44,11 +45,10 @@ class SchedulerSide:
         self._held = held
         self._clock = clock
         self.counts = Counts()
-        self._specs: tuple[kvtier.SpaceSpec, ...] = ()  # The workers' spaces, each once.
-        self._weights = UNKNOWN_WEIGHTS  # Digest of the weights that the engine runs.
-        self._unhashed = 0  # Number of the workers' spaces whose digest is awaited.
-        self._found: dict[tuple[int, int, int], str] = {}  # Digests that came meanwhile; weights_found() has the keys.
-        self._digest = ""  # Digest in the spaces, which the workers are told; "": that of `_specs`.
+        self._told: dict[tuple[int, int], Sequence[kvtier.SpaceSpec]] = {}  # Arguments of accept_spaces() so far.
+        self._specs: tuple[kvtier.SpaceSpec, ...] = ()  # The spaces of all ranks, each once, when their digests are known.
+        self._weights = UNKNOWN_WEIGHTS  # Digest of the weights that all ranks run.
+        self._digest: str | None = None  # Digest in the registered spaces, which the workers are told.
         self._adapters = AdapterDigests()
         self._spaces: list[kvtier.Space] = []
         self._offers: Offers | None = None
@@ -56,51 +56,55 @@ class SchedulerSide:
         self._loading: dict[str, TrackedRequest] = {}  # Requests whose load is in progress.
         self._unnamed: set[str] = set()  # Requests with computed blocks that are not saved: their keys or all were not known.
         self._loads: list[Load] = []
+        # Requests, and blocks of the engine, that connectors beside this one may load since the last plan.
+        self._others_requests: set[str] = set()
+        self._others_blocks: set[int] = set()
+        self._others_unknown = False  # Whether blocks of theirs are not known.
         self._ended: deque[tuple[Any, kvtier.ReuseHint]] = deque(maxlen=_MAX_ENDED)  # Requests to advise on, with hints.
         self._rate = PrefillRate(options.recompute_tokens_per_s, clock)
         self.counts.set("recompute_tokens_per_s", self._rate.tokens_per_s)
         self._epoch = ""
+        self._running = False  # Whether a step was planned.
         self._spent_s = 0.0
 
-    def accept_spaces(self, specs: Sequence[kvtier.SpaceSpec]) -> None:
-        """Takes the spaces of all ranks and KV groups, of which some may be the same; until then no block is offered.
+    @property
+    def asks_spaces(self) -> bool:
+        """Whether the workers are to tell their spaces: those of some ranks, or their weights' digests, are not known."""
+        return not self._specs
 
-        ValueError names a field.
+    def accept_spaces(self, ranks: Mapping[tuple[int, int], Sequence[kvtier.SpaceSpec]]) -> None:
+        """Takes spaces by pipeline rank and tensor rank, each rank's in the order of the KV groups; some may be the same.
+
+        They are registered when those of all ranks are there with the digest of the weights, and the next plan tells it
+        to the workers. Blocks of running requests that were computed before are saved then. ValueError names a field.
         """
-        self._specs = tuple(dict.fromkeys(specs))
-        self._unhashed = sum(spec.weights_digest == UNKNOWN_WEIGHTS for spec in specs)
-        self._weights = UNKNOWN_WEIGHTS if self._unhashed else str(self._specs[0].weights_digest)
-        self._register(wait_s=None)  # Only the start waits for the agent.
-
-    def weights_found(self, digests: Mapping[tuple[int, int, int], str]) -> None:
-        """Notes digests of the weights, by pipeline rank, tensor rank and KV group, whose spaces had none at the start.
-
-        When all are known the spaces are registered, and the next plan tells the workers. Blocks of running requests that
-        were computed before are saved then.
-        """
-        if self._unhashed == 0:
+        self._told.update(ranks)
+        told = tuple(dict.fromkeys(spec for _, specs in sorted(self._told.items()) for spec in specs))
+        weights = sorted({str(spec.weights_digest) for spec in told})
+        if not told or len(self._told) < told[0].tp_size * told[0].pp_size or UNKNOWN_WEIGHTS in weights:
             return
-        self._found.update(digests)
-        if len(self._found) < self._unhashed:
-            return
-        self._unhashed = 0
-        weights = {*self._found.values(), *(str(spec.weights_digest) for spec in self._specs)} - {UNKNOWN_WEIGHTS}
+        self._specs = told
         if len(weights) > 1:
             _log.error("kvtier: the ranks found different weights, %s, and this engine shares no blocks: the files changed "
-                       "while it started; start it again", ", ".join(sorted(weights)))
+                       "while it started; start it again", ", ".join(weights))
             return
-        self._weights = weights.pop()
+        [self._weights] = weights
         self._unnamed.update(self._requests)
-        self._register_again()
+        self._register()
 
     def matched_tokens(self, request: Any, computed_tokens: int) -> tuple[int | None, bool]:
         """Returns how many tokens beyond `computed_tokens` can be loaded (None: ask again), and whether that is done
         between steps."""
         tracked = self._track(request)
         tracked.local_blocks = computed_tokens // self._block_tokens
-        if self._offers is None or not self._may_load(tracked):
+        tracked.asked = True
+        if not self._may_load(tracked):
             return 0, False
         began = self._clock()
+        if not self._told:
+            return self._postponed(tracked, began), False
+        if self._offers is None:
+            return 0, False
         if self._spent_s >= _STEP_BUDGET_S:
             return self._postponed(tracked, began), False
         keys = self._keys(request, tracked.local_blocks, self._last_block(tracked))
@@ -110,11 +114,18 @@ class SchedulerSide:
         return (None, False) if blocks is None else (blocks * self._block_tokens, blocks > 0)
 
     def allocated(self, request: Any, blocks: Sequence[Sequence[int]], external_tokens: int) -> None:
-        """Notes the blocks that the request was given, for each KV group; the last of them are to be loaded."""
+        """Notes the blocks that the request was given, for each KV group; the last of them are to be loaded.
+
+        With no `external_tokens` this connector loads nothing, but another one beside it may load some of the blocks.
+        """
         tracked = self._track(request)
         tracked.postponed_until = None
+        asked, tracked.asked = tracked.asked, False
         if external_tokens == 0:
+            if asked:  # Otherwise its load has ended, whoever made it.
+                self._leave_to_others(tracked, blocks)
             return
+        tracked.loads_here = True
         first, end = tracked.local_blocks, tracked.local_blocks + external_tokens // self._block_tokens
         wanted = tuple(tuple(group[first:end]) for group in blocks)
         try:
@@ -135,7 +146,9 @@ class SchedulerSide:
         Allocated loads are in it even if `scheduled` cannot be read, because requests wait for their answers.
         """
         loads, self._loads = self._loads, []
-        plan = StepPlan(weights_digest=self._digest, loads=loads)
+        plan = StepPlan(weights_digest=self._digest, asks_spaces=self.asks_spaces, loads=loads, written=self._others_blocks,
+                        writes_unknown=self._others_unknown)
+        self._running = True
         try:
             self._plan_step(plan, scheduled)
         except Exception:
@@ -143,6 +156,7 @@ class SchedulerSide:
             plan.writes_unknown = True
             for tracked in self._requests.values():
                 tracked.saves_stopped = True  # The blocks that it was given in this step may be unknown.
+        self._others_requests, self._others_blocks, self._others_unknown = set(), set(), False
         self._advise_ended()
         self._spent_s = 0.0
         return plan
@@ -179,7 +193,7 @@ class SchedulerSide:
         for request_id in received | failed:
             known = self._loading.pop(request_id, None)
             answered = self._requests.get(request_id)
-            if answered is None:
+            if answered is None or not answered.loads_here:
                 continue
             if request_id in failed or known is None:  # A load that could not be noted has failed.
                 self._fail(answered)
@@ -217,7 +231,10 @@ class SchedulerSide:
         for tracked in self._requests.values():
             self._forget_look(tracked)
             tracked.saves_stopped = True
-        self._register_again()
+        try:
+            self._register()
+        except Exception:
+            log_failure("registering the spaces of a new epoch")
 
     def close(self) -> None:
         """Closes the client."""
@@ -242,21 +259,15 @@ class SchedulerSide:
                 log_failure("telling of a request's end")
             self._spent_s += self._clock() - began
 
-    def _register_again(self) -> None:
-        try:
-            self._register(wait_s=0.0)
-        except Exception:
-            log_failure("registering spaces with other weights")
-
-    def _register(self, wait_s: float | None) -> None:
+    def _register(self) -> None:
         left, self._spaces, self._offers = self._spaces, [], None
         for space in left:
             self._client.unregister_space(space)
         if self._weights == UNKNOWN_WEIGHTS:
             return
-        digest = digest_of_epoch(self._weights, self._epoch)
-        self._digest = "" if all(spec.weights_digest == digest for spec in self._specs) else digest
-        self._spaces = [self._client.register_space(space_of_weights(spec, digest), wait_s) for spec in self._specs]
+        self._digest = digest_of_epoch(self._weights, self._epoch)
+        wait_s = 0.0 if self._epoch or self._running else None  # Only the start waits for the agent.
+        self._spaces = [self._client.register_space(space_of_weights(spec, self._digest), wait_s) for spec in self._specs]
         options = self._options
         self._offers = Offers(self._client, self._spaces, lambda: self._block_tokens / self._rate.tokens_per_s,
                               options.max_wait_s, options.peers, self._held, self.counts, self._clock)
@@ -270,13 +281,22 @@ class SchedulerSide:
             self._requests[request.request_id] = tracked
         return tracked
 
+    def _leave_to_others(self, tracked: TrackedRequest, blocks: Sequence[Sequence[int]]) -> None:
+        """Notes that connectors beside this one may load the request, into blocks that the engine does not have yet."""
+        tracked.loads_here = False
+        self._others_requests.add(tracked.request.request_id)
+        self._others_blocks.update(block for group in blocks for block in group[tracked.local_blocks:])
+        self._others_unknown |= not any(blocks)  # An older MultiConnector names them to the one that loads alone.
+
     def _postponed(self, tracked: TrackedRequest, now: float) -> int | None:
-        """Returns the answer if other requests have used up the step's time: None (ask again); after its deadline 0."""
+        """Returns the answer if there is no time for a look in this step, or no space yet: None (ask again); after its
+        deadline 0."""
         if tracked.look is not None:
             return 0 if now >= tracked.look.deadline else None
         if tracked.postponed_until is None:
             blocks = self._last_block(tracked) - tracked.local_blocks
-            tracked.postponed_until = now + (self._offers.wait_s(blocks) if self._offers is not None else 0.0)
+            wait_s = self._offers.wait_s(blocks) if self._offers is not None else self._options.max_wait_s
+            tracked.postponed_until = now + wait_s
         return 0 if now >= tracked.postponed_until else None
 
     def _may_load(self, tracked: TrackedRequest) -> bool:
@@ -320,7 +340,8 @@ class SchedulerSide:
         try:
             if from_start:
                 tracked.blocks = groups
-                tracked.saves_stopped = False
+                # Another connector loads within this step, and may fail: what is computed from its blocks is not saved.
+                tracked.saves_stopped = (request_id in self._others_requests and computed_blocks > tracked.local_blocks)
                 tracked.saved = self._known(tracked, computed_blocks)
             else:
                 for known, more in zip(tracked.blocks, groups):

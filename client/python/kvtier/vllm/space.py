@@ -14,6 +14,7 @@ from .options import CODECS, Options
 from .weights import commit_of, known_digest
 
 _BF16_BYTES = 2
+_MAX_MODEL_BYTES = 256  # Longest text of a space.
 # Values of load_config.load_format that load weights from the model's folder, and "dummy".
 _LOAD_FORMATS = ("auto", "hf", "safetensors", "fastsafetensors", "instanttensor", "mistral", "pt", "npcache", "bitsandbytes",
                  "gguf", "sharded_state", "runai_streamer", "runai_streamer_sharded", "dummy")
@@ -51,7 +52,7 @@ def space_of_group(options: Options, vllm_config: Any, spec: Any, layout: KvLayo
                  *_settings(vllm_config, options)]
     digest = options.weights_digest or known_digest(str(model.model), commit_of(model))
     raw = kvtier.SpaceSpec(
-        model="; ".join(shaped_by), weights_digest=digest, dtype=layout.dtype, layout=layout.stored,
+        model=_model_text(*shaped_by), weights_digest=digest, dtype=layout.dtype, layout=layout.stored,
         layers=layout.memory.layers, kv_heads=getattr(spec, "num_kv_heads", 1), head_dim=getattr(spec, "head_size", 1),
         tokens_per_block=spec.block_size, tp_size=parallel.tensor_parallel_size,
         tp_rank=tensor_rank - tensor_rank % tensor_copies(spec, parallel.tensor_parallel_size),
@@ -68,6 +69,16 @@ def tensor_copies(spec: Any, tensor_size: int) -> int:
 def _copies_of_layer(spec: Any, tensor_size: int) -> int:
     shards = getattr(spec, "max_tp_shards", None) or (1 if type(spec).__name__ in _LATENT_KINDS else tensor_size)
     return max(1, tensor_size // shards)
+
+
+def _model_text(name: str, *shaped_by: str) -> str:
+    """Returns the space's model. Of a name that is too long for it, its beginning and a digest of all of it are there."""
+    rest = "".join(f"; {part}" for part in shaped_by)
+    room = _MAX_MODEL_BYTES - len(rest.encode())
+    if len(name.encode()) <= room:
+        return name + rest
+    digest = "#" + hashlib.sha256(name.encode()).hexdigest()[:16]
+    return name.encode()[:max(0, room - len(digest))].decode(errors="ignore") + digest + rest
 
 
 def _encoded(raw: kvtier.SpaceSpec, codec: str, layout: KvLayout) -> kvtier.SpaceSpec:

@@ -30,6 +30,8 @@ class TrackedRequest:
     local_blocks: int = 0  # Blocks that the engine had when it was last asked.
     loading: frozenset[int] = frozenset()  # Engine's blocks of a load in progress; empty: there is none.
     preemptions_at_load: int | None = None  # Number of preemptions when a load was last begun; None: none was.
+    asked: bool = False  # Whether the engine has asked how much can be loaded, and has not given blocks since.
+    loads_here: bool = True  # False: its last load, if there was one, was another connector's.
     failed: bool = False  # Whether a load of it did not come whole; then no other load begins.
     blocks: list[list[int]] = field(default_factory=list)  # For each KV group, the engine's blocks, in order.
     computed: int = 0  # Tokens that are computed when the steps so far have ended, drafts that may be rejected included.

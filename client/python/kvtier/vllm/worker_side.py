@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import kvtier
 
@@ -36,16 +37,17 @@ class _LoadPart:
 
 @dataclass
 class _SavePart:
-    """A save's blocks of one KV group."""
+    """A run of a save's blocks of one KV group."""
 
     group: int
+    keys: tuple[bytes, ...]
     blocks: frozenset[int]
     job: kvtier.LaneJob
 
 
 @dataclass
 class LoadResults:
-    """Loads that have ended since the last results. Each request is named once for each of its loads."""
+    """Loads that have ended since the last results. A request is named when its last load has ended."""
 
     received: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)  # Requests in `received` with a block that did not come.
@@ -55,13 +57,13 @@ class LoadResults:
 class WorkerSide:
     """Loads and saves the blocks of each step's plan. Only the worker's thread uses it.
 
-    `open_lanes(digest)` returns the lanes of each KV group in spaces with this digest of the weights; "": in those that
-    the worker registered. `block_bytes` has the sizes of their blocks. `unsaved_groups` are saved by another rank, which
-    has the same blocks. prepare(), for `preemption_wait_s` at most, and await_load() wait; no other method does. A failed
-    load brings no block, and a failed save stores none.
+    `open_lanes(digest)` returns the lanes of each KV group in spaces with this digest of the weights, at first `digest`.
+    `block_bytes` has the sizes of their blocks. `unsaved_groups` are saved by another rank, which has the same blocks.
+    prepare(), for `preemption_wait_s` at most, and await_load() wait; no other method does. A failed load brings no block,
+    and a failed save stores none.
     """
 
-    def __init__(self, open_lanes: Callable[[str], Sequence[kvtier.Lanes]], block_bytes: Sequence[int],
+    def __init__(self, open_lanes: Callable[[str], Sequence[kvtier.Lanes]], digest: str, block_bytes: Sequence[int],
                  preemption_wait_s: float, clock: Callable[[], float] = time.monotonic,
                  stream: Callable[[], int | None] = lambda: None, unsaved_groups: Collection[int] = ()) -> None:
         self._open_lanes = open_lanes
@@ -71,12 +73,13 @@ class WorkerSide:
         self._stream = stream
         self._unsaved_groups = frozenset(unsaved_groups)
         self.counts = Counts()
-        self._digest = ""
+        self._digest = digest
         # Empty: the engine's memory is away, copies are stopped, or the weights' digest is not known yet.
-        self._lanes = list(open_lanes(""))
+        self._lanes = list(open_lanes(digest))
         self._closing: list[threading.Thread] = []  # Threads that close lanes of earlier spaces.
         self._loads: dict[str, list[_LoadPart]] = {}
         self._saves: list[_SavePart] = []
+        self._saving: list[set[bytes]] = [set() for _ in block_bytes]  # For each group, keys of the saves in progress.
 
     def prepare(self, plan: StepPlan) -> None:
         """Changes to the step's spaces and waits for copies out of blocks that it writes. Call it before any is written.
@@ -96,11 +99,13 @@ class WorkerSide:
 
     def load(self, loads: Sequence[Load]) -> None:
         """Begins the loads. Never waits: a load without room has failed, and is answered like any other."""
-        for load in loads:  # All are noted before the first can fail, so that all are answered.
-            self._loads[load.request_id] = [
-                _LoadPart(tuple(block for block in blocks if block != NO_BLOCK)) for blocks in load.blocks]
-        for load in loads:
-            for group, (part, blocks) in enumerate(zip(self._loads[load.request_id], load.blocks)):
+        begun = [(load, [_LoadPart(tuple(block for block in blocks if block != NO_BLOCK)) for blocks in load.blocks])
+                 for load in loads]
+        for load, parts in begun:  # All are noted before the first can fail, so that all are answered.
+            # A load that runs under the same id, of an aborted request, writes to its blocks until it ends.
+            self._loads.setdefault(load.request_id, []).extend(parts)
+        for load, parts in begun:
+            for group, (part, blocks) in enumerate(zip(parts, load.blocks)):
                 try:
                     if part.blocks and len(load.keys) == len(blocks) and self._lanes:
                         keys = [key for key, block in zip(load.keys, blocks) if block != NO_BLOCK]
@@ -112,22 +117,16 @@ class WorkerSide:
                     log_failure("beginning a load")
 
     def save(self, saves: Sequence[Save]) -> None:
-        """Begins the saves of computed blocks. Never waits: blocks without room are not saved."""
+        """Begins the saves of computed blocks. Never waits: blocks without room are not saved.
+
+        A block that is being saved for another request, which computed the same, is left to that save and counted there.
+        """
         for save in saves:
-            for group, blocks in enumerate(save.blocks):
+            for group in range(len(save.blocks)):
                 if group in self._unsaved_groups:
                     continue
-                try:
-                    if self._lanes:
-                        job = self._lanes[group].offload(list(save.keys), list(blocks), save.parent,
-                                                        after_stream=self._stream(), hint=save.hint)
-                        self._saves.append(_SavePart(group, frozenset(blocks), job))
-                        continue
-                except BlockingIOError:
-                    self.counts.add("save_refused_blocks", len(blocks))
-                except Exception:
-                    log_failure("beginning a save")
-                self.counts.add("unsaved_blocks", len(blocks))
+                for first, end in _runs_outside(self._saving[group], save.keys):
+                    self._save_run(save, group, first, end)
 
     def await_load(self) -> None:
         """Waits, 1.5 ms at most, for the load that was begun first.
@@ -174,6 +173,22 @@ class WorkerSide:
         for thread in self._closing:
             thread.join()
 
+    def _save_run(self, save: Save, group: int, first: int, end: int) -> None:
+        keys, blocks = save.keys[first:end], save.blocks[group][first:end]
+        try:
+            if self._lanes:
+                parent = save.keys[first - 1] if first else save.parent
+                job = self._lanes[group].offload(list(keys), list(blocks), parent, after_stream=self._stream(),
+                                                 hint=save.hint)
+                self._saves.append(_SavePart(group, keys, frozenset(blocks), job))
+                self._saving[group].update(keys)
+                return
+        except BlockingIOError:
+            self.counts.add("save_refused_blocks", len(blocks))
+        except Exception:
+            log_failure("beginning a save")
+        self.counts.add("unsaved_blocks", len(blocks))
+
     def _await_copies(self, written: Collection[int] | None) -> None:
         """Waits for copies out of blocks in `written`, one `preemption_wait_s` for all groups. None: gives up all
         copies without waiting."""
@@ -198,6 +213,7 @@ class WorkerSide:
         left = self._lanes
         self._digest = digest
         self._await_copies(None)
+        self._saving = [set() for _ in self._block_bytes]  # Keys name other blocks now.
         self._lanes = []
         self._closing = [thread for thread in self._closing if thread.is_alive()]
         self._closing.append(threading.Thread(target=_close, args=(left,), name="kvtier-close"))
@@ -236,11 +252,23 @@ class WorkerSide:
         """Returns whether a save has ended, and if so counts it."""
         if not part.job.done:
             return False
+        self._saving[part.group].difference_update(part.keys)
         saved = sum(part.job.results)
         self.counts.add("saved_blocks", saved)
         self.counts.add("saved_bytes", saved * self._block_bytes[part.group])
         self.counts.add("unsaved_blocks", len(part.blocks) - saved)
         return True
+
+
+def _runs_outside(taken: Collection[bytes], keys: Sequence[bytes]) -> list[tuple[int, int]]:
+    """Returns the runs of `keys` that are not in `taken`, each by its first place and the place after its last."""
+    runs, first = [], 0
+    for is_taken, run in groupby(key in taken for key in keys):
+        end = first + len(list(run))
+        if not is_taken:
+            runs.append((first, end))
+        first = end
+    return runs
 
 
 def _close(lanes: Sequence[kvtier.Lanes]) -> None:
