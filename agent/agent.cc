@@ -57,7 +57,8 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seam
 
 absl::StatusOr<Agent::Memory> Agent::TakeMemory(const Options& options, const Seams& seams) {
   Memory memory;
-  KVT_RETURN_IF_ERROR(TakeHostMemory(options, &memory));
+  KVT_RETURN_IF_ERROR(TakeHostMemory(options, seams.progress, &memory));
+  if (seams.progress != nullptr) seams.progress->Begin("makes the pools of the GPUs");
   KVT_ASSIGN_OR_RETURN(std::vector<DomainId> gpu_domains, GpuDomains(options));
   KVT_ASSIGN_OR_RETURN(
       memory.gpus,
@@ -74,8 +75,10 @@ absl::StatusOr<Agent::Memory> Agent::TakeMemory(const Options& options, const Se
   return memory;
 }
 
-absl::Status Agent::TakeHostMemory(const Options& options, Memory* memory) {
-  HostTier::Options host{.slab_bytes = options.slab_bytes, .threads = kHostFillThreads};
+absl::Status Agent::TakeHostMemory(const Options& options, StartProgress* progress,
+                                   Memory* memory) {
+  HostTier::Options host{
+      .slab_bytes = options.slab_bytes, .threads = options.host_fill_threads, .progress = progress};
   if (options.staging_bytes > 0) host.writers = SealedMemory::Writers::kMakerOnly;
   const std::vector<const Tenant*> tenants = options.tenants.All();
   memory->shares = HostShares(options.host_bytes / options.slab_bytes, tenants.size());
@@ -221,18 +224,19 @@ void Agent::NameOrders() {
 
 std::unique_ptr<CoordinatorReporter> Agent::MakeReporter(CoordinatorLink* coordinator) {
   if (coordinator == nullptr) return nullptr;
-  DirectorySync sync(
-      options_.node, options_.epoch, options_.address,
-      [this, at = BlockIndex::SnapshotPlace()](bool is_first, std::vector<Delta>* deltas) mutable {
-        if (is_first) at = {};
-        return index_.SnapshotFrom(&at, kMaxDeltasPerMessage, deltas);
-      });
   CoordinatorReporter::Tenants tenants{
       .stamp = [this] { return tenants_.cluster_stamp(); },
       .take = [this](ClusterTenants told) { tenants_.TakeCluster(std::move(told)); }};
   return std::make_unique<CoordinatorReporter>(
-      executor_, coordinator, &changes_, std::move(sync), [this] { return Usage(); },
-      std::move(tenants));
+      CoordinatorReporter::Parts{.executor = executor_,
+                                 .link = coordinator,
+                                 .changes = &changes_,
+                                 .tenants = &options_.tenants,
+                                 .index = &index_,
+                                 .disks = disks_.set()},
+      CoordinatorReporter::Self{
+          .node = options_.node, .epoch = options_.epoch, .address = options_.address},
+      [this] { return Usage(); }, std::move(tenants));
 }
 
 Task<absl::StatusOr<DiskSet::Recovery>> Agent::Start() {

@@ -49,6 +49,7 @@
 #include "core/eviction_policy.h"
 #include "core/executor.h"
 #include "core/node.h"
+#include "core/start_progress.h"
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "core/tenant_settings.h"
@@ -73,6 +74,7 @@ class Agent {
     // host_bytes.
     uint64_t host_max_bytes = 0;
     uint64_t slab_bytes = uint64_t{64} << 20;
+    size_t host_fill_threads = 1;  // Number of threads that take host memory at the start.
     // Whether host memory moves to the tenants that need it. It does not move where workers stage,
     // because that memory is sealed, nor for the tenants of GPU pools, because theirs is pinned.
     HostMemory host_memory = HostMemory::kFixed;
@@ -109,6 +111,7 @@ class Agent {
     LessonsStore* lessons = nullptr;  // Store of lessons; null: they end with the agent.
     TenantStore* tenants = nullptr;   // Store of tenants' settings; null: they end with the agent.
     uint64_t (*free_memory)() = nullptr;  // Free bytes of the system: MemoryMover::Parts.
+    StartProgress* progress = nullptr;    // Told what Create() does; null: nobody is.
   };
 
   // Makes an agent that has not started. Errors: kInvalidArgument and kResourceExhausted, the
@@ -177,7 +180,8 @@ class Agent {
   std::unique_ptr<CoordinatorReporter> MakeReporter(CoordinatorLink* coordinator);
   // Returns the rooms that flows work in.
   NodeRooms Rooms(const Seams& seams);
-  static absl::Status TakeHostMemory(const Options& options, Memory* memory);
+  static absl::Status TakeHostMemory(const Options& options, StartProgress* progress,
+                                     Memory* memory);
   // Names each order of eviction to `lessons_`.
   void NameOrders();
   Task<void> SweepDeadlines();

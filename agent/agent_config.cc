@@ -11,6 +11,7 @@
 #include "agent/flows/tenant_files.h"
 #include "agent/limits.h"
 #include "core/address.h"
+#include "core/allowed_processors.h"
 #include "core/log.h"
 #include "core/node.h"
 #include "core/space.h"
@@ -266,10 +267,14 @@ absl::Status AgentConfig::CheckMemory(const MemoryLimit& limit) const {
 
 size_t AgentConfig::ThreadsNeeded() const {
   const size_t per_disk = disk_buffered ? size_t{kPreadThreads} + 1 : kThreadsPerDisk;
-  return kOwnThreads + kMaxFetchesRunning + static_cast<size_t>(byte_threads) + kHostMemoryThreads +
+  // No fetch runs yet while the agent starts.
+  const size_t at_a_time = std::max(kMaxFetchesRunning, HostFillThreads());
+  return kOwnThreads + at_a_time + static_cast<size_t>(byte_threads) + kHostMemoryThreads +
          disk_dirs.size() * per_disk + kLibraryThreads +
          kLibraryThreadsPerCore * std::thread::hardware_concurrency();
 }
+
+size_t AgentConfig::HostFillThreads() { return std::min(AllowedProcessors(), kMaxHostFillThreads); }
 
 HostMemory AgentConfig::MeantHostMemory() const {
   if (host_memory == HostMemoryChoice::kFixed) return HostMemory::kFixed;

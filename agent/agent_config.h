@@ -103,6 +103,8 @@ struct AgentConfig {
   absl::Status CheckMemory(const MemoryLimit& limit) const;
   // Returns how many threads the agent may have beside its first.
   size_t ThreadsNeeded() const;
+  // Returns how many threads take host memory at the start.
+  static size_t HostFillThreads();
   // Returns the directory that `lessons_dir` means.
   std::string LessonsDir() const { return StateDir(lessons_dir); }
   // Returns the directory that `settings_dir` means.

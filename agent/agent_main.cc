@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,7 @@
 #include "agent/services/admin_service.h"
 #include "agent/services/doors.h"
 #include "agent/services/session_calls.h"
+#include "agent/services/starting_doors.h"
 #include "agent/sessions/descriptor_socket.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
@@ -39,6 +41,7 @@
 #include "core/memory_watch.h"
 #include "core/program_flags_config.h"
 #include "core/program_signals.h"
+#include "core/start_progress.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
 #include "core/thread_limit.h"
@@ -113,11 +116,12 @@ struct ServedParts {
   GrpcPeerTransport* transport = nullptr;
   const std::vector<NamedDisk>* disks = nullptr;
   const std::vector<std::unique_ptr<Device>>* devices = nullptr;
+  std::unique_ptr<StartingDoors> starting;  // Doors that answered so far.
 };
 
 // Answers workers, peers and operators until a signal; nobody is answered any more when
 // it returns. Errors: kUnavailable, something cannot be listened on.
-absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& parts,
+absl::Status ServeUntilSignal(const AgentConfig& config, ServedParts parts,
                               const sigset_t& signals) {
   AdminService::About about{.build = kBuild,
                             .coordinator = config.coordinator,
@@ -137,7 +141,8 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
   }
   ProvenCallers proven;
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<Doors> doors,
-                       Doors::Open(config, parts.agent, std::move(about), &proven));
+                       Doors::Open(config, parts.agent, std::move(about),
+                                   {.proven = &proven, .starting = std::move(parts.starting)}));
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<DescriptorSocket> sessions,
                        DescriptorSocket::Listen({.path = absl::StrCat(config.socket_dir, "/",
                                                                       wire::kDescriptorSocketName),
@@ -178,9 +183,15 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   KVT_ASSIGN_OR_RETURN(TenantTable tenants, ReadTenants(config.tenants_dir));
   KVT_ASSIGN_OR_RETURN(TenantSettingsMap tenant_settings, ReadTenantSettings(config));
   KVT_ASSIGN_OR_RETURN(const NodeId node, NodeId::FromString(config.node_id));
+  StartProgress progress;
+  std::optional<EndsWhileStarting> ends(std::in_place, signals, &progress);
+  // They answer from now on, because all that follows may take minutes.
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<StartingDoors> starting,
+                       StartingDoors::Open(config, &progress));
 
   ThreadExecutor executor("decisions");
   BytePool byte_threads(&executor, "bytes", config.byte_threads);
+  progress.Begin("opens the disks");
   KVT_ASSIGN_OR_RETURN(const std::vector<NamedDisk> disks, OpenNamedDisks(&executor, config));
   std::vector<DiskSeam> disk_seams;
   for (const NamedDisk& disk : disks) {
@@ -193,6 +204,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   std::vector<std::unique_ptr<Device>> devices;
   std::unique_ptr<ThreadExecutor> lanes;  // A thread of their own: a driver's call may be slow.
   if (config.gpu_bytes > 0) {
+    progress.Begin("opens the GPUs");
     KVT_ASSIGN_OR_RETURN(devices, OpenDevices(config.device, &executor));
     lanes = std::make_unique<ThreadExecutor>("gpu-copies", TimerSlack::kLeast);
   }
@@ -225,6 +237,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .host_bytes = config.host_bytes,
                      .host_max_bytes = config.MeantHostMaxBytes(),
                      .slab_bytes = config.slab_bytes,
+                     .host_fill_threads = AgentConfig::HostFillThreads(),
                      .host_memory = config.MeantHostMemory(),
                      .staging_bytes =
                          config.worker_memory == WorkerMemory::kStaged ? config.staging_bytes : 0,
@@ -248,17 +261,23 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .coordinator = coordinator.get(),
                      .lessons = &lessons,
                      .tenants = &tenant_files,
-                     .free_memory = FreeMemory}));
+                     .free_memory = FreeMemory,
+                     .progress = &progress}));
+  progress.Begin("recovers the disks");
   const absl::Time started = executor.Now();
   const absl::StatusOr<DiskSet::Recovery> recovery =
       AwaitOn(&executor, agent->scope(), agent->Start());
+  ends.reset();  // From now on a signal stops the agent in the order below.
   absl::Status served = recovery.status();
   if (recovery.ok()) {
     LogRecovery(disks, *recovery, executor.Now() - started);
-    served = ServeUntilSignal(
-        config,
-        {.agent = agent.get(), .transport = &transport, .disks = &disks, .devices = &devices},
-        signals);
+    served = ServeUntilSignal(config,
+                              {.agent = agent.get(),
+                               .transport = &transport,
+                               .disks = &disks,
+                               .devices = &devices,
+                               .starting = std::move(starting)},
+                              signals);
   }
   // The order is the same whatever happened: the flows end, then the thread that runs them, and
   // only then the objects that they use are destroyed.

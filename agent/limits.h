@@ -121,12 +121,21 @@ inline constexpr absl::Duration kConfirmTime = absl::Milliseconds(50);
 inline constexpr size_t kMaxPeerStreamsServed = 16;
 inline constexpr size_t kMaxFetchesPerPeer = kMaxPeerStreamsServed;
 inline constexpr size_t kMaxFetchesRunning = 2 * kMaxFetchesPerPeer;
+// Requests that wait for a fetch from another node take places in FetchLine, one for so many
+// blocks; each tenant is guaranteed some of the places (StreamShares). A request without a place is
+// told that the node is busy.
+inline constexpr size_t kMaxFetchPlaces = 512;
+inline constexpr size_t kBlocksPerFetchPlace = 16;
+// Interval at which requests that wait look whether a peer may begin fetches again.
+inline constexpr absl::Duration kFetchLineInterval = absl::Milliseconds(10);
 // The longest that one stream is served, whatever deadline the asking node sets: a node that does
 // not read it holds a place, a pin and a buffer no longer.
 inline constexpr absl::Duration kMaxPeerStreamTime = absl::Seconds(30);
 // Disk reads for peers. Each has a buffer outside the arena for its block, until the block is sent.
 inline constexpr size_t kMaxPeerDiskReads = 16;
 inline constexpr size_t kMaxPeerReadBytes = size_t{64} << 20;
+// Interval at which a read that waits for one of them looks for it.
+inline constexpr absl::Duration kPeerReadInterval = absl::Milliseconds(2);
 // Blocks of one stream.
 inline constexpr size_t kMaxKeysPerFetch = 1024;
 // Changes that wait to be reported to the coordinator; a snapshot replaces more of them.
@@ -158,8 +167,9 @@ inline constexpr size_t kEvictedPerTurn = 256;
 // leaving slab waits for; and the number of slabs that move at a time.
 inline constexpr absl::Duration kMemoryMoveInterval = absl::Milliseconds(50);
 inline constexpr size_t kMaxSlabMoves = 8;
-// Threads that take host memory at the start, and those that fill and empty slabs later.
-inline constexpr int kHostFillThreads = 4;
+// Threads that take host memory at the start, one for each processor at most, and those that fill
+// and empty slabs later.
+inline constexpr size_t kMaxHostFillThreads = 64;
 inline constexpr int kHostMemoryThreads = 2;
 // Longest wait for a slab that is to leave. Leases and reservations of its slots end before that.
 inline constexpr absl::Duration kSlabLeaveTimeout = absl::Seconds(45);
@@ -203,9 +213,12 @@ inline constexpr absl::Duration kMaxLocateGrace = absl::Seconds(10);
 // Time for which a measurement of a peer counts. A peer that was slow is not asked meanwhile, so no
 // new measurement would ever replace the old one.
 inline constexpr absl::Duration kPeerEstimateLifetime = absl::Seconds(5);
-// A peer that failed is asked after the other holders for this long, and by one fetch at a
-// time.
+// A peer that failed is asked after the other holders for this long, and by one fetch at a time. Of
+// all that failed, one is tried again first in so much time, so that many that hang do not take the
+// time of one request after the other.
 inline constexpr absl::Duration kPeerAvoidance = absl::Seconds(2);
+// Time for which a peer that was busy begins no fetch of the tenant.
+inline constexpr absl::Duration kPeerBusyPause = absl::Milliseconds(10);
 // Time without a byte from a peer after which another holder is asked: kPeerSilenceFactor times the
 // predicted time of one block, and no less than kMinPeerSilence.
 inline constexpr int kPeerSilenceFactor = 4;
@@ -249,8 +262,9 @@ inline constexpr size_t kMaxMemoryBesideArena = size_t{1} << 30;
 inline constexpr size_t kMaxMemoryGrowth = size_t{864} << 20;
 // Memory that the program itself takes at its start, beside arenas and disks.
 inline constexpr size_t kMemoryAtStart = size_t{64} << 20;
-// Threads of the agent: decisions, lessons, tenants, gpu-copies, sessions and three doors; those of
-// each disk (ring, flush, manifest); those of gRPC and RocksDB, measured and rounded up. Their
+// Threads of the agent: decisions, lessons, tenants, gpu-copies, sessions and three doors; during
+// its start also those that take host memory and the one that waits for a signal; those of each
+// disk (ring, flush, manifest); those of gRPC and RocksDB, measured and rounded up. Their
 // names are in docs/ARCHITECTURE.md.
 inline constexpr size_t kOwnThreads = 8;
 inline constexpr size_t kThreadsPerDisk = 3;
@@ -270,6 +284,7 @@ inline constexpr size_t kBytesPerSwappedSequence = 256;
 inline constexpr size_t kBytesPerMovingBlock = 320;      // Memory of a swap while it is copied.
 inline constexpr size_t kBytesPerDescribedSpace = 4096;  // Six texts of 256 bytes at most.
 inline constexpr size_t kBytesPerQueuedBlock = 512;
+inline constexpr size_t kBytesPerSoughtBlock = 768;  // Key and four holders of a block.
 inline constexpr size_t kBytesPerDelta = 64;
 inline constexpr size_t kBytesPerPeerStream = size_t{4}
                                               << 20;  // Two chunks, as sent and as parsed.
@@ -281,6 +296,7 @@ static_assert(kMaxWorkerCallBytes + 2 * kMaxAdminCallBytes + kWorkerIntakeBytes 
                   kMaxSwappedBlocks * (kBytesPerSwappedBlock + kBytesPerMovingBlock) +
                   kMaxSwappedSequences * kBytesPerSwappedSequence +
                   (kMaxLoadsQueued + kMaxOffloadQueued) * kBytesPerQueuedBlock +
+                  kMaxFetchPlaces * kBlocksPerFetchPlace * kBytesPerSoughtBlock +
                   kMaxPendingDeltas * kBytesPerDelta + kMaxPeerReadBytes +
                   (kMaxFetchesRunning + kMaxPeerStreamsServed) * kBytesPerPeerStream <=
               kMaxMemoryGrowth);

@@ -82,8 +82,11 @@ const Tenant& TenantTable::Add(const Entry& entry) {
   rows_.push_back({.tenant = {.name = entry.name,
                               .key = TenantKey::FromSecret(entry.secret),
                               .session_key = SessionKey::FromSecret(entry.secret),
+                              .peer_namer = std::make_unique<const PeerNamer>(
+                                  PeerKey::FromSecret(entry.secret)),
                               .domain = domain}});
   KVT_CHECK(by_name_.emplace(entry.name, domain).second);
+  KVT_CHECK(by_peer_tag_.emplace(rows_.back().tenant.peer_namer->tag(), domain).second);
   owners_.insert_or_assign(TenantTagOf(entry.name), domain);
   return rows_.back().tenant;
 }
@@ -114,6 +117,7 @@ void TenantTable::Leave(DomainId domain) {
   Row& row = rows_.at(static_cast<size_t>(domain));
   KVT_CHECK(by_name_.erase(row.tenant.name) == 1);
   owners_.erase(TenantTagOf(row.tenant.name));
+  by_peer_tag_.erase(row.tenant.peer_namer->tag());
   row.state = State::kLeft;
 }
 
@@ -161,6 +165,12 @@ std::vector<const Tenant*> TenantTable::All() const {
     if (row.state == State::kAdmitted || row.state == State::kShut) all.push_back(&row.tenant);
   }
   return all;
+}
+
+const Tenant* TenantTable::FindServed(PeerTag tag) const {
+  const auto found = by_peer_tag_.find(tag);
+  if (found == by_peer_tag_.end() || IsShut(found->second)) return nullptr;
+  return &OfDomain(found->second);
 }
 
 std::optional<DomainId> TenantTable::DomainOf(TenantTag owner) const {

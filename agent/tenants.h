@@ -20,6 +20,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "core/block_key.h"
+#include "core/peer_name.h"
+#include "core/peer_namer.h"
 #include "core/session_key.h"
 #include "core/tenant_settings.h"
 #include "core/tenant_tag.h"
@@ -34,6 +36,7 @@ struct Tenant {
   std::string name;  // 1..63 of [a-zA-Z0-9._-].
   TenantKey key;
   SessionKey session_key;
+  std::unique_ptr<const PeerNamer> peer_namer;  // Used on the executor thread only.
   DomainId domain{};
 };
 
@@ -92,6 +95,10 @@ class TenantTable {
   size_t size() const { return by_name_.size(); }  // Size of All().
   // Returns the tenant of the domain, also one that left. REQUIRES: the domain was given.
   const Tenant& OfDomain(DomainId domain) const { return RowOf(domain).tenant; }
+  // Returns the tenant whose blocks other nodes may ask for by the tag, which is one that is
+  // admitted; nullptr: there is none. A tenant that is shut may have had its secret replaced, and
+  // who knows the old one gets nothing.
+  const Tenant* FindServed(PeerTag tag) const;
   // Returns the domain of the tenant that the tag names; nullopt: it is none of All().
   std::optional<DomainId> DomainOf(TenantTag owner) const;
 
@@ -115,6 +122,7 @@ class TenantTable {
   std::deque<Row> rows_;  // Rows by domain.
   absl::flat_hash_map<std::string, DomainId> by_name_;
   absl::flat_hash_map<TenantTag, DomainId> owners_;
+  absl::flat_hash_map<PeerTag, DomainId> by_peer_tag_;
 };
 
 }  // namespace kvtier

@@ -69,6 +69,10 @@ bool SaysNobodyAnswers(const absl::Status& status) {
          absl::StrContains(status.message(), kAnswersAt);
 }
 
+bool SaysStarting(const absl::Status& status) {
+  return absl::IsUnavailable(status) && absl::StrContains(status.message(), " is starting: ");
+}
+
 AgentAdmin::AgentAdmin(const std::string& address, absl::Duration timeout)
     : stub_(v1::AgentAdmin::NewStub(Connect(address))),
       asked_({.noun = "agent", .address = address, .timeout = timeout}) {}

@@ -26,6 +26,8 @@ struct AskedProgram {
 absl::Status ErrorOf(const absl::Status& status, const AskedProgram& asked);
 // Returns whether the words of this error are those of ErrorOf().
 bool SaysNobodyAnswers(const absl::Status& status);
+// Returns whether the program answers that its start is not over.
+bool SaysStarting(const absl::Status& status);
 
 // Thread-safe. Errors of every question: kUnavailable or kDeadlineExceeded, nobody answered within
 // `timeout`; kFailedPrecondition, the other side speaks no version of our protocol; any other error

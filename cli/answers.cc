@@ -37,7 +37,7 @@ bool IsUnreachable(const absl::Status& status) {
 std::string FailureText(const absl::Status& status) {
   const std::string words = Printable(std::string(status.message()));
   if (absl::IsDeadlineExceeded(status)) return "no answer in time";
-  if (SaysNobodyAnswers(status)) return words;
+  if (SaysNobodyAnswers(status) || SaysStarting(status)) return words;
   if (absl::IsUnavailable(status)) return absl::StrCat("unreachable (", words, ")");
   if (absl::IsUnimplemented(status)) {
     return absl::StrCat("not answered at this address; an agent answers operators at ",

@@ -29,7 +29,7 @@ constexpr absl::string_view kDoors =
 constexpr absl::string_view kExitCodes[] = {
     "0: done",
     "1: failed, only partly answered, or to be asked again (prefix drop)",
-    "2: nobody answered",
+    "2: nobody answered, or a program is starting",
     "3: everybody answered, and none has it",
     "4: damage was found",
     "5: the request is not answered at that address; the text names the one that does",

@@ -26,22 +26,21 @@ v1::LookupRequest RequestOf(const Arguments& arguments) {
   return request;
 }
 
-// Asks the coordinator, which knows no tenant's key, by the block key that an agent worked out.
-Answer<v1::LookupResponse> AskCoordinator(const Arguments& arguments, v1::LookupRequest request,
-                                          const LookupAnswers& agents) {
+// Asks the coordinator, which knows no tenant's key, by the name that an agent made.
+Answer<v1::LookupResponse> AskCoordinator(const Arguments& arguments, const LookupAnswers& agents) {
   Answer<v1::LookupResponse> answer{.address = *arguments.coordinator};
-  if (request.block_key().empty()) {
-    for (const auto& agent : agents) {
-      if (agent.response.ok()) request.set_block_key(agent.response->block_key());
+  v1::LookupRequest request;
+  for (const auto& agent : agents) {
+    if (agent.response.ok() && !agent.response->peer_name().empty()) {
+      request.set_peer_name(agent.response->peer_name());
     }
-    if (request.block_key().empty()) {
-      answer.response = absl::FailedPreconditionError(
-          "no agent could name the block; see their answers, or give --block-key");
-      return answer;
-    }
-    request.clear_tenant();
-    request.clear_space_digest();
-    request.clear_engine_key();
+  }
+  if (request.peer_name().empty()) {
+    answer.response = absl::FailedPreconditionError(
+        "the coordinator knows blocks by names that only an agent of their tenant makes, and none "
+        "did; see their answers, or give --agent, and --tenant with --space-digest and "
+        "--engine-key");
+    return answer;
   }
   answer.response = CoordinatorAdmin(*arguments.coordinator, arguments.timeout).Lookup(request);
   return answer;
@@ -107,7 +106,7 @@ Outcome RunLookup(const Arguments& arguments) {
       AskAll<v1::LookupResponse>(arguments.agents, [&](const std::string& address) {
         return AgentAdmin(address, arguments.timeout).Lookup(request);
       });
-  if (arguments.coordinator) answers.push_back(AskCoordinator(arguments, request, answers));
+  if (arguments.coordinator) answers.push_back(AskCoordinator(arguments, answers));
   const auto has = [](const v1::LookupResponse& response) { return !response.copies().empty(); };
   return {.code = CodeWhereOneHas(answers, has),
           .out = arguments.format == Format::kJson ? LookupJson(answers) : LookupTable(answers)};

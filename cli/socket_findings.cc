@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/admin_client.h"
 #include "cli/answers.h"
 #include "cli/table.h"
 #include "proto/convert.h"
@@ -38,7 +39,10 @@ Finding SocketFinding(const NodeFacts& facts, const SocketFacts& socket) {
   Finding finding{.check = absl::StrCat("socket ", socket.name), .health = Health::kFail};
   if (!socket.exists) {
     finding.detail = absl::StrCat("not in ", facts.socket_dir);
-    finding.remedy = "start kvtier-agent with this --socket_dir; look into its log if it runs";
+    finding.remedy =
+        SaysStarting(facts.status.status())
+            ? "wait until the agent is ready: workers connect by themselves"
+            : "start kvtier-agent with this --socket_dir; look into its log if it runs";
     return finding;
   }
   finding.detail =
@@ -171,6 +175,8 @@ Finding AgentFinding(const NodeFacts& facts) {
     finding.detail = FailureText(facts.status.status());
     finding.remedy = absl::IsFailedPrecondition(facts.status.status())
                          ? "install kvtier and agent of the same build"
+                     : SaysStarting(facts.status.status())
+                         ? "wait until the agent is ready"
                          : "look into the agent's log; restart an agent that does not answer";
     return finding;
   }

@@ -106,7 +106,9 @@ constexpr VerbEntry kVerbs[] = {
     {.words = "lookup",
      .verb = Verb::kLookup,
      .summary = "says where a block is",
-     .details = "It wants --block-key, or all of --tenant, --space-digest and --engine-key.",
+     .details = "It wants --block-key, or all of --tenant, --space-digest and --engine-key. The "
+                "coordinator is asked by the name that an agent of the tenant makes for the block, "
+                "so one must answer; of a --block-key it makes it where it has the block.",
      .options = "--agent --coordinator --timeout --block-key --tenant --space-digest --engine-key",
      .example = "lookup --block-key 00112233445566778899aabbccddeeff"},
     {.words = "evict",

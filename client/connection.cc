@@ -15,6 +15,8 @@
 namespace kvtier {
 namespace {
 
+static_assert(ReleaseQueue::kMaxBatch <= convert::kMaxIdsPerRequest);
+
 // Shortest wait of gRPC before it reconnects by itself, which matters only while the descriptor
 // socket lives and the control socket does not. It is short, because both are on this machine.
 constexpr int kMinReconnectMs = 20;

@@ -55,6 +55,8 @@ MissReason MissReasonFrom(v1::MissReason reason) {
       return MissReason::kDamaged;
     case v1::MISS_REASON_EVICTED:
       return MissReason::kEvicted;
+    case v1::MISS_REASON_BUSY:
+      return MissReason::kBusy;
     default:
       return MissReason::kAbsent;
   }

@@ -161,11 +161,11 @@ void Coordinator::Lose(Node* node) {
 void Coordinator::Follow(Node* node, const Report& report) {
   const uint64_t known =
       std::min<uint64_t>(node->next_sequence - report.first_sequence, report.deltas.size());
-  for (const Delta& delta : std::span(report.deltas).subspan(known)) {
+  for (const NamedDelta& delta : std::span(report.deltas).subspan(known)) {
     if (delta.kind == Delta::Kind::kAdd) {
-      directory_.Add(delta.key, node->index, delta.tier);
+      directory_.Add(delta.name, node->index, delta.tier);
     } else {
-      directory_.Remove(delta.key, node->index, delta.tier);
+      directory_.Remove(delta.name, node->index, delta.tier);
     }
   }
   stats_.duplicate_deltas += known;
@@ -185,8 +185,8 @@ LocateReply Coordinator::Locate(const LocateQuery& query) {
   };
   std::vector<HolderSet> held;
   std::vector<size_t> positions;  // Position in the query of each of `held`.
-  for (size_t i = 0; i < query.keys.size(); ++i) {
-    const HolderSet holders = directory_.FindUsable(query.keys[i], usable);
+  for (size_t i = 0; i < query.names.size(); ++i) {
+    const HolderSet holders = directory_.FindUsable(query.names[i], usable);
     if (holders.size > 0) {
       held.push_back(holders);
       positions.push_back(i);
@@ -194,9 +194,14 @@ LocateReply Coordinator::Locate(const LocateQuery& query) {
       break;
     }
   }
-  const std::vector<RankedHolders> ranked = RankHolders(held, NumberOf(query.asker));
+  absl::flat_hash_map<NodeIndex, size_t> avoided;
+  for (size_t i = 0; i < query.avoided.size(); ++i) {
+    const Node* const node = nodes_.Find(query.avoided[i]);
+    if (node != nullptr) avoided.emplace(node->index, query.avoided.size() - i);
+  }
+  const std::vector<RankedHolders> ranked = RankHolders(held, NumberOf(query.asker), avoided);
   const bool each = query.scope == LocateScope::kEach;
-  LocateReply reply(each ? query.keys.size() : held.size());
+  LocateReply reply(each ? query.names.size() : held.size());
   for (size_t i = 0; i < ranked.size(); ++i) {
     std::vector<Holder>& holders = reply[positions[i]];
     holders.reserve(ranked[i].size());
@@ -210,9 +215,9 @@ LocateReply Coordinator::Locate(const LocateQuery& query) {
   return reply;
 }
 
-std::vector<Holder> Coordinator::Lookup(const BlockKey& key) const {
+std::vector<Holder> Coordinator::Lookup(const PeerName& name) const {
   std::vector<Holder> copies;
-  const HolderSet holders = directory_.Find(key);
+  const HolderSet holders = directory_.Find(name);
   for (const NodeCopies held : holders.view()) {
     const Node* const node = nodes_.At(held.node());
     for (const Tier tier : {Tier::kHost, Tier::kDisk}) {

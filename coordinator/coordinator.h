@@ -107,11 +107,12 @@ class Coordinator {
   // table full (retry later); kFailedPrecondition, another agent of this name has reported since.
   absl::StatusOr<ReportReply> OnReport(const Report& report);
 
-  // Returns one list for each leading key that a live node other than `asker` holds.
+  // Returns one list for each leading block that a live node other than `asker` holds. Nodes that
+  // the asker avoids come last in it.
   LocateReply Locate(const LocateQuery& query);
 
-  // Returns every known copy of `key`, trusted or not, for operators.
-  std::vector<Holder> Lookup(const BlockKey& key) const;
+  // Returns every known copy of the block, trusted or not, for operators.
+  std::vector<Holder> Lookup(const PeerName& name) const;
 
   // Forgets nodes that were silent for too long, and sweeps. Call it about once a second; no answer
   // depends on how often.

@@ -54,19 +54,19 @@ grpc::Status CoordinatorAdminService::Status(grpc::ServerContext*,
 
 grpc::Status CoordinatorAdminService::Lookup(grpc::ServerContext*, const v1::LookupRequest* request,
                                              v1::LookupResponse* response) {
-  if (request->block_key().empty()) {
+  if (request->peer_name().empty()) {
     return convert::ToGrpc(absl::InvalidArgumentError(
-        "block_key is empty; must be given to a coordinator, and an agent can make it from tenant, "
-        "space and engine key"));
+        "peer_name is empty; must be given to a coordinator, and an agent that has the block's "
+        "tenant can make it"));
   }
-  const absl::StatusOr<BlockKey> key = convert::BlockKeyFrom(request->block_key(), "block_key");
-  if (!key.ok()) return convert::ToGrpc(key.status());
+  const absl::StatusOr<PeerName> name = convert::PeerNameFrom(request->peer_name(), "peer_name");
+  if (!name.ok()) return convert::ToGrpc(name.status());
   std::vector<Holder> copies;
   {
     absl::MutexLock lock(&coordinator_->mu);
-    copies = coordinator_->coordinator.Lookup(*key);
+    copies = coordinator_->coordinator.Lookup(*name);
   }
-  response->set_block_key(request->block_key());
+  response->set_peer_name(request->peer_name());
   for (const Holder& copy : copies) {
     v1::LookupResponse::Copy* const wire = response->add_copies();
     wire->set_node_id(copy.node.str());

@@ -9,7 +9,9 @@
 #include <array>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +30,7 @@
 #include "core/memory_watch.h"
 #include "core/program_flags_config.h"
 #include "core/program_signals.h"
+#include "core/start_progress.h"
 #include "core/status_macros.h"
 #include "core/thread_limit.h"
 #include "proto/rpc_door.h"
@@ -48,8 +51,7 @@ constexpr char kBuild[] = "kvtier-coordinator 0.1.0";
 constexpr absl::Duration kStopTimeout = absl::Seconds(5);
 constexpr timespec kTickInterval = {.tv_sec = 1};
 
-// Decisions are serial, so more threads would only wait. An agent has one report and a few Locates
-// in flight.
+// Threads of operators' calls; those of agents take turns (CallLine).
 constexpr int kMaxRpcThreads = 16;
 constexpr RpcDoor::Limits kRemoteLimits = {
     .connections = 4096, .calls = 64, .intake_bytes = size_t{64} << 20, .threads = kMaxRpcThreads};
@@ -106,9 +108,13 @@ int TickUntilSignal(GuardedCoordinator& guarded, const sigset_t& signals) {
 absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
   KVT_RETURN_IF_ERROR(config.Validate());
   KVT_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(config.listen));
+  StartProgress progress;
+  std::optional<EndsWhileStarting> ends(std::in_place, signals, &progress);
+  progress.Begin("opens --data_dir");
   KVT_ASSIGN_OR_RETURN(
       const std::unique_ptr<SettingsStore> settings,
       SettingsStore::Open({.directory = config.data_dir, .defaults = config.DefaultSettings()}));
+  ends.reset();
   const CoordinatorSettings now = settings->current();
   KVT_RETURN_IF_ERROR(LockSocketDir(config.socket_dir, "kvtier-coordinator.lock", "coordinator"));
 

@@ -1,5 +1,7 @@
 #include "coordinator/coordinator_service.h"
 
+#include "absl/functional/any_invocable.h"
+#include "absl/strings/str_cat.h"
 #include "proto/convert.h"
 
 namespace kvtier {
@@ -8,20 +10,65 @@ namespace {
 static_assert(kMaxHoldersPerReply <= convert::kMaxHoldersPerBlock);
 static_assert(CoordinatorOptions{}.max_nodes <= convert::kMaxNodesPerReply);
 
-// Returns the status for a caller that no longer waits. A report that is applied although its agent
-// has given up on it is only a duplicate later, but not applying it is cheaper.
-grpc::Status GivenUp() {
-  return grpc::Status(grpc::StatusCode::CANCELLED, "the caller gave up before its turn");
-}
+// AgentCall is one call of an agent: it waits for its turn, unless its caller gives up before. gRPC
+// calls OnDone(), which deletes it, when the answer is sent.
+class AgentCall final : public grpc::ServerUnaryReactor, public CallLine::Call {
+ public:
+  using Answer = absl::AnyInvocable<grpc::Status()>;
+  AgentCall(grpc::CallbackServerContext* context, CallLine* line, std::string node, Answer answer)
+      : context_(context), line_(line), node_(std::move(node)), answer_(std::move(answer)) {}
+
+  void Begin(size_t request_bytes) { line_->Add(node_, request_bytes, this); }
+  // A report that is applied although its agent has given up on it is only a duplicate later, but
+  // not applying it is cheaper.
+  void Run() override { Finish(context_->IsCancelled() ? GivenUp() : answer_()); }
+  void Refuse() override {
+    Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
+            "the coordinator is busy: too many calls wait for their turn; ask again later"});
+  }
+  void OnCancel() override {
+    if (line_->Remove(node_, this)) Finish(GivenUp());
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  static grpc::Status GivenUp() {
+    return {grpc::StatusCode::CANCELLED, "the caller gave up before its turn"};
+  }
+
+  grpc::CallbackServerContext* const context_;
+  CallLine* const line_;
+  const std::string node_;
+  Answer answer_;
+};
 
 }  // namespace
 
-grpc::Status CoordinatorService::Report(grpc::ServerContext* context,
-                                        const v1::ReportRequest* request,
+grpc::ServerUnaryReactor* CoordinatorService::Report(grpc::CallbackServerContext* context,
+                                                     const v1::ReportRequest* request,
+                                                     v1::ReportResponse* response) {
+  // A node's reports do not wait for its locates: no node id has a blank.
+  const std::string turns = absl::StrCat(request->node_id(), " reports");
+  auto* const call = new AgentCall(
+      context, &line_, turns, [this, request, response] { return Answer(*request, response); });
+  call->Begin(request->ByteSizeLong());
+  return call;
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::Locate(grpc::CallbackServerContext* context,
+                                                     const v1::LocateRequest* request,
+                                                     v1::LocateResponse* response) {
+  auto* const call = new AgentCall(context, &line_, request->node_id(), [this, request, response] {
+    return Answer(*request, response);
+  });
+  call->Begin(request->ByteSizeLong());
+  return call;
+}
+
+grpc::Status CoordinatorService::Answer(const v1::ReportRequest& request,
                                         v1::ReportResponse* response) {
-  const absl::StatusOr<kvtier::Report> report = convert::ReportFrom(*request);
+  const absl::StatusOr<kvtier::Report> report = convert::ReportFrom(request);
   if (!report.ok()) return convert::ToGrpc(report.status());
-  if (context->IsCancelled()) return GivenUp();
   absl::StatusOr<ReportReply> reply;
   {
     absl::MutexLock lock(&coordinator_->mu);
@@ -32,12 +79,10 @@ grpc::Status CoordinatorService::Report(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-grpc::Status CoordinatorService::Locate(grpc::ServerContext* context,
-                                        const v1::LocateRequest* request,
+grpc::Status CoordinatorService::Answer(const v1::LocateRequest& request,
                                         v1::LocateResponse* response) {
-  const absl::StatusOr<LocateQuery> query = convert::LocateQueryFrom(*request);
+  const absl::StatusOr<LocateQuery> query = convert::LocateQueryFrom(request);
   if (!query.ok()) return convert::ToGrpc(query.status());
-  if (context->IsCancelled()) return GivenUp();
   LocateReply reply;
   {
     absl::MutexLock lock(&coordinator_->mu);

@@ -38,16 +38,16 @@ void Directory::Retire(NodeIndex node) {
   Sweep();
 }
 
-void Directory::Add(const BlockKey& key, NodeIndex node, Tier tier) {
+void Directory::Add(const PeerName& name, NodeIndex node, Tier tier) {
   KVT_CHECK(enrolled(node) && tier != Tier::kGpu);
-  Shard& shard = shards_[ShardOf(key)];
-  auto place = shard.find(key);
+  Shard& shard = shards_[ShardOf(name)];
+  auto place = shard.find(name);
   if (place == shard.end()) {
     if (keys_ >= max_keys_) {
       ++refusals_.keys;
       return;
     }
-    place = shard.try_emplace(key).first;
+    place = shard.try_emplace(name).first;
     ++keys_;
   }
   HolderList& holders = place->second;
@@ -65,10 +65,10 @@ void Directory::Add(const BlockKey& key, NodeIndex node, Tier tier) {
   ++blocks_[static_cast<size_t>(node)];
 }
 
-void Directory::Remove(const BlockKey& key, NodeIndex node, Tier tier) {
+void Directory::Remove(const PeerName& name, NodeIndex node, Tier tier) {
   KVT_CHECK(enrolled(node) && tier != Tier::kGpu);
-  Shard& shard = shards_[ShardOf(key)];
-  const auto place = shard.find(key);
+  Shard& shard = shards_[ShardOf(name)];
+  const auto place = shard.find(name);
   if (place == shard.end()) return;
   HolderList& holders = place->second;
   const std::span<NodeCopies> entries = holders.View(pool_);
@@ -83,10 +83,10 @@ void Directory::Remove(const BlockKey& key, NodeIndex node, Tier tier) {
   --keys_;
 }
 
-HolderSet Directory::Find(const BlockKey& key) const {
+HolderSet Directory::Find(const PeerName& name) const {
   HolderSet found;
-  const Shard& shard = shards_[ShardOf(key)];
-  const auto place = shard.find(key);
+  const Shard& shard = shards_[ShardOf(name)];
+  const auto place = shard.find(name);
   if (place == shard.end()) return found;
   for (const NodeCopies copies : place->second.View(pool_)) {
     if (enrolled(copies.node())) found.entries[found.size++] = copies;
@@ -94,9 +94,9 @@ HolderSet Directory::Find(const BlockKey& key) const {
   return found;
 }
 
-HolderSet Directory::FindUsable(const BlockKey& key,
+HolderSet Directory::FindUsable(const PeerName& name,
                                 absl::FunctionRef<bool(NodeIndex)> usable) const {
-  HolderSet holders = Find(key);
+  HolderSet holders = Find(name);
   const auto end = std::remove_if(holders.entries.begin(), holders.entries.begin() + holders.size,
                                   [&usable](NodeCopies copies) { return !usable(copies.node()); });
   holders.size = static_cast<uint8_t>(end - holders.entries.begin());
@@ -130,8 +130,8 @@ void Directory::Audit() const {
   size_t keys = 0;
   size_t chunks = 0;
   for (size_t i = 0; i < kShards; ++i) {
-    for (const auto& [key, holders] : shards_[i]) {
-      KVT_CHECK(ShardOf(key) == i);
+    for (const auto& [name, holders] : shards_[i]) {
+      KVT_CHECK(ShardOf(name) == i);
       const std::span<const NodeCopies> entries = holders.View(pool_);
       KVT_CHECK(!entries.empty());
       for (size_t j = 0; j < entries.size(); ++j) {

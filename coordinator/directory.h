@@ -1,6 +1,6 @@
-// Directory is the flat table from BlockKey to the nodes that hold it. A key names its whole
-// prefix, so the longest prefix is found by a run of probes, without walking a tree. It knows node
-// indices only; NodeTable knows which nodes they are and whether they live.
+// Directory is the flat table from PeerName to the nodes that hold the block. A name stands for a
+// whole prefix, so the longest prefix is found by a run of probes, without walking a tree. It knows
+// node indices only; NodeTable knows which nodes they are and whether they live.
 //
 // Forgetting a node takes one step, whatever it held: its index is retired, entries of a retired
 // index are ignored, and Sweep() drops them shard by shard before the index is used again. So no
@@ -22,7 +22,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "coordinator/holder_list.h"
-#include "core/block_key.h"
+#include "core/peer_name.h"
 #include "core/tier.h"
 
 namespace kvtier {
@@ -53,16 +53,16 @@ class Directory {
   // Half of all indices, so that as many retired ones may wait for their sweep.
   static constexpr size_t kMaxEnrolled = kMaxNodeIndices / 2;
 
-  // Records that `node` holds `key` in `tier`; idempotent. A full directory refuses and counts it:
+  // Records that `node` holds `name` in `tier`; idempotent. A full directory refuses and counts it:
   // the node's copy stays unknown here. REQUIRES: enrolled; host or disk.
-  void Add(const BlockKey& key, NodeIndex node, Tier tier);
+  void Add(const PeerName& name, NodeIndex node, Tier tier);
   // Undoes Add(); ignores an unknown copy. REQUIRES: as Add.
-  void Remove(const BlockKey& key, NodeIndex node, Tier tier);
+  void Remove(const PeerName& name, NodeIndex node, Tier tier);
 
-  // Returns the holders of `key`, without entries of retired indices.
-  HolderSet Find(const BlockKey& key) const;
-  // Returns the nodes that hold `key` and for which `usable` is true.
-  HolderSet FindUsable(const BlockKey& key, absl::FunctionRef<bool(NodeIndex)> usable) const;
+  // Returns the holders of `name`, without entries of retired indices.
+  HolderSet Find(const PeerName& name) const;
+  // Returns the nodes that hold `name` and for which `usable` is true.
+  HolderSet FindUsable(const PeerName& name, absl::FunctionRef<bool(NodeIndex)> usable) const;
 
   // Drops the entries of retired indices from one of kShards shards; does nothing if no index is
   // retired. Called now and then; see Retire.
@@ -81,14 +81,14 @@ class Directory {
   static_assert(kMaxEnrolled + kShards <= kMaxNodeIndices);
 
  private:
-  using Shard = absl::flat_hash_map<BlockKey, HolderList>;
+  using Shard = absl::flat_hash_map<PeerName, HolderList>;
   struct Retired {
     NodeIndex node;
     uint64_t swept_at;  // Value of sweeps_ at which no shard can name it any more.
   };
 
-  // Keys are HMACs, so their top bits are as good as a hash.
-  static size_t ShardOf(const BlockKey& key) { return key.hi >> (64 - kShardBits); }
+  // Names are as good as random, so their top bits are as good as a hash.
+  static size_t ShardOf(const PeerName& name) { return name.hi >> (64 - kShardBits); }
   bool enrolled(NodeIndex node) const { return enrolled_[static_cast<size_t>(node)]; }
   // Drops entries of retired indices from one list.
   void Prune(HolderList& holders);

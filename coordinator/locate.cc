@@ -59,17 +59,20 @@ uint64_t Mix(uint64_t asker, NodeIndex node) {
 
 struct Candidate {
   RankedHolder holder;
+  size_t avoided = 0;  // How much the asker avoids it; 0: not at all.
   bool leads = false;  // Whether it is first for the previous block.
   uint16_t reach = 0;
   uint64_t lot = 0;
   auto Rank() const {  // The smallest is the best.
-    return std::make_tuple(holder.tier == Tier::kHost ? 0 : 1, leads ? 0 : 1, -int{reach}, lot);
+    return std::make_tuple(avoided, holder.tier == Tier::kHost ? 0 : 1, leads ? 0 : 1, -int{reach},
+                           lot);
   }
 };
 
 }  // namespace
 
-std::vector<RankedHolders> RankHolders(std::span<const HolderSet> run, uint64_t asker) {
+std::vector<RankedHolders> RankHolders(std::span<const HolderSet> run, uint64_t asker,
+                                       const absl::flat_hash_map<NodeIndex, size_t>& avoided) {
   KVT_CHECK(run.size() <= kMaxRun);
   const std::vector<Reaches> reaches = MeasureReach(run);
   std::vector<RankedHolders> ranked(run.size());
@@ -81,7 +84,9 @@ std::vector<RankedHolders> RankHolders(std::span<const HolderSet> run, uint64_t 
     for (size_t j = 0; j < entries.size(); ++j) {
       const NodeIndex node = entries[j].node();
       const Tier tier = entries[j].Has(Tier::kHost) ? Tier::kHost : Tier::kDisk;
+      const auto avoids = avoided.find(node);
       candidates[j] = {.holder = {.node = node, .tier = tier},
+                       .avoided = avoids == avoided.end() ? 0 : avoids->second,
                        .leads = leader == node,
                        .reach = tier == Tier::kHost ? reaches[i][j].host : reaches[i][j].any,
                        .lot = Mix(asker, node)};

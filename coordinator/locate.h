@@ -7,13 +7,12 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "coordinator/directory.h"
+#include "core/report.h"
 
 namespace kvtier {
-
-// Maximum number of holders in a reply for one block: one to ask, and others in case it is gone.
-inline constexpr size_t kMaxHoldersPerReply = 4;
 
 struct RankedHolder {
   NodeIndex node;
@@ -23,15 +22,19 @@ struct RankedHolder {
 using RankedHolders = absl::InlinedVector<RankedHolder, kMaxHoldersPerReply>;
 
 // Ranks the holders of each block of a run, best first, at most 4 of each, by
-//   1. host memory before disk;
-//   2. the holder already asked for the previous block, as far as 1. permits: the peer
+//   1. those that the asker does not avoid first, then those that it avoids least;
+//   2. host memory before disk;
+//   3. the holder already asked for the previous block, as far as 1. and 2. permit: the peer
 //      changes only where it must (choosing the farthest-reaching holder at each change
 //      is the classic greedy interval cover, which is minimal);
-//   3. the longest run of blocks from here on;
-//   4. a hash of asker and holder, so that not all askers ask the same node for blocks
+//   4. the longest run of blocks from here on;
+//   5. a hash of asker and holder, so that not all askers ask the same node for blocks
 //      that every node holds.
-// `asker` is any number that differs between askers. REQUIRES: no set is empty; run.size() < 65536.
-std::vector<RankedHolders> RankHolders(std::span<const HolderSet> run, uint64_t asker);
+// `asker` is any number that differs between askers; `avoided` has the nodes that it avoids, and a
+// number that is higher the more it avoids each.
+// REQUIRES: no set is empty; run.size() < 65536.
+std::vector<RankedHolders> RankHolders(std::span<const HolderSet> run, uint64_t asker,
+                                       const absl::flat_hash_map<NodeIndex, size_t>& avoided = {});
 
 }  // namespace kvtier
 

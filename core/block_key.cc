@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/byte_order.h"
 #include "core/check.h"
+#include "core/hmac_sha256.h"
 #include "core/sha256.h"
 #include "core/sha256_lanes.h"
 
@@ -23,11 +24,11 @@ constexpr size_t kShaBlockBytes = 64;
 constexpr char kTenantTag[] = "kvtier.tenant.v1";
 constexpr char kBlockTag[kShaBlockBytes - kSha256Bytes] = "kvtier.block.v1";
 
-// Returns the key, zero-padded to a block and XORed with `pad` (RFC 2104).
-Sha256Block PaddedKey(const std::array<uint8_t, 32>& key, uint8_t pad) {
-  Sha256Block block{};
-  std::copy(key.begin(), key.end(), block.begin());
-  for (uint8_t& byte : block) byte ^= pad;
+// Returns the block that all names of one space begin with.
+Sha256Block FirstBlock(const SpaceDigest& space) {
+  Sha256Block block;
+  const auto space_at = std::copy(std::begin(kBlockTag), std::end(kBlockTag), block.begin());
+  std::copy(space.bytes.begin(), space.bytes.end(), space_at);
   return block;
 }
 
@@ -112,32 +113,20 @@ absl::StatusOr<BlockKey> BlockKey::FromHex(absl::string_view hex) {
   return FromBytes(absl::HexStringToBytes(hex));
 }
 
-// The two hashes of HMAC (RFC 2104), stopped where the names of one tenant and space
-// part: inner has taken key, tag and space, outer the key. Copying them costs half
-// of duplicating an EVP_MAC context. The same states once more for Sha256Lanes.
+// The HMAC, and the states of its two hashes once more for Sha256Lanes: inner has taken key, tag
+// and space, outer the key.
 struct BlockNamer::KeyedState {
-  Sha256 inner;
-  Sha256 outer;
+  HmacSha256 hmac;
   Sha256State inner_lane = kSha256Start;
   Sha256State outer_lane = kSha256Start;
 };
 
 BlockNamer::BlockNamer(const TenantKey& tenant, const SpaceDigest& space)
-    : state_(std::make_unique<KeyedState>()) {
-  const Sha256Block inner_key = PaddedKey(tenant.bytes, 0x36);
-  const Sha256Block outer_key = PaddedKey(tenant.bytes, 0x5c);
-  Sha256Block tag_and_space;
-  const auto space_at =
-      std::copy(std::begin(kBlockTag), std::end(kBlockTag), tag_and_space.begin());
-  std::copy(space.bytes.begin(), space.bytes.end(), space_at);
-  state_->inner.Update(inner_key.data(), inner_key.size());
-  state_->inner.Update(tag_and_space.data(), tag_and_space.size());
-  state_->outer.Update(outer_key.data(), outer_key.size());
-  if (Sha256Lanes::Supported()) {
-    Sha256Lanes::Compress(&state_->inner_lane, inner_key);
-    Sha256Lanes::Compress(&state_->inner_lane, tag_and_space);
-    Sha256Lanes::Compress(&state_->outer_lane, outer_key);
-  }
+    : state_(new KeyedState{.hmac = HmacSha256(tenant.bytes, FirstBlock(space))}) {
+  if (!Sha256Lanes::Supported()) return;
+  Sha256Lanes::Compress(&state_->inner_lane, InnerPadOf(tenant.bytes));
+  Sha256Lanes::Compress(&state_->inner_lane, FirstBlock(space));
+  Sha256Lanes::Compress(&state_->outer_lane, OuterPadOf(tenant.bytes));
 }
 
 BlockNamer::~BlockNamer() = default;
@@ -145,14 +134,7 @@ BlockNamer::BlockNamer(BlockNamer&&) noexcept = default;
 BlockNamer& BlockNamer::operator=(BlockNamer&&) noexcept = default;
 
 BlockKey BlockNamer::Name(const EngineKey& engine_key) const {
-  // Scratch: allocating a context costs as much as hashing a block.
-  thread_local Sha256 sha;
-  sha.CopyFrom(state_->inner);
-  sha.Update(engine_key.bytes());
-  Sha256Digest digest = sha.Finish();
-  sha.CopyFrom(state_->outer);
-  sha.Update(digest.data(), digest.size());
-  digest = sha.Finish();
+  const Sha256Digest digest = state_->hmac.Of(engine_key.bytes());
   return {.hi = LoadBig<uint64_t>(digest.data()), .lo = LoadBig<uint64_t>(digest.data() + 8)};
 }
 

@@ -1,13 +1,16 @@
-// BlockProof is what a sender says a block is, beside its bytes: enough for the
-// receiver to verify and publish it without asking anybody else.
+// BlockMeta says what a block is. BlockProof says it to another agent, which can tell from it that
+// an agent with the tenant's secret said so, and verifies and publishes the block without asking
+// anybody else.
 #ifndef KVTIER_CORE_BLOCK_PROOF_H_
 #define KVTIER_CORE_BLOCK_PROOF_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
 #include "core/block_key.h"
 #include "core/checksum.h"
+#include "core/peer_name.h"
 
 namespace kvtier {
 
@@ -21,23 +24,17 @@ struct BlockMeta {
   friend bool operator==(const BlockMeta&, const BlockMeta&) = default;
 };
 
+// First half of an HMAC-SHA-256.
+using PeerMac = std::array<uint8_t, 16>;
+
+// BlockProof travels with a block's bytes from one agent to another. PeerNamer makes and checks it.
 struct BlockProof {
   SpaceDigest space;
   uint64_t length = 0;  // Payload bytes.
   PayloadSum sum;
-  uint64_t seal = 0;  // Over (key, space, length, generation 0) and sum.
-  std::optional<BlockKey> parent;
+  std::optional<PeerName> parent;
+  PeerMac mac{};  // Over the block's key and all of the above.
 };
-
-// Returns the proof that travels with `meta`'s bytes.
-inline BlockProof ProofOf(const BlockMeta& meta) {
-  const BlockIdentity identity{.key = meta.key, .space = meta.space, .length = meta.length};
-  return {.space = meta.space,
-          .length = meta.length,
-          .sum = meta.sum,
-          .seal = Seal(identity, meta.sum),
-          .parent = meta.parent};
-}
 
 }  // namespace kvtier
 

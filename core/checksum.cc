@@ -5,11 +5,9 @@
 #include <xxh_x86dispatch.h>  // Turns XXH3_* into the widest form this CPU has.
 #endif
 
-#include <algorithm>
 #include <array>
 
 #include "absl/strings/str_cat.h"
-#include "core/byte_order.h"
 
 namespace kvtier {
 
@@ -32,33 +30,15 @@ PayloadSum SumPayload(std::span<const std::byte> payload) {
   return {.hi = sum.high64, .lo = sum.low64};
 }
 
-uint64_t Seal(const BlockIdentity& identity, const PayloadSum& sum) {
-  std::array<uint8_t, 80> bytes;  // 6 integers of 8 bytes and the digest's 32.
-  uint8_t* out = bytes.data();
-  out = StoreLittle(identity.key.hi, out);
-  out = StoreLittle(identity.key.lo, out);
-  out = std::copy(identity.space.bytes.begin(), identity.space.bytes.end(), out);
-  out = StoreLittle(identity.length, out);
-  out = StoreLittle(identity.generation, out);
-  out = StoreLittle(sum.hi, out);
-  StoreLittle(sum.lo, out);
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
-
-absl::Status VerifyBlock(const BlockIdentity& identity, const PayloadSum& sum, uint64_t seal,
-                         std::span<const std::byte> payload) {
-  if (payload.size() != identity.length) {
-    return absl::DataLossError(absl::StrCat("block ", identity.key.ToHex(), " has ", payload.size(),
-                                            " bytes, expected ", identity.length));
-  }
-  if (const uint64_t expected = Seal(identity, sum); seal != expected) {
-    return absl::DataLossError(absl::StrCat(
-        "block ", identity.key.ToHex(), " at generation ", identity.generation, ": seal ",
-        absl::Hex(seal, absl::kZeroPad16), ", expected ", absl::Hex(expected, absl::kZeroPad16)));
+absl::Status VerifyPayload(const BlockKey& key, uint64_t length, const PayloadSum& sum,
+                           std::span<const std::byte> payload) {
+  if (payload.size() != length) {
+    return absl::DataLossError(
+        absl::StrCat("block ", key.ToHex(), " has ", payload.size(), " bytes, expected ", length));
   }
   if (const PayloadSum actual = SumPayload(payload); actual != sum) {
     return absl::DataLossError(absl::StrCat(
-        "block ", identity.key.ToHex(), ": payload sum ", absl::Hex(actual.hi, absl::kZeroPad16),
+        "block ", key.ToHex(), ": payload sum ", absl::Hex(actual.hi, absl::kZeroPad16),
         absl::Hex(actual.lo, absl::kZeroPad16), ", expected ", absl::Hex(sum.hi, absl::kZeroPad16),
         absl::Hex(sum.lo, absl::kZeroPad16)));
   }

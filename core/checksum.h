@@ -1,11 +1,9 @@
 // Bytes prove their identity (law 3). Each block has a PayloadSum, which is taken over its bytes at
-// commit. Each copy that is stored or sent also has a Seal, which binds that sum to the identity
-// that the copy must have there: key, space, length and generation. There are two steps, because
-// the payload is hashed once at commit while its generation changes with each place that it is
-// written to.
+// commit. A copy on a disk also has a checksum that binds this sum to the block's key, space,
+// length and place (tier_disk/log/record.h), and a copy on its way between agents has a BlockProof.
 //
-// XXH3 (xxhash 0.8, 64 and 128 bit); detects damage, does not resist forgery:
-// an adversary with write access is kept out by BlockKey and by file modes.
+// XXH3 (xxhash 0.8, 128 bit); detects damage, does not resist forgery: an adversary is kept out by
+// BlockKey, by file modes, and by the keys of BlockProof and of encrypted disks.
 #ifndef KVTIER_CORE_CHECKSUM_H_
 #define KVTIER_CORE_CHECKSUM_H_
 
@@ -25,25 +23,13 @@ struct PayloadSum {
   friend bool operator==(const PayloadSum&, const PayloadSum&) = default;
 };
 
-// Facts that a block must match at the place it is read from. `generation` is the
-// segment's on disk, and 0 on the wire between peers.
-struct BlockIdentity {
-  BlockKey key;
-  SpaceDigest space;
-  uint64_t length = 0;      // Payload bytes.
-  uint64_t generation = 0;  // Generation of the place.
-};
-
 PayloadSum SumPayload(std::span<const std::byte> payload);
 
-// Returns XXH3-64 over identity and sum, field by field in little-endian order.
-uint64_t Seal(const BlockIdentity& identity, const PayloadSum& sum);
-
-// Proves that `payload` is the block `identity`, given the sum and the seal that
-// were stored beside it. Errors: kDataLoss, naming what differs (length, seal,
-// payload) and the key. The one gate through which bytes from disk or a peer pass.
-absl::Status VerifyBlock(const BlockIdentity& identity, const PayloadSum& sum, uint64_t seal,
-                         std::span<const std::byte> payload);
+// Returns whether `payload` is the one of `length` bytes that `sum` was taken over. Errors:
+// kDataLoss, naming what differs (length, payload) and the block's key. The one gate through which
+// bytes from disk or a peer pass.
+absl::Status VerifyPayload(const BlockKey& key, uint64_t length, const PayloadSum& sum,
+                           std::span<const std::byte> payload);
 
 }  // namespace kvtier
 

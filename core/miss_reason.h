@@ -16,15 +16,16 @@ enum class MissReason : uint8_t {
   kDamaged,       // Its bytes did not match its sum.
   kUnreachable,   // The agent is away, or the client's breaker is open.
   kSpaceRefused,  // The agent does not take the space.
+  kBusy,          // It was not waited for, because too many blocks waited already.
 };
-inline constexpr size_t kMissReasonCount = 8;
+inline constexpr size_t kMissReasonCount = 9;
 
-// Returns "none", "absent", "evicted", "deadline", "no_room", "damaged", "unreachable" or
-// "space_refused".
+// Returns "none", "absent", "evicted", "deadline", "no_room", "damaged", "unreachable",
+// "space_refused" or "busy".
 constexpr const char* MissReasonName(MissReason reason) {
-  constexpr const char* kNames[kMissReasonCount] = {"none",        "absent",       "evicted",
-                                                    "deadline",    "no_room",      "damaged",
-                                                    "unreachable", "space_refused"};
+  constexpr const char* kNames[kMissReasonCount] = {"none",        "absent",        "evicted",
+                                                    "deadline",    "no_room",       "damaged",
+                                                    "unreachable", "space_refused", "busy"};
   return kNames[static_cast<size_t>(reason)];
 }
 

@@ -43,8 +43,8 @@ struct Epoch {
   friend auto operator<=>(const Epoch&, const Epoch&) = default;
 };
 
-// Delta is one change of what a node holds. Only changes of host memory and disks are reported:
-// other nodes never need a node's GPU slots.
+// Delta is one change of what a node holds. Only changes of host memory and disks are reported, as
+// NamedDelta (report.h): other nodes never need a node's GPU slots.
 struct Delta {
   enum class Kind : uint8_t { kAdd, kRemove };
   Kind kind = Kind::kAdd;

@@ -34,20 +34,6 @@ std::string BytesOf(const std::array<uint8_t, kSize>& bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
-template <typename Key>
-absl::StatusOr<std::vector<Key>> KeysFrom(
-    const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field) {
-  KVT_RETURN_IF_ERROR(CheckCount(keys.size(), kMaxKeysPerRequest, field));
-  std::vector<Key> parsed;
-  parsed.reserve(keys.size());
-  for (const std::string& bytes : keys) {
-    absl::StatusOr<Key> key = Key::FromBytes(bytes);
-    if (!key.ok()) return InField(key.status(), absl::StrCat(field, "[", parsed.size(), "]"));
-    parsed.push_back(*std::move(key));
-  }
-  return parsed;
-}
-
 }  // namespace
 
 v1::ProtocolVersion OurVersion(const std::string& build) {
@@ -97,6 +83,10 @@ absl::Status CheckSequences(const google::protobuf::RepeatedPtrField<v1::Sequenc
   return absl::OkStatus();
 }
 
+absl::Status CheckIdCount(int count, const char* field) {
+  return CheckCount(static_cast<size_t>(count), kMaxIdsPerRequest, field);
+}
+
 absl::Status CheckLengths(const v1::Sequence& sequence, const BlockLengths& allowed) {
   const int lengths = sequence.lengths_size();
   const size_t keys = CountEngineKeys(sequence);
@@ -133,15 +123,23 @@ absl::StatusOr<ReuseHint> ReuseHintFrom(const v1::Sequence& sequence) {
   return hint;
 }
 
-absl::StatusOr<BlockKey> BlockKeyFrom(const std::string& key, const char* field) {
-  absl::StatusOr<BlockKey> parsed = BlockKey::FromBytes(key);
+absl::StatusOr<PeerName> PeerNameFrom(const std::string& name, const char* field) {
+  absl::StatusOr<PeerName> parsed = PeerName::FromBytes(name);
   if (!parsed.ok()) return InField(parsed.status(), field);
   return parsed;
 }
 
-absl::StatusOr<std::vector<BlockKey>> BlockKeysFrom(
-    const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field) {
-  return KeysFrom<BlockKey>(keys, field);
+absl::StatusOr<std::vector<PeerName>> PeerNamesFrom(
+    const google::protobuf::RepeatedPtrField<std::string>& names, const char* field) {
+  KVT_RETURN_IF_ERROR(CheckCount(names.size(), kMaxKeysPerRequest, field));
+  std::vector<PeerName> parsed;
+  parsed.reserve(names.size());
+  for (const std::string& bytes : names) {
+    const absl::StatusOr<PeerName> name = PeerName::FromBytes(bytes);
+    if (!name.ok()) return InField(name.status(), absl::StrCat(field, "[", parsed.size(), "]"));
+    parsed.push_back(*name);
+  }
+  return parsed;
 }
 
 absl::StatusOr<SpaceSpec> SpaceFrom(const v1::SpaceSpec& space) {
@@ -260,6 +258,8 @@ v1::Tier ToWire(Tier tier) {
 
 std::string ToWire(const BlockKey& key) { return BytesOf(key.ToBytes()); }
 
+std::string ToWire(const PeerName& name) { return BytesOf(name.ToBytes()); }
+
 std::string ToWire(const SpaceDigest& digest) { return BytesOf(digest.bytes); }
 
 uint32_t ToMilliseconds(absl::Duration duration) {
@@ -277,10 +277,14 @@ absl::StatusOr<WireProof> ProofFrom(const v1::BlockProof& proof) {
   if (!proof.has_sum()) return absl::InvalidArgumentError("proof.sum is missing; must be given");
   parsed.length = proof.length();
   parsed.sum = {.hi = proof.sum().hi(), .lo = proof.sum().lo()};
-  parsed.seal = proof.seal();
-  if (!proof.parent_key().empty()) {
-    KVT_ASSIGN_OR_RETURN(parsed.parent, BlockKeyFrom(proof.parent_key(), "proof.parent_key"));
+  if (!proof.parent_name().empty()) {
+    KVT_ASSIGN_OR_RETURN(parsed.parent, PeerNameFrom(proof.parent_name(), "proof.parent_name"));
   }
+  if (proof.mac().size() != parsed.mac.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("proof.mac has ", proof.mac().size(),
+                                                   " bytes; must have ", parsed.mac.size()));
+  }
+  std::copy(proof.mac().begin(), proof.mac().end(), parsed.mac.begin());
   return parsed;
 }
 
@@ -290,8 +294,8 @@ v1::BlockProof ToWire(const WireProof& proof) {
   wire.set_length(proof.length);
   wire.mutable_sum()->set_hi(proof.sum.hi);
   wire.mutable_sum()->set_lo(proof.sum.lo);
-  wire.set_seal(proof.seal);
-  if (proof.parent.has_value()) wire.set_parent_key(ToWire(*proof.parent));
+  if (proof.parent.has_value()) wire.set_parent_name(ToWire(*proof.parent));
+  wire.set_mac(BytesOf(proof.mac));
   return wire;
 }
 

@@ -19,6 +19,7 @@
 #include "core/block_proof.h"
 #include "core/checksum.h"
 #include "core/node.h"
+#include "core/peer_name.h"
 #include "core/report.h"
 #include "core/reuse_hint.h"
 #include "core/space.h"
@@ -39,6 +40,8 @@ inline constexpr uint32_t kMinProtocolVersion = wire::kMinSessionVersion;
 
 // Limits of one message; a longer one is kInvalidArgument.
 inline constexpr size_t kMaxKeysPerRequest = 8192;  // 131,072 tokens of 16.
+// Ids of one kind: leases, reservations, slots, spaces, tickets, swapped sequences.
+inline constexpr size_t kMaxIdsPerRequest = kMaxKeysPerRequest;
 inline constexpr size_t kMaxSequencesPerRequest = 256;
 inline constexpr size_t kMaxDeltasPerReport = 16384;
 inline constexpr size_t kMaxHoldersPerBlock = 8;  // Maximum in one answer to Locate.
@@ -59,14 +62,16 @@ absl::Status CheckVersion(const v1::ProtocolVersion& theirs);
 // there are, 1 at least, and how many keys they have together. EngineKeysFrom() of
 // proto/sequence_keys.h checks the keys themselves.
 absl::Status CheckSequences(const google::protobuf::RepeatedPtrField<v1::Sequence>& sequences);
+// Checks that a request names no more than kMaxIdsPerRequest ids of a kind.
+absl::Status CheckIdCount(int count, const char* field);
 // Checks the lengths of a sequence that is to be reserved in a space whose blocks may have the
 // lengths `allowed`: there is one length for each key if any length is allowed, else none.
 absl::Status CheckLengths(const v1::Sequence& sequence, const BlockLengths& allowed);
 // Returns the sequence's hint; the default: it has none.
 absl::StatusOr<ReuseHint> ReuseHintFrom(const v1::Sequence& sequence);
-absl::StatusOr<BlockKey> BlockKeyFrom(const std::string& key, const char* field);
-absl::StatusOr<std::vector<BlockKey>> BlockKeysFrom(
-    const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field);
+absl::StatusOr<PeerName> PeerNameFrom(const std::string& name, const char* field);
+absl::StatusOr<std::vector<PeerName>> PeerNamesFrom(
+    const google::protobuf::RepeatedPtrField<std::string>& names, const char* field);
 absl::StatusOr<SpaceSpec> SpaceFrom(const v1::SpaceSpec& space);
 absl::StatusOr<SpaceDigest> SpaceDigestFrom(const std::string& bytes, const char* field);
 absl::StatusOr<Tier> TierFrom(v1::Tier tier, const char* field);
@@ -75,7 +80,7 @@ absl::StatusOr<NodeId> NodeIdFrom(const std::string& text, const char* field);
 absl::StatusOr<std::string> AddressFrom(const std::string& address, const char* field);
 // Milliseconds above kMaxTimeout are refused, not cut.
 absl::StatusOr<absl::Duration> TimeoutFrom(uint32_t timeout_ms, const char* field);
-absl::StatusOr<std::vector<Delta>> DeltasFrom(
+absl::StatusOr<std::vector<NamedDelta>> DeltasFrom(
     const google::protobuf::RepeatedPtrField<v1::BlockDelta>& deltas);
 
 // Convert whole reports and their answers. Those from the wire also check the handshake's version
@@ -94,9 +99,10 @@ v1::LocateResponse ToWire(const LocateReply& reply);
 v1::SpaceSpec ToWire(const SpaceSpec& space);
 v1::Tier ToWire(Tier tier);
 v1::ReuseHint ToWire(const ReuseHint& hint);
-v1::BlockDelta ToWire(const Delta& delta);
+v1::BlockDelta ToWire(const NamedDelta& delta);
 v1::TierUsage ToWire(const TierUsage& usage);
 std::string ToWire(const BlockKey& key);        // 16 bytes.
+std::string ToWire(const PeerName& name);       // 16 bytes.
 std::string ToWire(const SpaceDigest& digest);  // 32 bytes.
 // Rounds up, so that a positive duration never becomes 0, and cuts at kMaxTimeout.
 uint32_t ToMilliseconds(absl::Duration duration);

@@ -25,11 +25,11 @@ absl::StatusOr<Tier> SharedTierFrom(v1::Tier tier, const std::string& field) {
       absl::StrCat(field, " is ", static_cast<int>(tier), "; must be 2 (host) or 3 (disk)"));
 }
 
-absl::StatusOr<Delta> DeltaFrom(const v1::BlockDelta& wire, size_t index) {
+absl::StatusOr<NamedDelta> DeltaFrom(const v1::BlockDelta& wire, size_t index) {
   const auto field = [index](const char* name) {
     return absl::StrCat("deltas[", index, "].", name);
   };
-  Delta delta;
+  NamedDelta delta;
   switch (wire.kind()) {
     case v1::BlockDelta::ADD:
       delta.kind = Delta::Kind::kAdd;
@@ -49,9 +49,9 @@ absl::StatusOr<Delta> DeltaFrom(const v1::BlockDelta& wire, size_t index) {
   } else {
     return SharedTierFrom(wire.tier(), field("tier")).status();
   }
-  absl::StatusOr<BlockKey> key = BlockKey::FromBytes(wire.block_key());
-  if (!key.ok()) return BlockKeyFrom(wire.block_key(), field("block_key").c_str()).status();
-  delta.key = *key;
+  const absl::StatusOr<PeerName> name = PeerName::FromBytes(wire.peer_name());
+  if (!name.ok()) return PeerNameFrom(wire.peer_name(), field("peer_name").c_str()).status();
+  delta.name = *name;
   return delta;
 }
 
@@ -100,15 +100,15 @@ absl::StatusOr<std::vector<Holder>> HoldersFrom(const v1::LocateResponse::Holder
 
 }  // namespace
 
-absl::StatusOr<std::vector<Delta>> DeltasFrom(
+absl::StatusOr<std::vector<NamedDelta>> DeltasFrom(
     const google::protobuf::RepeatedPtrField<v1::BlockDelta>& deltas) {
   if (static_cast<size_t>(deltas.size()) > kMaxDeltasPerReport) {
     return TooMany("deltas", deltas.size(), kMaxDeltasPerReport);
   }
-  std::vector<Delta> parsed;
+  std::vector<NamedDelta> parsed;
   parsed.reserve(deltas.size());
   for (const v1::BlockDelta& wire : deltas) {
-    KVT_ASSIGN_OR_RETURN(Delta delta, DeltaFrom(wire, parsed.size()));
+    KVT_ASSIGN_OR_RETURN(NamedDelta delta, DeltaFrom(wire, parsed.size()));
     parsed.push_back(delta);
   }
   return parsed;
@@ -121,7 +121,7 @@ absl::StatusOr<Report> ReportFrom(const v1::ReportRequest& request) {
     return absl::InvalidArgumentError("node_epoch is 0; must be drawn at the agent's start");
   }
   KVT_ASSIGN_OR_RETURN(std::string address, AddressFrom(request.address(), "address"));
-  KVT_ASSIGN_OR_RETURN(std::vector<Delta> deltas, DeltasFrom(request.deltas()));
+  KVT_ASSIGN_OR_RETURN(std::vector<NamedDelta> deltas, DeltasFrom(request.deltas()));
   KVT_ASSIGN_OR_RETURN(std::vector<TierUsage> tiers, TierUsagesFrom(request.tiers()));
   if (request.first_sequence() > std::numeric_limits<uint64_t>::max() - deltas.size()) {
     return absl::InvalidArgumentError(absl::StrCat("first_sequence is ", request.first_sequence(),
@@ -158,11 +158,11 @@ absl::StatusOr<ReportReply> ReportReplyFrom(const v1::ReportResponse& response) 
   return reply;
 }
 
-v1::BlockDelta ToWire(const Delta& delta) {
+v1::BlockDelta ToWire(const NamedDelta& delta) {
   v1::BlockDelta wire;
   wire.set_kind(delta.kind == Delta::Kind::kAdd ? v1::BlockDelta::ADD : v1::BlockDelta::REMOVE);
   wire.set_tier(ToWire(delta.tier));
-  wire.set_block_key(ToWire(delta.key));
+  wire.set_peer_name(ToWire(delta.name));
   return wire;
 }
 
@@ -184,7 +184,7 @@ v1::ReportRequest ToWire(const Report& report, const std::string& build) {
   wire.set_coordinator_epoch(report.coordinator_epoch.value);
   wire.set_address(report.address);
   wire.set_first_sequence(report.first_sequence);
-  for (const Delta& delta : report.deltas) *wire.add_deltas() = ToWire(delta);
+  for (const NamedDelta& delta : report.deltas) *wire.add_deltas() = ToWire(delta);
   wire.set_snapshot_begin(report.snapshot_begin);
   wire.set_snapshot_end(report.snapshot_end);
   for (const TierUsage& usage : report.tiers) *wire.add_tiers() = ToWire(usage);
@@ -208,20 +208,32 @@ v1::ReportResponse ToWire(const ReportReply& reply, const std::string& build) {
 absl::StatusOr<LocateQuery> LocateQueryFrom(const v1::LocateRequest& request) {
   KVT_RETURN_IF_ERROR(CheckVersion(request.version()));
   KVT_ASSIGN_OR_RETURN(NodeId asker, NodeIdFrom(request.node_id(), "node_id"));
-  KVT_ASSIGN_OR_RETURN(std::vector<BlockKey> keys,
-                       BlockKeysFrom(request.block_keys(), "block_keys"));
+  KVT_ASSIGN_OR_RETURN(std::vector<PeerName> names,
+                       PeerNamesFrom(request.peer_names(), "peer_names"));
+  if (static_cast<size_t>(request.avoided_size()) > kMaxAvoidedNodes) {
+    return TooMany("avoided", request.avoided_size(), kMaxAvoidedNodes);
+  }
+  std::vector<NodeId> avoided;
+  for (const std::string& id : request.avoided()) {
+    const std::string field = absl::StrCat("avoided[", avoided.size(), "]");
+    KVT_ASSIGN_OR_RETURN(NodeId node, NodeIdFrom(id, field.c_str()));
+    avoided.push_back(std::move(node));
+  }
   return LocateQuery{.asker = std::move(asker),
-                     .keys = std::move(keys),
-                     .scope = request.each() ? LocateScope::kEach : LocateScope::kLeading};
+                     .names = std::move(names),
+                     .scope = request.each() ? LocateScope::kEach : LocateScope::kLeading,
+                     .avoided = std::move(avoided)};
 }
 
 v1::LocateRequest ToWire(const LocateQuery& query, const std::string& build) {
-  KVT_CHECK(query.keys.size() <= kMaxKeysPerRequest);
+  KVT_CHECK(query.names.size() <= kMaxKeysPerRequest);
+  KVT_CHECK(query.avoided.size() <= kMaxAvoidedNodes);
   v1::LocateRequest wire;
   *wire.mutable_version() = OurVersion(build);
   wire.set_node_id(query.asker.str());
-  for (const BlockKey& key : query.keys) wire.add_block_keys(ToWire(key));
+  for (const PeerName& name : query.names) wire.add_peer_names(ToWire(name));
   wire.set_each(query.scope == LocateScope::kEach);
+  for (const NodeId& node : query.avoided) wire.add_avoided(node.str());
   return wire;
 }
 

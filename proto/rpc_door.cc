@@ -13,11 +13,11 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "core/address.h"
 #include "core/check.h"
 #include "core/clock.h"
@@ -26,6 +26,7 @@
 #include "grpcpp/ext/health_check_service_server_builder_option.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
+#include "proto/connection_counts.h"
 #include "proto/convert.h"
 #include "proto/link.h"
 
@@ -41,9 +42,13 @@ constexpr int kKeepaliveMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
 // Pause after hanging up on callers, in which gRPC gives back what their connections held.
 constexpr absl::Duration kHangUpPause = absl::Milliseconds(100);
+// Shortest sleep of the door's thread while it waits for the next look.
+constexpr absl::Duration kLeastPause = absl::Milliseconds(1);
 constexpr absl::Duration kNoDescriptorPause = absl::Milliseconds(10);
 // Interval at which the door looks whether gRPC has let go of a connection that is hung up.
 constexpr absl::Duration kHungUpInterval = absl::Milliseconds(10);
+// A look takes one in so many parts of the thread's time at most: some 4 us for each connection.
+constexpr int kLookPart = 8;
 
 bool IsUnix(const std::string& address) { return absl::StartsWith(address, "/"); }
 
@@ -108,6 +113,18 @@ absl::StatusOr<std::unique_ptr<RpcDoor>> RpcDoor::Open(Options options,
   return door;
 }
 
+absl::StatusOr<std::unique_ptr<RpcDoor>> RpcDoor::Follow(std::unique_ptr<RpcDoor> before,
+                                                         Options options,
+                                                         std::span<grpc::Service* const> services) {
+  KVT_CHECK(before->options_.address == options.address);
+  before->Shutdown(MonotonicClock().Now());
+  std::unique_ptr<RpcDoor> door(new RpcDoor(std::move(options),
+                                            std::exchange(before->listeners_, {}),
+                                            std::exchange(before->unix_listener_, std::nullopt)));
+  KVT_RETURN_IF_ERROR(door->Serve(services));
+  return door;
+}
+
 RpcDoor::RpcDoor(Options options, TcpListeners listeners, std::optional<UnixListener> unix_listener)
     : options_(std::move(options)),
       listeners_(std::move(listeners)),
@@ -131,20 +148,29 @@ absl::Status RpcDoor::Serve(std::span<grpc::Service* const> services) {
                                .SetMaxThreads(options_.limits.threads)
                                .Resize(options_.limits.intake_bytes));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options_.limits.calls);
+  builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadBytes);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   if (!options_.health) {
     builder.SetOption(std::make_unique<grpc::HealthCheckServiceServerBuilderOption>(nullptr));
   }
   for (grpc::Service* service : services) builder.RegisterService(service);
-  server_ = builder.BuildAndStart();
+  if (options_.starting != nullptr) builder.RegisterCallbackGenericService(options_.starting);
+  {
+    // Doors that start at the same time must each find their own server.
+    static absl::Mutex starting(absl::kConstInit);
+    const absl::MutexLock lock(&starting);
+    server_ = builder.BuildAndStart();
+    server_number_ = NewestServer();
+  }
   if (server_ == nullptr) {
     return absl::UnavailableError(
         absl::StrCat("cannot listen on ", options_.address, "; another program may"));
   }
   if (options_.health) {
     server_->GetHealthCheckService()->SetServingStatus("liveness", true);
-    SetReady(true);
+    SetReady(options_.starting == nullptr);
   }
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), absl::StrCat("door-", options_.name).c_str());
@@ -164,45 +190,98 @@ void RpcDoor::SetReady(bool ready) {
 
 void RpcDoor::Shutdown(absl::Time deadline) {
   if (!thread_.joinable()) return;
+  Wake();
+  listens_no_more_.WaitForNotification();
+  server_->Shutdown(DeadlineIn(deadline - MonotonicClock().Now()));
+  is_over_ = true;
+  Wake();
+  thread_.join();
+}
+
+void RpcDoor::Wake() const {
   const uint64_t one = 1;
   KVT_CHECK(write(stop_fd_, &one, sizeof(one)) == sizeof(one));
-  thread_.join();
-  server_->Shutdown(DeadlineIn(deadline - MonotonicClock().Now()));
+}
+
+absl::Duration RpcDoor::Pause() const {
+  if (AnyHungUp()) return kHungUpInterval;
+  if (!connections_.empty()) return std::max(look_at_ - MonotonicClock().Now(), kLeastPause);
+  return unix_listener_ ? kKeepFileInterval : absl::InfiniteDuration();
 }
 
 void RpcDoor::Run() {
   std::array<epoll_event, 64> events;
-  absl::Duration interval = unix_listener_ ? kKeepFileInterval : absl::InfiniteDuration();
-  if (options_.is_memory_short) interval = kMemoryInterval;
-  absl::Time look_at = absl::InfinitePast();
   absl::Time keep_file_at = MonotonicClock().Now() + kKeepFileInterval;
-  bool stopped = false;
-  while (!stopped) {
-    const int count = epoll_wait(epoll_fd_, events.data(), events.size(),
-                                 EpollTimeout(AnyHungUp() ? kHungUpInterval : interval));
+  while (!is_over_) {
+    const int count = epoll_wait(epoll_fd_, events.data(), events.size(), EpollTimeout(Pause()));
     ForgetHungUp();
-    if (options_.is_memory_short && !connections_.empty() && MonotonicClock().Now() >= look_at) {
-      const bool is_memory_short = options_.is_memory_short();
-      if (is_memory_short) HangUpOnMost();
-      look_at = MonotonicClock().Now() + (is_memory_short ? kHangUpPause : kMemoryInterval);
-    }
+    if (!connections_.empty() && MonotonicClock().Now() >= look_at_) Look();
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
       if (fd == stop_fd_) {
-        stopped = true;
+        StopListening();
       } else if (Listens(fd)) {
-        Accept(fd);
+        if (!listens_no_more_.HasBeenNotified()) Accept(fd);
       } else if ((events[i].events & EPOLLHUP) != 0 && !connections_[fd].hung_up) {
         HearEndOf(fd);
       }
     }
-    if (unix_listener_ && MonotonicClock().Now() >= keep_file_at) {
+    const bool listens = !listens_no_more_.HasBeenNotified();
+    if (unix_listener_ && listens && MonotonicClock().Now() >= keep_file_at) {
       KeepFile();
       keep_file_at = MonotonicClock().Now() + kKeepFileInterval;
     }
   }
   for (const auto& [fd, connection] : connections_) close(fd);
   connections_.clear();
+}
+
+void RpcDoor::StopListening() {
+  uint64_t wakes = 0;
+  KVT_CHECK(read(stop_fd_, &wakes, sizeof(wakes)) == sizeof(wakes));
+  if (listens_no_more_.HasBeenNotified()) return;
+  for (const int listener : listeners_.sockets) {
+    KVT_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, listener, nullptr) == 0);
+  }
+  if (unix_listener_) {
+    KVT_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, unix_listener_->fd(), nullptr) == 0);
+  }
+  listens_no_more_.Notify();
+}
+
+void RpcDoor::Look() {
+  const absl::Time begun = MonotonicClock().Now();
+  const bool is_memory_short = options_.is_memory_short && options_.is_memory_short();
+  const size_t floods = HangUpOnFloods(is_memory_short ? 0 : kMaxUnfinishedCallsOfDoor);
+  if (is_memory_short && floods == 0) HangUpOnMost();
+  const absl::Duration pause = is_memory_short ? kHangUpPause : kLookInterval;
+  look_at_ = MonotonicClock().Now() + std::max(pause, kLookPart * (MonotonicClock().Now() - begun));
+}
+
+size_t RpcDoor::HangUpOnFloods(uint64_t unfinished_of_door) {
+  std::vector<int> fds;
+  std::vector<ConnectionLoad> loads;
+  for (auto& [fd, connection] : connections_) {
+    fds.push_back(fd);
+    loads.push_back(connection.watch.Look(fd));
+    loads.back().hung_up = connection.hung_up;
+  }
+  const std::vector<size_t> floods = FloodsAmong(
+      loads,
+      {.open_calls = static_cast<uint64_t>(options_.limits.calls), .of_door = unfinished_of_door});
+  for (const size_t i : floods) {
+    HangUp(fds[i]);
+    Complain(FloodText(loads[i]));
+  }
+  return floods.size();
+}
+
+void RpcDoor::HangUp(int fd) {
+  HearEndOf(fd);
+  shutdown(fd, SHUT_RDWR);
+  // gRPC would read, and work on, all that has come before it sees the end.
+  std::array<char, kMaxReadBytes> unread;
+  while (recv(fd, unread.data(), unread.size(), MSG_DONTWAIT) > 0) continue;
 }
 
 bool RpcDoor::Listens(int fd) const {
@@ -265,7 +344,7 @@ void RpcDoor::HangUpOnMost() {
   size_t hung_up = 0;
   for (const std::vector<int>& fds : owners) {
     if (2 * hung_up >= static_cast<size_t>(open)) break;
-    for (const int fd : fds) shutdown(fd, SHUT_RDWR);  // gRPC hears it, and then the epoll set.
+    for (const int fd : fds) HangUp(fd);
     hung_up += fds.size();
   }
   Complain(absl::StrCat("memory is short; hung up on ", hung_up, " of ", open, " connections"));
@@ -295,6 +374,12 @@ void RpcDoor::Accept(int listener) {
   connection.listener_fd = listener;
   connection.fd = fd;
   acceptor_->HandleNewConnection(&connection);
+  // gRPC has made its part of the connection by now. One that it does not count, the door could not
+  // bound.
+  const int64_t number = NewestConnection(server_number_, newest_counted_);
+  connections_[seen].watch = ConnectionWatch(number);
+  newest_counted_ = std::max(newest_counted_, number);
+  if (number == 0) HangUp(seen);
 }
 
 bool RpcDoor::MayEnter(int fd) {
@@ -354,8 +439,7 @@ bool RpcDoor::MakesRoomFor(const SocketPeer& peer) {
     if (connection.owner != most->first || connection.hung_up) continue;
     if (oldest < 0 || connection.number < connections_[oldest].number) oldest = fd;
   }
-  shutdown(oldest, SHUT_RDWR);
-  HearEndOf(oldest);
+  HangUp(oldest);
   Complain(absl::StrCat("hung up on a caller without a session, one of ", most->second,
                         " connections, for one with a session"));
   return true;

@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "core/listening_socket.h"
 #include "core/seldom_log.h"
@@ -30,6 +32,8 @@
 #include "core/unix_listener.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
+#include "proto/floods.h"
+#include "proto/starting_service.h"
 
 namespace kvtier {
 
@@ -37,7 +41,11 @@ namespace kvtier {
 inline constexpr size_t kMaxConnectionsPerCaller = 64;
 // The longest request: 8,192 keys of 64 bytes, or 16,384 deltas, with room to spare.
 inline constexpr int kMaxRequestBytes = 1 << 20;
-inline constexpr absl::Duration kMemoryInterval = absl::Milliseconds(20);
+// The most that gRPC reads of a connection at once, in bytes: what it still works on when the door
+// has hung up. The smallest call that a caller resets at once has 28.
+inline constexpr int kMaxReadBytes = 64 << 10;
+// Interval at which the door looks at memory and at its connections (floods.h).
+inline constexpr absl::Duration kLookInterval = absl::Milliseconds(20);
 
 // Returns the error that answers an RPC of operators at a door that is not theirs: it names the
 // socket that is.
@@ -67,13 +75,17 @@ class RpcDoor {
     // User ids that may connect to the Unix socket, by what the kernel says of them.
     std::vector<uint32_t> uids;
     bool health = false;  // Answers gRPC's health checks, too.
+    // Answers the calls of a program that starts, which is not ready, in place of all services;
+    // null: it is ready.
+    StartingService* starting = nullptr;
     Limits limits;
     // Returns whether the caller (SocketPeer) has proven whose it is. Where all places of a Unix
     // socket are taken, such a caller gets that of one who has not. Any thread. Empty: nobody has.
     std::function<bool(uint64_t caller)> has_proven;
-    // Returns whether memory is short. It is called every kMemoryInterval on the door's thread;
-    // while it returns true, the callers that have the most connections are hung up on. Empty:
-    // memory is never taken to be short.
+    // Returns whether memory is short. It is called every kLookInterval on the door's thread;
+    // while it returns true, connections with more unfinished calls than may be open are hung up
+    // on, and where there are none, the callers that have the most connections. Empty: memory is
+    // never taken to be short.
     std::function<bool()> is_memory_short;
   };
   // Listens and answers. Does not own `services`, which must outlive the door. REQUIRES: of a
@@ -81,14 +93,21 @@ class RpcDoor {
   // it cannot listen there.
   static absl::StatusOr<std::unique_ptr<RpcDoor>> Open(Options options,
                                                        std::span<grpc::Service* const> services);
+  // Answers in place of `before`, whose connections are cut. Those that come meanwhile wait for the
+  // answer, because the sockets stay. REQUIRES: both have one address. Errors: as Open().
+  static absl::StatusOr<std::unique_ptr<RpcDoor>> Follow(std::unique_ptr<RpcDoor> before,
+                                                         Options options,
+                                                         std::span<grpc::Service* const> services);
   ~RpcDoor();
   RpcDoor(const RpcDoor&) = delete;
   RpcDoor& operator=(const RpcDoor&) = delete;
 
   uint16_t port() const { return listeners_.port; }  // Returns the TCP port.
-  // Sets the answer to health checks of "readiness", true at first. REQUIRES: options.health.
+  // Sets the answer to health checks of "readiness", at first whether nothing is `starting`.
+  // REQUIRES: options.health.
   void SetReady(bool ready);
-  // Takes no more connections, and cuts the ones there are at `deadline`. Idempotent.
+  // Takes no more connections, and cuts the ones there are at `deadline`; hangs up on floods until
+  // then. Idempotent.
   void Shutdown(absl::Time deadline);
 
  private:
@@ -100,11 +119,19 @@ class RpcDoor {
     uint64_t number = 0;  // Number of the connection, in the order in which they came.
     uint64_t socket = 0;  // The socket's inode: another one has the number when gRPC has closed.
     bool hung_up = false;
+    ConnectionWatch watch;
   };
   RpcDoor(Options options, TcpListeners listeners, std::optional<UnixListener> unix_listener);
   absl::Status Serve(std::span<grpc::Service* const> services);
   void Run();
+  // Wakes the door's thread.
+  void Wake() const;
+  // Returns how long the door's thread may sleep.
+  absl::Duration Pause() const;
+  // Looks at memory and at the connections, and hangs up where it must.
+  void Look();
   void Accept(int listener);
+  void StopListening();
   // Returns whether this connection may come in; says so in the log when it may not.
   bool MayEnter(int fd);
   bool Listens(int fd) const;
@@ -126,21 +153,32 @@ class RpcDoor {
   // Forgets the connections that are hung up and that gRPC has let go of.
   void ForgetHungUp();
   bool AnyHungUp() const;
+  // Hangs up on the connection, and reads what gRPC has not read of it. REQUIRES: it is not
+  // hung up.
+  void HangUp(int fd);
+  // Hangs up on connections that have more unfinished calls than they may, or that are busy too
+  // long (floods.h). Returns how many there were.
+  size_t HangUpOnFloods(uint64_t unfinished_of_door);
   void Complain(const std::string& what);
   // Hangs up on half of the connections or more, those of the callers that have the most.
   void HangUpOnMost();
 
   const Options options_;
-  const TcpListeners listeners_;
+  TcpListeners listeners_;
   std::optional<UnixListener> unix_listener_;  // Used by the door's thread alone, once it runs.
   const int epoll_fd_;
   const int stop_fd_;
   Acceptor acceptor_;
   std::unique_ptr<grpc::Server> server_;
+  int64_t server_number_ = 0;  // Number of the server in what gRPC counts.
+  absl::Notification listens_no_more_;
+  std::atomic<bool> is_over_ = false;
   // The door's thread alone uses this and the members below. Connections by a duplicate of their
   // descriptor, which shows when gRPC or the caller has hung up.
   std::map<int, Connection> connections_;
-  uint64_t came_ = 0;  // Number of connections so far.
+  uint64_t came_ = 0;           // Number of connections so far.
+  int64_t newest_counted_ = 0;  // The newest one's number in what gRPC counts.
+  absl::Time look_at_ = absl::InfinitePast();
   SeldomLog complaints_;
   std::thread thread_;
 };

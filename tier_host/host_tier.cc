@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <thread>
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "core/check.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/space.h"
 #include "core/status_macros.h"
@@ -17,25 +18,30 @@
 namespace kvtier {
 namespace {
 
-// Progress logs how much of the host memory is taken, once in a while: a large one takes minutes.
-class Progress {
+// FillLog logs how far the filling of host memory is, once in a while, because it may take minutes.
+class FillLog {
  public:
-  Progress(size_t slabs, uint64_t slab_bytes) : slabs_(slabs), slab_bytes_(slab_bytes) {}
-  void Show(size_t taken) {
-    const auto now = std::chrono::steady_clock::now();
+  explicit FillLog(uint64_t bytes) : bytes_(bytes) {}
+  void Show(uint64_t taken) {
+    const absl::Time now = MonotonicClock().Now();
     if (now - last_ < kInterval) return;
     last_ = now;
     Log(LogLevel::kInfo,
-        absl::StrCat("host memory: ", Mebibytes(taken), " of ", Mebibytes(slabs_), " MiB taken"));
+        absl::StrCat("host memory: ", taken >> 20, " of ", bytes_ >> 20, " MiB taken"));
+  }
+  void ShowEnd(size_t threads) const {
+    const absl::Duration took = MonotonicClock().Now() - start_;
+    Log(LogLevel::kInfo,
+        absl::StrCat("host memory: ", bytes_ >> 20, " MiB taken, threads: ", threads, ", in ",
+                     absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1)))));
   }
 
  private:
-  static constexpr std::chrono::seconds kInterval{5};
-  uint64_t Mebibytes(size_t slabs) const { return slabs * slab_bytes_ >> 20; }
+  static constexpr absl::Duration kInterval = absl::Seconds(5);
 
-  const size_t slabs_;
-  const uint64_t slab_bytes_;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  const uint64_t bytes_;
+  const absl::Time start_ = MonotonicClock().Now();
+  absl::Time last_ = start_;
 };
 
 }  // namespace
@@ -96,43 +102,66 @@ absl::StatusOr<DomainId> HostTier::AddDomain(const Domain& domain) {
   return static_cast<DomainId>(domains_.size() - 1);
 }
 
+std::unique_ptr<Arena> HostTier::DropDomain(DomainId domain) {
+  Room& room = RoomOf(domain);
+  KVT_CHECK(room.arena != nullptr && room.slots.present_slabs() == 0);
+  room.slots = SlotPool(0, slab_bytes_);
+  return std::move(room.arena);
+}
+
 absl::Status HostTier::FillAll(const Options& options) {
-  struct Absent {
-    DomainId domain{};
-    uint32_t slab = 0;
+  struct Piece {
     Arena* arena = nullptr;
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
   };
-  std::vector<Absent> absent;
+  std::vector<Piece> pieces;
+  uint64_t bytes = 0;
   for (size_t i = 0; i < options.domains.size(); ++i) {
-    const auto domain = static_cast<DomainId>(i);
-    for (uint32_t slab = 0; slab < options.domains[i].bytes / slab_bytes_; ++slab) {
-      absent.push_back({.domain = domain, .slab = slab, .arena = ArenaOf(domain)});
+    Arena* const arena = ArenaOf(static_cast<DomainId>(i));
+    for (uint64_t slab = 0; slab < options.domains[i].bytes / slab_bytes_; ++slab) {
+      for (uint64_t at = 0; at < slab_bytes_; at += kFillBytes) {
+        pieces.push_back({.arena = arena,
+                          .offset = slab * slab_bytes_ + at,
+                          .bytes = std::min(kFillBytes, slab_bytes_ - at)});
+      }
+      bytes += slab_bytes_;
     }
   }
+  if (options.progress != nullptr) options.progress->Begin("takes host memory", bytes);
   absl::Mutex mu;
   absl::Status status;
-  std::atomic<size_t> next{0};  // Relaxed: mu and the joins below order everything else.
-  const auto fill = [&](Progress* progress) {
+  std::atomic<size_t> next{0};  // Relaxed, as the next: mu and the joins below order the rest.
+  std::atomic<uint64_t> taken{0};
+  const auto fill = [&](FillLog* log) {
     while (true) {
       const size_t at = next.fetch_add(1, std::memory_order_relaxed);
-      if (at >= absent.size()) return;
-      const absl::Status filled =
-          absent[at].arena->Fill(absent[at].slab * slab_bytes_, slab_bytes_);
+      if (at >= pieces.size()) return;
+      const Piece& piece = pieces[at];
+      const absl::Status filled = piece.arena->Fill(piece.offset, piece.bytes);
       if (!filled.ok()) {
-        next.store(absent.size(), std::memory_order_relaxed);
+        next.store(pieces.size(), std::memory_order_relaxed);
         absl::MutexLock lock(&mu);
         status.Update(filled);
       }
-      if (progress != nullptr) progress->Show(at + 1);
+      const uint64_t so_far = taken.fetch_add(piece.bytes, std::memory_order_relaxed) + piece.bytes;
+      if (options.progress != nullptr) options.progress->AddDone(piece.bytes);
+      if (log != nullptr) log->Show(so_far);
     }
   };
   std::vector<std::thread> threads;
-  for (int i = 1; i < options.threads; ++i) threads.emplace_back(fill, nullptr);
-  Progress progress(absent.size(), slab_bytes_);
-  fill(&progress);
+  const size_t count = std::min(options.threads, pieces.size());
+  for (size_t i = 1; i < count; ++i) threads.emplace_back(fill, nullptr);
+  FillLog log(bytes);
+  fill(&log);
   for (std::thread& thread : threads) thread.join();
   KVT_RETURN_IF_ERROR(status);
-  for (const Absent& slab : absent) AddSlab(slab.domain, slab.slab);
+  if (options.progress != nullptr) log.ShowEnd(count);
+  for (size_t i = 0; i < options.domains.size(); ++i) {
+    for (uint32_t slab = 0; slab < options.domains[i].bytes / slab_bytes_; ++slab) {
+      AddSlab(static_cast<DomainId>(i), slab);
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -165,16 +194,18 @@ absl::StatusOr<HostSlot> HostTier::Reserve(DomainId domain, const BlockRoom& roo
 }
 
 const Arena& HostTier::arena(DomainId domain) const {
-  KVT_CHECK(static_cast<size_t>(domain) < domains_.size());
-  return *domains_[static_cast<size_t>(domain)].arena;
+  KVT_CHECK(HasArena(domain));
+  return *RoomOf(domain).arena;
 }
 
-const SlotPool& HostTier::slots(DomainId domain) const {
-  KVT_CHECK(static_cast<size_t>(domain) < domains_.size());
-  return domains_[static_cast<size_t>(domain)].slots;
-}
+const SlotPool& HostTier::slots(DomainId domain) const { return RoomOf(domain).slots; }
 
 HostTier::Room& HostTier::RoomOf(DomainId domain) {
+  KVT_CHECK(static_cast<size_t>(domain) < domains_.size());
+  return domains_[static_cast<size_t>(domain)];
+}
+
+const HostTier::Room& HostTier::RoomOf(DomainId domain) const {
   KVT_CHECK(static_cast<size_t>(domain) < domains_.size());
   return domains_[static_cast<size_t>(domain)];
 }
@@ -207,7 +238,8 @@ HostTier::Cut HostTier::cut() const {
 
 void HostTier::Audit() const {
   for (const Room& room : domains_) {
-    KVT_CHECK(room.arena->bytes().size() == room.slots.slab_count() * slab_bytes_);
+    const uint64_t bytes = room.arena == nullptr ? 0 : room.arena->bytes().size();
+    KVT_CHECK(bytes == room.slots.slab_count() * slab_bytes_);
     room.slots.Audit();
   }
 }

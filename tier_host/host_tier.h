@@ -20,10 +20,14 @@
 
 #include "absl/status/statusor.h"
 #include "core/block_lengths.h"
+#include "core/start_progress.h"
 #include "tier_host/arena.h"
 #include "tier_host/slot_pool.h"
 
 namespace kvtier {
+
+// Memory that one thread takes at a time when the arenas are filled.
+inline constexpr uint64_t kFillBytes = uint64_t{64} << 20;
 
 // Spaces with any_length use at most one slot size for each kSlotSizesPart slabs of the domain, and
 // at least one.
@@ -79,7 +83,8 @@ class HostTier {
     uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; the unit shared between sizes.
     SealedMemory::Writers writers =
         SealedMemory::Writers::kHolders;  // Processes that may write the arenas.
-    int threads = 1;                      // Number of threads that fill the arenas.
+    size_t threads = 1;                   // Number of threads that fill the arenas.
+    StartProgress* progress = nullptr;    // Told how far they are; null: nobody is.
   };
 
   // Takes the memory of all domains, and logs how far it is. Errors: kInvalidArgument, a domain
@@ -94,7 +99,14 @@ class HostTier {
   // Adds a domain, with an arena of its own, while the tier is in use; takes no memory for it. Its
   // id is domain_count() - 1 from now on; ids are never used again. Errors: as Create().
   absl::StatusOr<DomainId> AddDomain(const Domain& domain);
+  // Ends a domain, which has no slab and no arena from now on, and returns its arena. The memory is
+  // unmapped and its descriptors are closed with that, which takes long where a process has touched
+  // much of it. REQUIRES: none of its slabs is present, or is being filled or emptied.
+  std::unique_ptr<Arena> DropDomain(DomainId domain);
+  // Returns whether the domain has an arena, which it has until DropDomain().
+  bool HasArena(DomainId domain) const { return RoomOf(domain).arena != nullptr; }
 
+  // REQUIRES of the next ones: HasArena(domain).
   // A slab of a domain comes in two steps: Arena::Fill() and AddSlab(). It goes in four:
   // CloseSlab(); its slots are freed; RemoveSlab(); Arena::Empty(). REQUIRES of each step: the one
   // before.
@@ -144,6 +156,7 @@ class HostTier {
   explicit HostTier(const Options& options)
       : slab_bytes_(options.slab_bytes), writers_(options.writers) {}
   Room& RoomOf(DomainId domain);
+  const Room& RoomOf(DomainId domain) const;
   absl::Status FillAll(const Options& options);
   void Free(DomainId domain, SlotOffset offset);
   const uint64_t slab_bytes_;

@@ -112,7 +112,7 @@ class SlotPool {
   void Unlist(uint32_t slab);
   void AuditSlab(uint32_t number) const;
 
-  const uint64_t slab_bytes_;
+  uint64_t slab_bytes_;
   uint64_t used_bytes_ = 0;
   std::vector<Slab> slabs_;
   uint32_t closed_slabs_ = 0;

@@ -81,14 +81,14 @@ void NodeDisks::AddDomain(const Tenant& tenant) {
   promises_->AddDomain(parts_.host->slots(tenant.domain).capacity_bytes());
   if (set_->block_count() == 0) return;
   ++telling_;
-  parts_.scope->Spawn(TellResidency(TenantTagOf(tenant.name), tenant.domain));
+  parts_.scope->Spawn(TellOwned(TenantTagOf(tenant.name), tenant.domain));
 }
 
 void NodeDisks::DropDomain(DomainId domain) {
   if (promises_ != nullptr) promises_->DropDomain(domain);
 }
 
-Task<void> NodeDisks::TellResidency(TenantTag owner, DomainId domain) {
+Task<void> NodeDisks::TellOwned(TenantTag owner, DomainId domain) {
   bool more = true;
   for (DiskWalk at; more && !parts_.waits->ended();) {
     co_await SleepUntil(parts_.executor, parts_.executor->Now());
@@ -97,7 +97,7 @@ Task<void> NodeDisks::TellResidency(TenantTag owner, DomainId domain) {
     // Blocks that come meanwhile are reported as they come.
     for (const BlockKey& key : keys) {
       if (set_->OwnerOf(key) == owner && parts_.tenants->DomainOf(owner) == domain) {
-        parts_.residency->Add(domain, Tier::kDisk, key);
+        Tell(DiskSet::Change::kAdded, key, owner);
       }
     }
   }

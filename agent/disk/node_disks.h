@@ -103,8 +103,8 @@ class NodeDisks {
   void Tell(DiskSet::Change change, const BlockKey& key, TenantTag owner) const;
   // Pins the host memory for the disks, so that they move blocks without pinning them each time.
   Task<void> PinHostMemory();
-  // Tells the residency of what the disks have of the tenant.
-  Task<void> TellResidency(TenantTag owner, DomainId domain);
+  // Tells the followers what the disks have of a tenant that is new, as that of its domain.
+  Task<void> TellOwned(TenantTag owner, DomainId domain);
   // Tells of what the disks had when they were opened.
   void TellRecovered();
 
@@ -115,7 +115,7 @@ class NodeDisks {
   std::unique_ptr<DiskAdmission> admission_;
   std::unique_ptr<DiskPromises> promises_;
   DiskSet::Recovery recovery_;
-  size_t telling_ = 0;  // Calls of TellResidency() that run.
+  size_t telling_ = 0;  // Calls of TellOwned() that run.
 };
 
 }  // namespace kvtier

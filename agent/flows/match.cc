@@ -72,8 +72,8 @@ Task<std::vector<Matched>> Matcher::Match(std::vector<BlockRun> runs, absl::Dura
   // sequences it cannot tell where a run ends.
   const bool one_run = runs.size() == 1 && !runs[0].is_set;
   const LocateScope scope = one_run ? LocateScope::kLeading : LocateScope::kEach;
-  const LocateReply located =
-      co_await parts_.fetcher->Locate(std::move(rest), scope, parts_.executor->Now() + timeout);
+  const LocateReply located = co_await parts_.fetcher->Locate(runs[0].domain, rest, scope,
+                                                              parts_.executor->Now() + timeout);
   AddElsewhere(runs, places, located, &matched);
   co_return matched;
 }

@@ -1,6 +1,7 @@
 #include "agent/flows/memory_mover.h"
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -89,9 +90,10 @@ Task<void> MemoryMover::Remove(Slab slab) {
   between_.erase(slab);
 }
 
-Task<void> MemoryMover::EmptyAll(DomainId domain) {
+Task<void> MemoryMover::EndDomain(DomainId domain) {
   const SlotPool& slots = parts_.host->slots(domain);
-  while (slots.present_slabs() > 0) {
+  // Threads fill and empty slabs that are absent, so the arena outlasts these, too.
+  while (slots.present_slabs() > 0 || SlabsBetween(domain) > 0) {
     const std::optional<uint32_t> slab = slots.LastFree();
     if (slab.has_value()) {
       parts_.host->CloseSlab(domain, *slab);
@@ -101,6 +103,9 @@ Task<void> MemoryMover::EmptyAll(DomainId domain) {
       co_await SleepUntil(parts_.executor, parts_.executor->Now() + kMemoryMoveInterval);
     }
   }
+  std::unique_ptr<Arena> arena = parts_.host->DropDomain(domain);
+  ByteThreads::Work unmap = [&arena] { arena.reset(); };
+  co_await parts_.memory->Run(std::move(unmap));
 }
 
 Task<bool> MemoryMover::Drain(Slab slab, SlabMove move) {
@@ -269,6 +274,7 @@ Task<void> MemoryMover::ReturnStrays() {
   next_look_ = parts_.executor->Now() + kStrayInterval;
   for (size_t i = 0; i < parts_.host->domain_count(); ++i) {
     const auto domain = static_cast<DomainId>(i);
+    if (!parts_.host->HasArena(domain)) continue;
     const SlotPool& slots = parts_.host->slots(domain);
     Arena* const arena = parts_.host->ArenaOf(domain);
     const uint64_t held = arena->held_bytes();

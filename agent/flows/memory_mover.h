@@ -65,9 +65,9 @@ class MemoryMover {
   void Rest() { fills_all_ = false; }
   // Returns why memory was not taken at the last failure since FillAll(); empty: none failed.
   const std::string& failure() const { return failure_; }
-  // Gives all memory of a domain back to the system, and ends when it has none. REQUIRES: none of
-  // its slots is used, nor will be.
-  Task<void> EmptyAll(DomainId domain);
+  // Gives all memory of a domain back to the system, and then its arena, once nothing fills or
+  // empties it any more (HostTier::DropDomain()). REQUIRES: none of its slots is used, nor will be.
+  Task<void> EndDomain(DomainId domain);
   struct Figures {
     uint64_t moved = 0;      // Slabs that a domain got.
     uint64_t copied = 0;     // Blocks that were worth more than others, or were kept.

@@ -53,6 +53,7 @@ NodeFlows::NodeFlows(const Options& options, const NodeRooms& rooms)
       fetcher({.executor = rooms.executor,
                .byte_threads = rooms.byte_threads,
                .scope = rooms.scope,
+               .waits = rooms.waits,
                .index = rooms.index,
                .evictor = rooms.evictor,
                .loads = &host_loads,

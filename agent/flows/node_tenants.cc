@@ -125,10 +125,14 @@ void NodeTenants::LookAt(const TenantSecret& there) {
     if (!admitted.ok()) Complain(there.name, admitted);
   } else if (tenant->key != TenantKey::FromSecret(*there.secret)) {
     parts_.tenants->Shut(tenant->domain);
+    // Whoever has the secret before this one is to work here no more.
+    for (const SessionId id : parts_.rooms.sessions->table().OfDomain(tenant->domain)) {
+      parts_.end_session(id);
+    }
     Complain(there.name,
              absl::InvalidArgumentError(
-                 "its secret was replaced; it can open no session, because its blocks are "
-                 "named with the one before: drop it, or restart the agent"));
+                 "its secret was replaced; its sessions ended and it can open none, because its "
+                 "blocks are named with the one before: drop it, or restart the agent"));
   } else if (parts_.tenants->IsShut(tenant->domain)) {
     parts_.tenants->Reopen(tenant->domain);
     Log(LogLevel::kInfo, absl::StrCat("tenant ", there.name, " can open sessions again"));
@@ -350,7 +354,7 @@ Task<void> NodeTenants::EndDomain(DomainId domain) {
     leaving_.push_back(domain);  // A block has come meanwhile: the next Sweep() looks again.
     co_return;
   }
-  co_await parts_.mover->EmptyAll(domain);
+  co_await parts_.mover->EndDomain(domain);
   parts_.rooms.index->DropDomain(domain);
   parts_.tenants->Forget(domain);
 }

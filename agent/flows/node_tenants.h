@@ -4,10 +4,11 @@
 // A tenant exists once it has a secret, which is set here or appears in the directory of secrets.
 // The agent reads that directory every kTenantsInterval. A tenant whose secret is removed may
 // open no more sessions, but its blocks stay. The same holds for one whose secret has changed,
-// because its blocks are named with the old secret. Lost or unknown settings delete nothing. Only
-// Drop() deletes: it ends the tenant's sessions and erases its blocks in all tiers. Blocks that are
-// still held go when they are released, and until then the tenant's name and secret cannot be used
-// again.
+// because its blocks are named with the old secret; its sessions end, because that secret may be
+// known to others. In both cases other nodes get none of its blocks (TenantTable::FindServed()).
+// Lost or unknown settings delete nothing. Only Drop() deletes: it ends the tenant's sessions and
+// erases its blocks in all tiers. Blocks that are still held go when they are released, and until
+// then the tenant's name and secret cannot be used again.
 //
 // Executor thread only. One change at a time: each waits for the one before it.
 #ifndef KVTIER_AGENT_FLOWS_NODE_TENANTS_H_

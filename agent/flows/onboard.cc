@@ -23,6 +23,8 @@ MissReason ReasonOf(const absl::Status& failed) {
       return MissReason::kDamaged;
     case absl::StatusCode::kDeadlineExceeded:
       return MissReason::kDeadline;
+    case absl::StatusCode::kCancelled:
+      return MissReason::kBusy;
     default:
       return MissReason::kAbsent;
   }
@@ -141,16 +143,19 @@ Task<bool> Onboarder::GatherRun(const OnboardRequest& request, Urgency urgency, 
   std::vector<Wanted>& wanted = brought->blocks;
   if (brought->rounds > 0) {
     const size_t first = wanted.size();
-    std::vector<SharedLoad> loads =
-        co_await flows_.fetcher->Start(request.run, first, request.deadline);
+    Fetcher::Asker asker = AskerOf(request, urgency);
+    Fetcher::Started started = co_await flows_.fetcher->Start(request.run, first, std::move(asker));
     if (wanted.size() < first) co_return false;  // An earlier block was dropped meanwhile.
-    if (loads.empty()) {
+    brought->elsewhere = started.missed;
+    // The coordinator is asked once more for the rest of what it named.
+    if (started.more) --brought->rounds;
+    if (started.loads.empty()) {
       // Another asker may have brought the block while we asked.
       std::optional<Wanted> local = WantLocal(keys[wanted.size()], request, urgency);
       if (!local.has_value()) co_return false;
       wanted.push_back(*std::move(local));
     }
-    for (SharedLoad& load : loads) wanted.push_back(Coming(std::move(load), urgency));
+    for (SharedLoad& load : started.loads) wanted.push_back(Coming(std::move(load), urgency));
   }
   while (wanted.size() < keys.size()) {
     std::optional<Wanted> local = WantLocal(keys[wanted.size()], request, urgency);
@@ -186,16 +191,25 @@ Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, 
   BlockRun rest = request.run;
   rest.keys.clear();
   for (const size_t i : brought->absent) rest.keys.push_back(keys[i]);
-  co_await flows_.fetcher->Start(rest, 0, request.deadline);
+  Fetcher::Asker asker = AskerOf(request, urgency);
+  const Fetcher::Started started = co_await flows_.fetcher->Start(rest, 0, std::move(asker));
+  brought->elsewhere = started.missed;
+  brought->found.clear();
+  std::vector<size_t> absent;
   for (const size_t i : brought->absent) {
     if (SharedLoad load = flows_.host_loads->Find(keys[i])) {
       wanted[i] = Coming(std::move(load), urgency);
+      brought->found.push_back(i);
     } else if (std::optional<Pin> pin = flows_.index->PinToLease(keys[i], request.run.member)) {
       wanted[i].pin = *std::move(pin);  // The block has come while the call waited.
+      brought->found.push_back(i);
     } else {
-      flows_.stats->tenants.CountMisses(request.run.domain, 1);
+      absent.push_back(i);
     }
   }
+  brought->absent = std::move(absent);
+  if (started.more) co_return true;
+  flows_.stats->tenants.CountMisses(request.run.domain, brought->absent.size());
   co_return false;
 }
 
@@ -207,7 +221,30 @@ void Onboarder::EndGather(const OnboardRequest& request, Brought* brought) {
   flows_.stats->disk_misses += keys.size() - found;
   flows_.stats->tenants.CountMisses(request.run.domain, keys.size() - found);
   brought->first_missing = found;
-  brought->missed = WhyAbsent(keys[found]);
+  brought->missed = WhyNotGathered(keys[found], *brought);
+}
+
+MissReason Onboarder::WhyNotGathered(const BlockKey& key, const Brought& brought) const {
+  const MissReason elsewhere = brought.elsewhere.Of(key);
+  if (elsewhere != MissReason::kAbsent) return elsewhere;
+  // The loader's queue had no place for it.
+  const bool is_on_disk = flows_.index->In(Tier::kDisk, key);
+  if (is_on_disk && !flows_.index->In(Tier::kHost, key)) return MissReason::kBusy;
+  return WhyAbsent(key);
+}
+
+Fetcher::Asker Onboarder::AskerOf(const OnboardRequest& request, Urgency urgency) const {
+  Fetcher::Asker asker{.deadline = request.deadline, .turn_by = request.deadline};
+  // A prefetch is answered at once.
+  if (urgency == Urgency::kPrefetch) return asker;
+  // Time is left to copy to the GPU what is here already.
+  const absl::Time now = flows_.executor->Now();
+  if (request.gpu != nullptr) asker.turn_by = now + (request.deadline - now) / 2;
+  asker.is_over = [sessions = flows_.sessions, session = request.run.session,
+                   is_cancelled = request.is_cancelled] {
+    return !sessions->IsOpen(session) || (is_cancelled != nullptr && *is_cancelled);
+  };
+  return asker;
 }
 
 std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
@@ -251,6 +288,10 @@ Task<void> Onboarder::AwaitReady(Brought* brought, const OnboardRequest& request
   std::vector<Wanted>& blocks = brought->blocks;
   for (size_t i = 0; i < blocks.size(); ++i) {
     MissReason missed = MissReason::kNone;
+    if (!blocks[i].pin && blocks[i].load == nullptr) {
+      Drop(request, i, WhyNotGathered(request.run.keys[i], *brought), brought);
+      continue;
+    }
     const bool ready = co_await AwaitOne(request, &blocks[i], &missed);
     if (!ready) Drop(request, i, missed, brought);
     if ((i + 1) % kKeysPerTurn == 0) co_await flows_.turns->GiveWay(request.run.payer());
@@ -259,8 +300,6 @@ Task<void> Onboarder::AwaitReady(Brought* brought, const OnboardRequest& request
 
 Task<bool> Onboarder::AwaitOne(const OnboardRequest& request, Wanted* wanted, MissReason* missed) {
   if (wanted->pin) co_return true;
-  *missed = MissReason::kAbsent;
-  if (wanted->load == nullptr) co_return false;
   const bool done = co_await flows_.waits->Until(&wanted->load->done, request.deadline);
   if (!done) {
     *missed = MissReason::kDeadline;

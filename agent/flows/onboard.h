@@ -43,6 +43,8 @@ struct OnboardRequest {
   bool local_only = false;
   GpuTier* gpu = nullptr;                  // GPU of a target of kGpu, set by the Onboarder.
   Urgency urgency = Urgency::kForeground;  // Urgency of loads from a disk.
+  // Whether the caller has hung up; it outlives the request. Null: nobody knows.
+  const bool* is_cancelled = nullptr;
 };
 
 struct LeasedBlock {
@@ -93,8 +95,11 @@ class Onboarder {
     MissReason missed = MissReason::kNone;  // Reason for which the first missing block is missing.
     // Place of the first missing block, as far as it is known.
     size_t first_missing = std::numeric_limits<size_t>::max();
-    int rounds = 0;              // Calls of GatherMore() so far.
-    std::vector<size_t> absent;  // Places of the keys of a set that this node does not have.
+    int rounds = 0;              // Calls of GatherMore() so far that asked for all that they found.
+    std::vector<size_t> absent;  // Places of the keys of a set that are still missing.
+    std::vector<size_t> found;   // Places of a set that the last round found on other nodes.
+    // Block that other nodes did not bring in the last round, and why.
+    Fetcher::Missed elsewhere;
   };
   // Parts is one request whose blocks are handed over as they become ready:
   // agent/flows/onboard_parts.h.
@@ -145,9 +150,15 @@ class Onboarder {
   // Returns why a block is missing that no tier has (kAbsent or kEvicted), or that host memory has
   // and that the asker may not pin (kNoRoom).
   MissReason WhyAbsent(const BlockKey& key) const;
+  // Returns why gathering found no way to bring the block: as WhyAbsent(), or that a disk or
+  // another node has it and did not begin to bring it.
+  MissReason WhyNotGathered(const BlockKey& key, const Brought& brought) const;
+  // Returns how long the request waits for a fetch from another node.
+  Fetcher::Asker AskerOf(const OnboardRequest& request, Urgency urgency) const;
   // Waits for blocks that are on their way, in order, and drops those that do not come.
   Task<void> AwaitReady(Brought* brought, const OnboardRequest& request);
   // Waits until a block's load ends. Returns whether the block is pinned; if not, sets `missed`.
+  // REQUIRES: the block is pinned or has a load.
   Task<bool> AwaitOne(const OnboardRequest& request, Wanted* wanted, MissReason* missed);
   // Returns, for a load that has ended, whether the block is pinned; if not, sets `missed`.
   bool Settle(const OnboardRequest& request, Wanted* wanted, MissReason* missed);

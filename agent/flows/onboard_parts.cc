@@ -33,6 +33,7 @@ Onboarder::Parts::Parts(Onboarder* onboarder, std::vector<OnboardRequest> reques
   sequences_.reserve(requests.size());
   for (OnboardRequest& request : requests) {
     request.deadline = deadline_;
+    request.is_cancelled = &cancelled_;
     sequences_.emplace_back(std::move(request));
   }
   onboarder_->parts_.insert(this);
@@ -51,7 +52,9 @@ Task<void> Onboarder::Parts::Gather(std::shared_ptr<Parts> parts, Sequence* sequ
   for (const size_t index : sequence->brought.absent) {
     const Wanted& block = sequence->brought.blocks[index];
     if (block.pin || block.load != nullptr) continue;
-    onboarder->Drop(sequence->request, index, MissReason::kAbsent, &sequence->brought);
+    const MissReason missed =
+        onboarder->WhyNotGathered(sequence->request.run.keys[index], sequence->brought);
+    onboarder->Drop(sequence->request, index, missed, &sequence->brought);
   }
   onboarder->EndGather(sequence->request, &sequence->brought);
   sequence->is_gathered = true;
@@ -63,8 +66,8 @@ void Onboarder::Parts::Look(Sequence* sequence) {
   if (sequence->looked < brought.blocks.size()) {
     while (sequence->looked < brought.blocks.size()) LookAt(sequence, sequence->looked++);
   } else {
-    // The last round of a set: what other nodes have of it.
-    for (const size_t index : brought.absent) LookAt(sequence, index);
+    // A further round of a set.
+    for (const size_t index : brought.found) LookAt(sequence, index);
   }
   news_->Set();
 }

@@ -213,35 +213,39 @@ absl::Status Putter::CheckStep(SessionId session, uint64_t step) const {
 bool Putter::IsReady(const PendingBlock& block) { return block.summed && !block.staged; }
 
 Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step) {
+  // Without its session the reservations are over.
+  if (!parts_.sessions->IsOpen(session)) co_return 0;
+  const DomainId payer = parts_.sessions->PayerOf(session);
   const auto committing = std::make_shared<Committing>(parts_.executor);
   if (step > 0) {
-    std::erase_if(ids, [&](ReservationId id) { return !parts_.reservations->Await(session, id); });
-    if (ids.empty()) co_return 0;
-    parts_.scope->Spawn(CommitAfterStep(session, step, std::move(ids), committing));
+    std::vector<ReservationId> awaited;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (i > 0 && i % kKeysPerTurn == 0) co_await parts_.turns->GiveWay(payer);
+      if (parts_.reservations->Await(session, ids[i])) awaited.push_back(ids[i]);
+    }
+    if (awaited.empty()) co_return 0;
+    parts_.scope->Spawn(CommitAfterStep(session, step, std::move(awaited), committing));
   } else {
     std::vector<PendingBlock> blocks;
     std::span<const ReservationId> left = ids;
     while (!left.empty()) {
       const std::span<const ReservationId> some = left.first(std::min(left.size(), kKeysPerTurn));
       left = left.subspan(some.size());
-      const std::optional<DomainId> payer = CommitSome(session, some, committing.get(), &blocks);
-      if (payer.has_value() && !left.empty()) co_await parts_.turns->GiveWay(*payer);
+      CommitSome(session, some, committing.get(), &blocks);
+      if (!left.empty()) co_await parts_.turns->GiveWay(payer);
     }
     if (blocks.empty()) co_return committing->committed;
-    CommitAll(std::move(blocks), committing);
+    co_await CommitAll(std::move(blocks), committing);
   }
   co_await parts_.waits->Until(&committing->done, parts_.executor->Now() + kCommitTimeout);
   co_return committing->committed;
 }
 
-std::optional<DomainId> Putter::CommitSome(SessionId session, std::span<const ReservationId> ids,
-                                           Committing* committing,
-                                           std::vector<PendingBlock>* unready) {
-  std::optional<DomainId> payer;
+void Putter::CommitSome(SessionId session, std::span<const ReservationId> ids,
+                        Committing* committing, std::vector<PendingBlock>* unready) {
   for (const ReservationId id : ids) {
     const PendingBlock* const block = parts_.reservations->Find(session, id);
     if (block == nullptr) continue;
-    payer = block->payer();
     parts_.index->PrefetchCacheLines(block->domain, block->meta.key);
   }
   const absl::Time now = parts_.index->Now();
@@ -256,15 +260,16 @@ std::optional<DomainId> Putter::CommitSome(SessionId session, std::span<const Re
       unready->push_back(*parts_.reservations->Take(session, id));
     }
   }
-  return payer;
 }
 
-void Putter::CommitAll(std::vector<PendingBlock> blocks,
-                       const std::shared_ptr<Committing>& committing) {
+Task<void> Putter::CommitAll(std::vector<PendingBlock> blocks,
+                             std::shared_ptr<Committing> committing) {
   committing->left = blocks.size();
   const absl::Time now = parts_.index->Now();
   std::vector<PendingBlock> in_gpu;
-  for (PendingBlock& block : blocks) {
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    PendingBlock& block = blocks[i];
+    if (i > 0 && i % kKeysPerTurn == 0) co_await parts_.turns->GiveWay(block.payer());
     if (block.gpu) {
       in_gpu.push_back(std::move(block));
       if (in_gpu.size() < kMaxBlocksGathered) continue;
@@ -311,7 +316,7 @@ Task<void> Putter::CommitAfterStep(SessionId session, uint64_t step, std::vector
     for (const ReservationId id : ids) {
       blocks.push_back(parts_.reservations->TakeAwaited(id));
     }
-    CommitAll(std::move(blocks), committing);
+    co_await CommitAll(std::move(blocks), committing);
     co_return;
   }
   for (const ReservationId id : ids) parts_.reservations->GiveUpAwaited(id);

@@ -130,10 +130,10 @@ class Putter {
   // Returns whether the block can be published as it is: its bytes are in place and summed.
   static bool IsReady(const PendingBlock& block);
   // Publishes those of the session's reservations that are ready, and adds the others to `unready`.
-  // Returns the domain that pays for them; nullopt: there is none among them.
-  std::optional<DomainId> CommitSome(SessionId session, std::span<const ReservationId> ids,
-                                     Committing* committing, std::vector<PendingBlock>* unready);
-  void CommitAll(std::vector<PendingBlock> blocks, const std::shared_ptr<Committing>& committing);
+  void CommitSome(SessionId session, std::span<const ReservationId> ids, Committing* committing,
+                  std::vector<PendingBlock>* unready);
+  // Begins the commits of all blocks, and gives way to other tenants meanwhile.
+  Task<void> CommitAll(std::vector<PendingBlock> blocks, std::shared_ptr<Committing> committing);
   // REQUIRES: the reservations await the step.
   Task<void> CommitAfterStep(SessionId session, uint64_t step, std::vector<ReservationId> ids,
                              std::shared_ptr<Committing> committing);

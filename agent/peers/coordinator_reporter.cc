@@ -8,10 +8,49 @@
 
 namespace kvtier {
 
+CoordinatorReporter::CoordinatorReporter(const Parts& parts, Self self, UsageOf usage_of,
+                                         Tenants tenants)
+    : parts_(parts),
+      sync_(std::move(self.node), self.epoch, std::move(self.address),
+            [this](bool is_first, std::vector<NamedDelta>* deltas) {
+              return TakeSnapshotPart(is_first, deltas);
+            }),
+      usage_of_(std::move(usage_of)),
+      tenants_(std::move(tenants)) {
+  parts_.changes->Follow(this);
+}
+
+std::optional<NamedDelta> CoordinatorReporter::Named(const Delta& delta,
+                                                     std::optional<DomainId> domain) const {
+  if (!domain.has_value()) return std::nullopt;
+  return NamedDelta{.kind = delta.kind,
+                    .tier = delta.tier,
+                    .name = parts_.tenants->OfDomain(*domain).peer_namer->NameOf(delta.key)};
+}
+
+std::optional<DomainId> CoordinatorReporter::DomainOf(const Delta& held) const {
+  if (held.tier == Tier::kHost) return parts_.index->Find(held.key)->slot.domain();
+  const std::optional<TenantTag> owner = parts_.disks->OwnerOf(held.key);
+  return owner.has_value() ? parts_.tenants->DomainOf(*owner) : std::nullopt;
+}
+
+bool CoordinatorReporter::TakeSnapshotPart(bool is_first, std::vector<NamedDelta>* deltas) {
+  if (is_first) snapshot_at_ = {};
+  std::vector<Delta> held;
+  const bool more = parts_.index->SnapshotFrom(&snapshot_at_, kMaxDeltasPerMessage, &held);
+  for (const Delta& delta : held) {
+    const std::optional<NamedDelta> named = Named(delta, DomainOf(delta));
+    if (named.has_value()) deltas->push_back(*named);
+  }
+  return more;
+}
+
 void CoordinatorReporter::OnChange(const BlockChange& change) {
   // A GPU slot is the node's own business.
-  if (change.delta.tier == Tier::kGpu) return;
-  sync_.Add(change.delta);
+  if (change.delta.tier == Tier::kGpu || sync_.snapshot_due()) return;
+  const std::optional<NamedDelta> named = Named(change.delta, change.domain);
+  if (!named.has_value()) return;
+  sync_.Add(*named);
   // While no coordinator answers, changes wait for the next try.
   if (wake_ != nullptr && connected_) wake_->Set();
 }
@@ -23,7 +62,7 @@ void CoordinatorReporter::Stop() {
 
 std::optional<absl::Duration> CoordinatorReporter::silence() const {
   if (!last_answer_.has_value()) return std::nullopt;
-  return executor_->Now() - *last_answer_;
+  return parts_.executor->Now() - *last_answer_;
 }
 
 Task<void> CoordinatorReporter::Run() {
@@ -32,10 +71,10 @@ Task<void> CoordinatorReporter::Run() {
     report.tiers = usage_of_();
     report.tenants = tenants_.stamp();
     absl::StatusOr<ReportReply> reply =
-        co_await link_->Send(std::move(report), executor_->Now() + kReportTimeout);
+        co_await parts_.link->Send(std::move(report), parts_.executor->Now() + kReportTimeout);
     if (reply.ok()) {
       sync_.OnReply(*reply);
-      last_answer_ = executor_->Now();
+      last_answer_ = parts_.executor->Now();
       NoteDifference(reply->tenants_differ);
       if (reply->tenants.has_value()) tenants_.take(*std::move(reply->tenants));
     }
@@ -76,12 +115,12 @@ void CoordinatorReporter::NoteDifference(bool differ) {
 
 // Waits until there is something to say, or it is time for a heartbeat.
 Task<void> CoordinatorReporter::Rest(bool answered) {
-  const std::shared_ptr<Event> wake = std::make_shared<Event>(executor_);
+  const std::shared_ptr<Event> wake = std::make_shared<Event>(parts_.executor);
   wake_ = wake;
   if (!stopping_ && !(answered && sync_.HasNews())) {
-    co_await wake->WaitUntil(executor_->Now() + kHeartbeatInterval);
+    co_await wake->WaitUntil(parts_.executor->Now() + kHeartbeatInterval);
   }
-  if (!stopping_) co_await SleepUntil(executor_, executor_->Now() + kReportDelay);
+  if (!stopping_) co_await SleepUntil(parts_.executor, parts_.executor->Now() + kReportDelay);
 }
 
 }  // namespace kvtier

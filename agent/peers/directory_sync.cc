@@ -7,7 +7,7 @@
 
 namespace kvtier {
 
-void DirectorySync::Add(const Delta& delta) {
+void DirectorySync::Add(const NamedDelta& delta) {
   if (snapshot_due_) return;  // The snapshot will tell it.
   // A snapshot may be larger than the limit, because it has all blocks of the node.
   if (outbox_.size() - snapshot_left_ >= kMaxPendingDeltas) {
@@ -26,7 +26,7 @@ void DirectorySync::Abandon() {
 }
 
 void DirectorySync::TakePart() {
-  std::vector<Delta> part;
+  std::vector<NamedDelta> part;
   parts_left_ = snapshot_part_(/*is_first=*/snapshot_due_, &part);
   outbox_.insert(outbox_.end(), part.begin(), part.end());
   snapshot_left_ = outbox_.size();

@@ -28,7 +28,7 @@ class DirectorySync {
   // SnapshotPart adds blocks that the other side is to know, as adds: the first part of a snapshot
   // if `is_first`, else the part after the last one. Returns false if no part comes after it.
   // Changes that come between two parts are told by Add().
-  using SnapshotPart = absl::AnyInvocable<bool(bool is_first, std::vector<Delta>* deltas)>;
+  using SnapshotPart = absl::AnyInvocable<bool(bool is_first, std::vector<NamedDelta>* deltas)>;
 
   DirectorySync(NodeId node, Epoch epoch, std::string address, SnapshotPart snapshot_part)
       : node_(std::move(node)),
@@ -38,7 +38,9 @@ class DirectorySync {
 
   // Adds one change of the node. If more than kMaxPendingDeltas changes wait, what is left of a
   // snapshot not counted, a new snapshot replaces them.
-  void Add(const Delta& delta);
+  void Add(const NamedDelta& delta);
+  // Returns whether a snapshot is to begin, which will tell all that changes until then.
+  bool snapshot_due() const { return snapshot_due_; }
   // Returns whether there is more to say than a heartbeat.
   bool HasNews() const { return !synced() || !outbox_.empty(); }
   // Returns the next report; at most kMaxDeltasPerMessage deltas. Changes nothing that a lost
@@ -69,7 +71,7 @@ class DirectorySync {
   // Deltas of the outbox up to the last that belongs to the snapshot.
   size_t snapshot_left_ = 0;
   uint64_t first_unacked_ = 0;
-  std::deque<Delta> outbox_;
+  std::deque<NamedDelta> outbox_;
 };
 
 }  // namespace kvtier

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
 #include "core/call_on_executor.h"
@@ -19,13 +20,16 @@ namespace {
 constexpr size_t kMaxStubs = 4096;
 // A peer that came back is found again within this.
 constexpr int kMaxPeerBackoffMs = 1000;
+// Text by which gRPC refuses a call for a server that has no thread for it. The code alone could
+// also mean a message that is too long.
+constexpr char kNoThread[] = "Server Threadpool Exhausted";
 
 // Puts the chunks of one stream where the sink wants them, holding the peer to the
 // protocol of peer.proto.
 class ChunkReader {
  public:
-  ChunkReader(Executor* executor, FetchSink* sink, size_t key_count)
-      : executor_(executor), sink_(sink), key_count_(key_count) {}
+  ChunkReader(Executor* executor, FetchSink* sink, size_t blocks)
+      : executor_(executor), sink_(sink), blocks_(blocks) {}
 
   // Errors: kDataLoss, the peer broke the protocol.
   absl::Status Accept(const v1::FetchChunk& chunk) {
@@ -57,9 +61,9 @@ class ChunkReader {
   absl::Status BeginBlock(const v1::FetchChunk& chunk) {
     const absl::StatusOr<BlockProof> proof = convert::ProofFrom(chunk.proof());
     if (!proof.ok()) return absl::DataLossError(std::string(proof.status().message()));
-    if (chunk.index() >= key_count_) {
+    if (chunk.index() >= blocks_) {
       return absl::DataLossError(absl::StrCat("the peer sent block ", chunk.index(), " of ",
-                                              key_count_, " that were asked for"));
+                                              blocks_, " that were asked for"));
     }
     index_ = chunk.index();
     length_ = proof->length;
@@ -70,7 +74,7 @@ class ChunkReader {
 
   Executor* const executor_;
   FetchSink* const sink_;
-  const size_t key_count_;
+  const size_t blocks_;
   size_t index_ = 0;
   uint64_t length_ = 0;
   uint64_t received_ = 0;
@@ -136,8 +140,8 @@ std::shared_ptr<v1::Peer::Stub> GrpcPeerTransport::StubFor(const std::string& ad
   return stub;
 }
 
-Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<BlockKey> keys,
-                                            FetchTime time, FetchSink* sink) {
+Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, FetchRequest asked, FetchTime time,
+                                            FetchSink* sink) {
   if (cancelled_) co_return absl::CancelledError("this node is stopping");
   if (running_.size() >= kMaxFetchesRunning) {
     co_return absl::ResourceExhaustedError(absl::StrCat(
@@ -147,7 +151,8 @@ Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<Blo
   v1::FetchRequest request;
   *request.mutable_version() = convert::OurVersion("kvtier-agent");
   request.set_node_id(self_.str());
-  for (const BlockKey& key : keys) request.add_block_keys(convert::ToWire(key));
+  request.set_peer_tag(static_cast<uint64_t>(asked.tag));
+  for (const PeerName& name : asked.names) request.add_peer_names(convert::ToWire(name));
   const absl::Duration timeout = time.deadline - executor_->Now();
   request.set_timeout_ms(convert::ToMilliseconds(timeout));
   grpc::ClientContext context;
@@ -156,7 +161,7 @@ Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<Blo
   absl::Status status;
   ByteThreads::Work receive = [&] {
     const auto stream = stub->Fetch(&context, request);
-    ChunkReader reader(executor_, sink, keys.size());
+    ChunkReader reader(executor_, sink, asked.names.size());
     v1::FetchChunk chunk;
     while (status.ok() && stream->Read(&chunk)) {
       watch.Heard();
@@ -172,6 +177,9 @@ Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<Blo
   if (!status.ok() && watch.cancelled()) {
     co_return absl::UnavailableError(
         absl::StrCat("the peer sent nothing for ", absl::FormatDuration(time.silence)));
+  }
+  if (absl::IsResourceExhausted(status) && absl::StrContains(status.message(), kNoThread)) {
+    co_return absl::AbortedError("the peer has no thread for the call; ask again later");
   }
   co_return status;
 }

@@ -23,7 +23,7 @@ namespace kvtier {
 class GrpcPeerTransport final : public PeerTransport {
  public:
   GrpcPeerTransport(Executor* executor, NodeId self);
-  Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys, FetchTime time,
+  Task<absl::Status> Fetch(std::string address, FetchRequest request, FetchTime time,
                            FetchSink* sink) override;
   // Ends the fetches that run, with kCancelled, and lets none start: an agent that
   // stops waits for no peer.

@@ -3,6 +3,9 @@
 // for a while and not for ever, so a peer that is well again is used again. The tenants of this
 // node divide the fetches, at each peer and at all of them (StreamShares).
 //
+// A peer that is busy has not failed: of the tenant that it refused, as many fetches run there as
+// it served when it refused one more, and one more after each that succeeds.
+//
 // Executor thread only.
 #ifndef KVTIER_AGENT_PEERS_PEER_STANDINGS_H_
 #define KVTIER_AGENT_PEERS_PEER_STANDINGS_H_
@@ -10,7 +13,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -20,6 +26,7 @@
 #include "agent/tenants.h"
 #include "core/clock.h"
 #include "core/cost_model.h"
+#include "core/node.h"
 #include "tier_host/host_tier.h"
 
 namespace kvtier {
@@ -30,7 +37,9 @@ class PeerStandings {
   struct Outcome {
     uint64_t bytes = 0;  // Bytes of the blocks that arrived whole.
     absl::Duration took;
-    absl::Status failure;  // Failure of the peer; kOk: it did what it could.
+    absl::Status failure;        // Failure of the peer; kOk: it did what it could.
+    bool busy = false;           // Whether it had no stream free for the tenant.
+    std::optional<NodeId> node;  // Node at the address, as the coordinator called it.
   };
 
   // `tenants` are those of this node. Owns neither.
@@ -48,23 +57,42 @@ class PeerStandings {
   void Began(const std::string& address, DomainId domain);
   void Ended(const std::string& address, DomainId domain, const Outcome& outcome);
   const StreamShares& running() const { return running_; }  // Fetches, at all peers.
-  // Returns how many peers failed in the last kPeerAvoidance and did not serve since.
+  // Returns how many peers are avoided.
   size_t avoided() const;
+  // Returns the avoided nodes, the one that failed last in front, kMaxAvoidedNodes at most.
+  std::vector<NodeId> AvoidedNodes() const;
 
  private:
+  // Busy says that a peer refused the tenant a stream.
+  struct Busy {
+    size_t most = 0;   // Fetches of the tenant that may run there.
+    absl::Time until;  // None begins before.
+  };
   struct Peer {
     TransferEstimate estimate;
     absl::Time measured;  // Time of the last fetch that the estimate learned from.
     absl::Time avoided_until = absl::InfinitePast();
     bool failing = false;  // The last fetch that ended failed.
+    std::optional<NodeId> node;
+    std::map<DomainId, Busy> busy;  // Tenants that it refused lately.
     StreamShares running{kMaxFetchesPerPeer};
   };
   Peer& Find(const std::string& address);
-  bool IsAvoided(const Peer& peer) const { return clock_->Now() < peer.avoided_until; }
+  bool IsAvoided(const Peer& peer) const {
+    const absl::Time now = clock_->Now();
+    return now < peer.avoided_until || (peer.failing && now < try_again_);
+  }
+  // Returns how many fetches more the tenant may begin at a peer that refused it lately.
+  size_t LeftWhereBusy(const Peer& peer, DomainId domain) const;
+  void NoteBusy(Peer* peer, DomainId domain, const Outcome& outcome);
+  void Avoid(const std::string& address, Peer* peer);
 
   const Clock* const clock_;
   const TenantTable* const tenants_;
   std::map<std::string, Peer> peers_;  // Peers by address.
+  std::set<std::string> failing_;      // Addresses of peers whose last fetch failed.
+  // Time before which no peer that failed is trusted again, because another one was, in vain.
+  absl::Time try_again_ = absl::InfinitePast();
   StreamShares running_{kMaxFetchesRunning};
 };
 

@@ -10,13 +10,13 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "core/block_key.h"
 #include "core/block_proof.h"
+#include "core/peer_name.h"
 #include "core/task.h"
 
 namespace kvtier {
 
-// FetchSink receives fetched blocks. It is called on the executor, in the order of the keys.
+// FetchSink receives fetched blocks. It is called on the executor, in the order of the names.
 class FetchSink {
  public:
   virtual ~FetchSink() = default;
@@ -25,6 +25,12 @@ class FetchSink {
   virtual std::span<std::byte> Begin(size_t index, const BlockProof& proof) = 0;
   // Takes block `index`, all of whose bytes are in the room that Begin() gave.
   virtual void Arrived(size_t index) = 0;
+};
+
+// FetchRequest names blocks of one tenant as PeerNamer does.
+struct FetchRequest {
+  PeerTag tag{};
+  std::vector<PeerName> names;
 };
 
 // FetchTime says how long a fetch may take.
@@ -41,9 +47,9 @@ class PeerTransport {
   // Ends by `time.deadline`, with no use of the sink after that. Blocks that did not
   // arrive are misses; kOk says nothing about how many did.
   // Errors: kUnavailable (not reached, or silent for time.silence), kDeadlineExceeded,
-  // kResourceExhausted (too many fetches, there or here), kDataLoss (the peer broke the
-  // protocol).
-  virtual Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys, FetchTime time,
+  // kAborted (the peer is busy), kResourceExhausted (too many fetches run here), kDataLoss (the
+  // peer broke the protocol).
+  virtual Task<absl::Status> Fetch(std::string address, FetchRequest request, FetchTime time,
                                    FetchSink* sink) = 0;
 };
 

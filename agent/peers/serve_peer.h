@@ -1,8 +1,9 @@
 // PeerServer answers other agents: it holds a block in place, proves what it is, and shows its
 // bytes. It shows a block of host memory in place, and a block on disk in one of a bounded number
-// of private buffers, so that another node's misses do not evict this node's blocks. The tenants
-// whose blocks are asked for divide the streams (StreamShares), and so what the streams read from
-// disk.
+// of private buffers, so that another node's misses do not evict this node's blocks. It serves
+// what is named with the key of a tenant that is admitted here (PeerNamer), and of that tenant
+// alone. The tenants whose blocks are asked for divide the streams (StreamShares), and so what the
+// streams read from disk.
 //
 // Executor thread only; a ServedBlock must be destroyed there too.
 #ifndef KVTIER_AGENT_PEERS_SERVE_PEER_H_
@@ -10,10 +11,13 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -24,6 +28,7 @@
 #include "agent/peers/stream_shares.h"
 #include "agent/tenants.h"
 #include "core/block_proof.h"
+#include "core/peer_name.h"
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "core/waits.h"
@@ -83,21 +88,32 @@ class PeerServer {
         stats_(parts.stats),
         max_buffer_bytes_(max_buffer_bytes) {}
 
-  // Counts a new stream of the tenant whose blocks are asked for, and returns the tenant, for
-  // EndStream(); nullopt: none of the blocks is here, and nothing is counted. Errors:
-  // kResourceExhausted, all kMaxPeerStreamsServed are in use; kAborted, those that are free are
-  // kept for other tenants.
-  absl::StatusOr<std::optional<DomainId>> BeginStream(std::span<const BlockKey> keys);
+  // Stream of blocks of one tenant.
+  struct Stream {
+    DomainId domain{};
+    std::vector<BlockKey> keys;  // Blocks that are asked for, in the order of their names.
+  };
+  // Counts a new stream, for EndStream(); nullopt: this node does not serve the tag's tenant, or
+  // has none of the blocks, and nothing is counted. Errors: kAborted, all kMaxPeerStreamsServed are
+  // in use, or those that are free are kept for other tenants.
+  absl::StatusOr<std::optional<Stream>> BeginStream(PeerTag tag, std::span<const PeerName> names);
   void EndStream(DomainId domain) { streams_.GiveBack(domain); }
-  // Holds the block for a peer; ends by `deadline`. nullopt: the block is not here or not readable
-  // in time, or disk reads for peers, or their buffers, are at their bound.
-  Task<std::optional<ServedBlock>> Serve(BlockKey key, absl::Time deadline);
+  // Holds a block of the domain for a peer; ends by `deadline`. While disk reads for peers, or
+  // their buffers, are at their bound, reads wait in the order in which they came. nullopt: the
+  // block is not here, is another tenant's, or is not readable in time.
+  Task<std::optional<ServedBlock>> Serve(DomainId domain, BlockKey key, absl::Time deadline);
 
  private:
   struct DiskRead;
-  // Returns the tenant of the first block that is here; nullopt: none is.
-  std::optional<DomainId> TenantOf(std::span<const BlockKey> keys) const;
-  bool HasRoomFor(uint64_t bytes) const;
+  // Returns whether the block is here and is the domain's. Whoever has one tenant's secret can make
+  // names that lead to the BlockKeys of another.
+  bool Has(DomainId domain, const BlockKey& key) const;
+  BlockProof ProofOf(DomainId domain, const BlockMeta& meta) const {
+    return tenants_->OfDomain(domain).peer_namer->Prove(meta);
+  }
+  bool MayRead(uint64_t bytes) const;
+  // Waits until a read of so many bytes may begin; returns false if `deadline` came first.
+  Task<bool> AwaitRead(uint64_t bytes, absl::Time deadline);
   std::optional<ServedBlock> ServeFromHost(const BlockKey& key);
   Task<void> ReadFromDisk(BlockKey key, std::shared_ptr<DiskRead> read);
 
@@ -112,6 +128,9 @@ class PeerServer {
   const size_t max_buffer_bytes_;
   StreamShares streams_{kMaxPeerStreamsServed};
   size_t disk_reads_ = 0;
+  // Reads that wait to begin, by number: one of each stream at most.
+  std::set<uint64_t> reads_waiting_;
+  uint64_t reads_asked_ = 0;
   // Bytes of all buffers that live, sent ones included. Buffers may outlive the server. A counter
   // only, so relaxed.
   const std::shared_ptr<std::atomic<size_t>> buffer_bytes_ =

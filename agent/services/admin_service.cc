@@ -240,6 +240,20 @@ absl::StatusOr<BlockKey> AdminService::KeyOf(const v1::LookupRequest& request) c
   return NameOf(*tenant, request);
 }
 
+const Tenant* AdminService::TenantOf(const v1::LookupRequest& request, const BlockKey& key) const {
+  const TenantTable& tenants = agent_->options().tenants;
+  if (request.block_key().empty()) return tenants.Find(request.tenant());
+  if (const HostBlock* const block = agent_->index().Find(key)) {
+    return &tenants.OfDomain(block->slot.domain());
+  }
+  if (const GpuTier* const gpu = agent_->gpus().With(key)) return &tenants.OfDomain(gpu->domain());
+  if (agent_->index().In(Tier::kDisk, key)) {
+    const auto domain = tenants.DomainOf(*agent_->disks().set()->OwnerOf(key));
+    return domain.has_value() ? &tenants.OfDomain(*domain) : nullptr;
+  }
+  return tenants.size() == 1 ? tenants.All().front() : nullptr;
+}
+
 uint64_t AdminService::LengthIn(Tier tier, const BlockKey& key) const {
   switch (tier) {
     case Tier::kGpu:
@@ -256,6 +270,9 @@ Task<absl::Status> AdminService::DoLookup(const v1::LookupRequest* request,
                                           v1::LookupResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const BlockKey key, KeyOf(*request));
   response->set_block_key(convert::ToWire(key));
+  if (const Tenant* const tenant = TenantOf(*request, key)) {
+    response->set_peer_name(convert::ToWire(tenant->peer_namer->NameOf(key)));
+  }
   for (const Tier tier : kAllTiers) {
     if (!agent_->index().In(tier, key)) continue;
     v1::LookupResponse::Copy* copy = response->add_copies();

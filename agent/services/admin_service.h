@@ -132,6 +132,9 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
     KVT_ASSIGN_OR_RETURN(const EngineKey engine_key, EngineKey::FromBytes(request.engine_key()));
     return BlockNamer(tenant.key, space).Name(engine_key);
   }
+  // Returns the tenant of the block that the request means: that which it names, or that of the
+  // block if it is here, or the only one; nullptr: it is not known.
+  const Tenant* TenantOf(const v1::LookupRequest& request, const BlockKey& key) const;
   // Returns the payload bytes of the tier's copy. REQUIRES: the tier has the block.
   uint64_t LengthIn(Tier tier, const BlockKey& key) const;
 

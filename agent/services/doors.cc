@@ -1,7 +1,5 @@
 #include "agent/services/doors.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -17,24 +15,13 @@
 namespace kvtier {
 namespace {
 
-constexpr uint32_t kRoot = 0;
 // Threads of the workers' door: its services are callbacks and need no thread for each call.
 constexpr int kMaxRpcThreads = 16;
-// Threads of the TCP port: one for each peer's stream, too.
-constexpr int kMaxRemoteThreads = static_cast<int>(kMaxPeerStreamsServed) + kMaxRpcThreads;
 
 constexpr RpcDoor::Limits kWorkerLimits = {.connections = kMaxWorkerConnections,
                                            .calls = kMaxCallsPerConnection,
                                            .intake_bytes = kWorkerIntakeBytes,
                                            .threads = kMaxRpcThreads};
-constexpr RpcDoor::Limits kAdminLimits = {.connections = kMaxAdminConnections,
-                                          .calls = kMaxCallsPerConnection,
-                                          .intake_bytes = kAdminIntakeBytes,
-                                          .threads = kMaxRpcThreads};
-constexpr RpcDoor::Limits kRemoteLimits = {.connections = kMaxRemoteConnections,
-                                           .calls = kMaxCallsPerConnection,
-                                           .intake_bytes = kRemoteIntakeBytes,
-                                           .threads = kMaxRemoteThreads};
 
 }  // namespace
 
@@ -60,10 +47,10 @@ bool Doors::MemoryIsShort() {
 }
 
 absl::StatusOr<std::unique_ptr<Doors>> Doors::Open(const AgentConfig& config, Agent* agent,
-                                                   AdminService::About about,
-                                                   const ProvenCallers* proven) {
+                                                   AdminService::About about, Before before) {
   auto doors = absl::WrapUnique(new Doors(config, agent, std::move(about)));
   const auto memory_is_short = [self = doors.get()] { return self->MemoryIsShort(); };
+  const auto has_proven = [proven = before.proven](uint64_t caller) { return proven->Has(caller); };
   const std::array<grpc::Service*, 1> for_workers = {&doors->worker_service_};
   KVT_ASSIGN_OR_RETURN(
       doors->workers_,
@@ -72,25 +59,18 @@ absl::StatusOr<std::unique_ptr<Doors>> Doors::Open(const AgentConfig& config, Ag
                      .mode = kWorkerSocketMode,
                      .uids = config.allow_uids,
                      .limits = kWorkerLimits,
-                     .has_proven = [proven](uint64_t caller) { return proven->Has(caller); },
+                     .has_proven = has_proven,
                      .is_memory_short = memory_is_short},
                     for_workers));
   const std::array<grpc::Service*, 1> for_operators = {&doors->admin_service_};
-  KVT_ASSIGN_OR_RETURN(doors->admin_, RpcDoor::Open({.name = "admin",
-                                                     .address = doors->admin_socket_,
-                                                     .mode = kAdminSocketMode,
-                                                     .uids = {kRoot, geteuid()},
-                                                     .health = true,
-                                                     .limits = kAdminLimits},
-                                                    for_operators));
+  KVT_ASSIGN_OR_RETURN(doors->admin_, RpcDoor::Follow(before.starting->TakeAdmin(),
+                                                      AdminDoor(config), for_operators));
   const std::array<grpc::Service*, 2> for_peers = {&doors->peer_service_,
                                                    &doors->remote_admin_service_};
-  KVT_ASSIGN_OR_RETURN(doors->remote_, RpcDoor::Open({.name = "tcp",
-                                                      .address = config.listen,
-                                                      .health = true,
-                                                      .limits = kRemoteLimits,
-                                                      .is_memory_short = memory_is_short},
-                                                     for_peers));
+  RpcDoor::Options remote = RemoteDoor(config);
+  remote.is_memory_short = memory_is_short;
+  KVT_ASSIGN_OR_RETURN(
+      doors->remote_, RpcDoor::Follow(before.starting->TakeRemote(), std::move(remote), for_peers));
   return doors;
 }
 

@@ -16,6 +16,7 @@
 #include "agent/services/admin_service.h"
 #include "agent/services/peer_service.h"
 #include "agent/services/remote_admin_service.h"
+#include "agent/services/starting_doors.h"
 #include "agent/services/worker_service.h"
 #include "agent/sessions/proven_callers.h"
 #include "core/memory_watch.h"
@@ -26,11 +27,14 @@ namespace kvtier {
 // Thread-safe. REQUIRES: the agent outlives it.
 class Doors {
  public:
-  // Opens all doors. `proven` outlives them. REQUIRES: config.socket_dir is locked. Errors:
+  struct Before {
+    const ProvenCallers* proven = nullptr;    // Outlives the doors.
+    std::unique_ptr<StartingDoors> starting;  // Doors that answered so far.
+  };
+  // Opens the workers' door, and answers at the others in place of those before. Errors:
   // kUnavailable, one of them cannot be opened.
   static absl::StatusOr<std::unique_ptr<Doors>> Open(const AgentConfig& config, Agent* agent,
-                                                     AdminService::About about,
-                                                     const ProvenCallers* proven);
+                                                     AdminService::About about, Before before);
   // Accepts no more connections, and cuts the calls that are still in progress at `deadline`.
   void Shutdown(absl::Time deadline);
 

@@ -60,31 +60,33 @@ grpc::Status PeerService::Fetch(grpc::ServerContext* context, const v1::FetchReq
 absl::Status PeerService::Serve(grpc::ServerContext* context, const v1::FetchRequest& request,
                                 grpc::ServerWriter<v1::FetchChunk>* writer) {
   KVT_RETURN_IF_ERROR(convert::CheckVersion(request.version()));
-  KVT_ASSIGN_OR_RETURN(const std::vector<BlockKey> keys,
-                       convert::BlockKeysFrom(request.block_keys(), "block_keys"));
+  KVT_ASSIGN_OR_RETURN(const std::vector<PeerName> names,
+                       convert::PeerNamesFrom(request.peer_names(), "peer_names"));
   KVT_ASSIGN_OR_RETURN(const absl::Duration timeout,
                        convert::TimeoutFrom(request.timeout_ms(), "timeout_ms"));
   Executor* const executor = agent_->executor();
   const absl::Time deadline = executor->Now() + PeerStreamTime(timeout, TimeLeft(*context));
   PeerServer* const server = &agent_->flows().peer_server;
-  KVT_ASSIGN_OR_RETURN(const std::optional<DomainId> tenant,
-                       CallOn(executor, [&] { return server->BeginStream(keys); }));
-  if (!tenant.has_value()) return absl::OkStatus();  // None of the blocks is on this node.
+  const PeerTag tag{request.peer_tag()};
+  KVT_ASSIGN_OR_RETURN(const std::optional<PeerServer::Stream> stream,
+                       CallOn(executor, [&] { return server->BeginStream(tag, names); }));
+  if (!stream.has_value()) return absl::OkStatus();  // None of the blocks is on this node.
   const StreamDeadline ends_by(executor, deadline, context);
-  const absl::Status sent = Send(keys, deadline, writer);
+  const absl::Status sent = Send(*stream, deadline, writer);
   CallOn(executor, [&] {
-    server->EndStream(*tenant);
+    server->EndStream(stream->domain);
     return true;
   });
   return sent;
 }
 
-absl::Status PeerService::Send(std::span<const BlockKey> keys, absl::Time deadline,
+absl::Status PeerService::Send(const PeerServer::Stream& stream, absl::Time deadline,
                                grpc::ServerWriter<v1::FetchChunk>* writer) {
   Executor* const executor = agent_->executor();
-  for (size_t i = 0; i < keys.size() && executor->Now() < deadline; ++i) {
+  for (size_t i = 0; i < stream.keys.size() && executor->Now() < deadline; ++i) {
     std::optional<ServedBlock> block =
-        AwaitOn(executor, agent_->scope(), agent_->flows().peer_server.Serve(keys[i], deadline));
+        AwaitOn(executor, agent_->scope(),
+                agent_->flows().peer_server.Serve(stream.domain, stream.keys[i], deadline));
     if (!block.has_value()) continue;
     const bool sent = SendBlock(*block, static_cast<uint32_t>(i), writer);
     // The block's pin belongs to the executor.

@@ -4,13 +4,11 @@
 #define KVTIER_AGENT_SERVICES_PEER_SERVICE_H_
 
 #include <algorithm>
-#include <span>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "agent/agent.h"
 #include "agent/limits.h"
-#include "core/block_key.h"
 #include "kvtier/v1/peer.grpc.pb.h"
 
 namespace kvtier {
@@ -32,7 +30,7 @@ class PeerService final : public v1::Peer::Service {
   absl::Status Serve(grpc::ServerContext* context, const v1::FetchRequest& request,
                      grpc::ServerWriter<v1::FetchChunk>* writer);
   // Sends those of the blocks that are here, until `deadline`.
-  absl::Status Send(std::span<const BlockKey> keys, absl::Time deadline,
+  absl::Status Send(const PeerServer::Stream& stream, absl::Time deadline,
                     grpc::ServerWriter<v1::FetchChunk>* writer);
 
   Agent* const agent_;

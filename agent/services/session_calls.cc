@@ -98,24 +98,28 @@ absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent, SessionId se
   return DescriptorSocket::Shared{.fd = fd, .bytes = (*region)->bytes().size(), .duplicated = true};
 }
 
-// Runs on the executor: domains come and go there. An arena and its descriptors stay where they
-// are.
+// Duplicates the descriptor, because the tenant may be dropped before the answer is sent: its arena
+// is closed then, and the number may be a descriptor of another tenant's. Runs on the executor.
 absl::StatusOr<DescriptorSocket::Shared> ShareArena(Agent* agent,
                                                     const DescriptorSocket::Wish& wish) {
   KVT_ASSIGN_OR_RETURN(const SessionTenants of, TenantsOf(agent, wish.session));
   const DomainId domain = of.home->domain;
-  const Arena& arena = agent->host().arena(domain);
-  DescriptorSocket::Shared shared{.fd = arena.read_only_fd(),
-                                  .bytes = arena.bytes().size(),
-                                  .moves = agent->HostMemoryMoves(domain) ? 1U : 0U};
-  if (wish.kind == wire::DescriptorKind::kArenaRead) return shared;
-  if (!of.may_write) return absl::NotFoundError("the session may only read");
-  if (agent->sessions().staging().enabled()) {
+  const bool to_write = wish.kind == wire::DescriptorKind::kArenaWrite;
+  if (to_write && !of.may_write) return absl::NotFoundError("the session may only read");
+  if (to_write && agent->sessions().staging().enabled()) {
     return absl::NotFoundError(
         "workers of this node write into staging regions, not into the arena (--worker_memory)");
   }
-  shared.fd = arena.read_write_fd();
-  return shared;
+  const Arena& arena = agent->host().arena(domain);
+  const int fd = fcntl(to_write ? arena.read_write_fd() : arena.read_only_fd(), F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot duplicate the descriptor of the arena: ", strerror(errno)));
+  }
+  return DescriptorSocket::Shared{.fd = fd,
+                                  .bytes = arena.bytes().size(),
+                                  .moves = agent->HostMemoryMoves(domain) ? 1U : 0U,
+                                  .duplicated = true};
 }
 
 absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSocket::Wish& wish) {

@@ -1,11 +1,13 @@
 #include "agent/services/worker_service.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "agent/services/id_lists.h"
 #include "agent/services/onboard_stream.h"
 #include "agent/services/unary_service.h"
 #include "agent/services/worker_wire.h"
@@ -14,18 +16,6 @@
 #include "proto/sequence_keys.h"
 
 namespace kvtier {
-namespace {
-
-// Returns the numbers as ids of one kind, such as LeaseId.
-template <typename Id>
-std::vector<Id> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
-  std::vector<Id> ids;
-  ids.reserve(static_cast<size_t>(wire.size()));
-  for (const uint64_t id : wire) ids.push_back(Id{id});
-  return ids;
-}
-
-}  // namespace
 
 Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
   if (agent_->stopping()) {
@@ -113,7 +103,9 @@ Task<absl::StatusOr<std::vector<OnboardRequest>>> WorkerService::OnboardsOf(
   OnboardRequest common{.local_only = request.local_only()};
   KVT_CO_ASSIGN_OR_RETURN(common.target, TargetFrom(request.target()));
   KVT_CO_ASSIGN_OR_RETURN(common.deadline, DeadlineOf(context, request.timeout_ms()));
-  co_await ReleaseLeases(runs[0].session, IdsFrom<LeaseId>(request.released_lease_ids()));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<LeaseId> released,
+                          IdsFrom<LeaseId>(request.released_lease_ids(), "released_lease_ids"));
+  co_await ReleaseLeases(runs[0].session, std::move(released));
   std::vector<OnboardRequest> all(runs.size(), common);
   for (size_t i = 0; i < runs.size(); ++i) all[i].run = std::move(runs[i]);
   co_return all;
@@ -253,7 +245,9 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
   }
   const SessionId session = runs[0].session;
   const DomainId domain = runs[0].domain;
-  co_await ReleaseLeases(session, IdsFrom<LeaseId>(request->released_lease_ids()));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<LeaseId> released,
+                          IdsFrom<LeaseId>(request->released_lease_ids(), "released_lease_ids"));
+  co_await ReleaseLeases(session, std::move(released));
   std::vector<ReservationId> ids;
   // Deadline of the first block; those of the others are later.
   std::optional<absl::Time> commit_by;
@@ -289,17 +283,29 @@ WorkerService::Reactor* WorkerService::Commit(Context* context, const v1::Commit
 Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitRequest* request,
                                            v1::CommitResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, namer_.FindSession(request->session_token()));
-  std::vector<ReservationId> ids = IdsFrom<ReservationId>(request->reservation_ids());
-  const std::vector<ReservationId> unwritten =
-      IdsFrom<ReservationId>(request->unwritten_reservation_ids());
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<ReservationId> ids,
+                          IdsFrom<ReservationId>(request->reservation_ids(), "reservation_ids"));
+  KVT_CO_ASSIGN_OR_RETURN(
+      std::vector<ReservationId> unwritten,
+      IdsFrom<ReservationId>(request->unwritten_reservation_ids(), "unwritten_reservation_ids"));
   const uint64_t step = request->step();
   KVT_CO_RETURN_IF_ERROR(agent_->flows().putter.CheckStep(session, step));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
-  KVT_CO_RETURN_IF_ERROR(NoteSums(session, *request, &ids));
-  response->set_unwritten_blocks(
-      agent_->sessions().reservations().GiveBackUnwritten(session, unwritten));
+  KVT_CO_RETURN_IF_ERROR(co_await NoteSums(session, *request, &ids));
+  ReservationTable* const table = &agent_->sessions().reservations();
+  size_t given_back = 0;
+  co_await InTurns(agent_, session, std::move(unwritten),
+                   [table, session, &given_back](std::span<const ReservationId> some) {
+                     given_back += table->GiveBackUnwritten(session, some);
+                   });
+  response->set_unwritten_blocks(given_back);
   std::vector<BlockKey> keys;
-  if (request->durable()) keys = agent_->sessions().reservations().KeysOf(session, ids);
+  if (request->durable()) {
+    co_await InTurns(agent_, session, ids,
+                     [table, session, &keys](std::span<const ReservationId> some) {
+                       std::ranges::move(table->KeysOf(session, some), std::back_inserter(keys));
+                     });
+  }
   response->set_committed_blocks(
       co_await agent_->flows().putter.Commit(session, std::move(ids), step));
   if (agent_->flows().offloader != nullptr && !keys.empty()) {
@@ -309,22 +315,27 @@ Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitReq
   co_return absl::OkStatus();
 }
 
-absl::Status WorkerService::NoteSums(SessionId session, const v1::CommitRequest& request,
-                                     std::vector<ReservationId>* ids) {
-  const auto& summed = request.summed_reservation_ids();
-  const auto& sums = request.sums();
-  if (sums.size() != 2 * summed.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sums: ", sums.size(), " numbers for ", summed.size(),
+Task<absl::Status> WorkerService::NoteSums(SessionId session, const v1::CommitRequest& request,
+                                           std::vector<ReservationId>* ids) {
+  KVT_CO_ASSIGN_OR_RETURN(
+      std::vector<ReservationId> summed,
+      IdsFrom<ReservationId>(request.summed_reservation_ids(), "summed_reservation_ids"));
+  const uint64_t* sums = request.sums().data();
+  if (static_cast<size_t>(request.sums_size()) != 2 * summed.size()) {
+    co_return absl::InvalidArgumentError(
+        absl::StrCat("sums: ", request.sums_size(), " numbers for ", summed.size(),
                      " summed_reservation_ids; must be two for each"));
   }
-  for (int i = 0; i < summed.size(); ++i) {
-    const ReservationId id{summed[i]};
-    agent_->sessions().reservations().NoteSum(session, id,
-                                              {.hi = sums[2 * i], .lo = sums[2 * i + 1]});
-    ids->push_back(id);
-  }
-  return absl::OkStatus();
+  ids->insert(ids->end(), summed.begin(), summed.end());
+  co_await InTurns(agent_, session, std::move(summed),
+                   [table = &agent_->sessions().reservations(), session,
+                    &sums](std::span<const ReservationId> some) {
+                     for (const ReservationId id : some) {
+                       table->NoteSum(session, id, {.hi = sums[0], .lo = sums[1]});
+                       sums += 2;
+                     }
+                   });
+  co_return absl::OkStatus();
 }
 
 WorkerService::Reactor* WorkerService::TakeSlots(Context* context,
@@ -352,47 +363,6 @@ Task<absl::Status> WorkerService::DoTakeSlots(const v1::TakeSlotsRequest* reques
                           gpu->grants().Take(session, request->slots()));
   response->mutable_slots()->Add(slots.begin(), slots.end());
   response->set_gpu_version(gpu->pool().version());
-  co_return absl::OkStatus();
-}
-
-WorkerService::Reactor* WorkerService::Release(Context* context, const v1::ReleaseRequest* request,
-                                               v1::ReleaseResponse* /*response*/) {
-  return Run(context, *request, DoRelease(request));
-}
-
-Task<void> WorkerService::ReleaseLeases(SessionId session, std::vector<LeaseId> ids) {
-  for (std::span<const LeaseId> left = ids; !left.empty();) {
-    const std::span<const LeaseId> some = left.first(std::min(left.size(), kKeysPerTurn));
-    agent_->sessions().leases().Release(session, some);
-    left = left.subspan(some.size());
-    if (left.empty() || !agent_->sessions().table().IsOpen(session)) co_return;
-    co_await agent_->turns().GiveWay(agent_->sessions().table().PayerOf(session));
-  }
-}
-
-Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
-  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, namer_.FindSession(request->session_token()));
-  std::vector<LeaseId> leases = IdsFrom<LeaseId>(request->lease_ids());
-  for (const uint64_t id : request->damaged_lease_ids()) {
-    const std::optional<BlockKey> key =
-        agent_->sessions().leases().HostBlockOf(session, LeaseId{id});
-    if (key.has_value()) agent_->flows().host_prover.Suspect(*key);
-    leases.push_back(LeaseId{id});
-  }
-  for (const std::string& ticket : request->tickets()) {
-    KVT_CO_ASSIGN_OR_RETURN(const TicketId id, TicketFrom(ticket));
-    agent_->flows().tickets.Release(Holder(session), id);
-  }
-  for (const uint32_t space_id : request->space_ids()) {
-    agent_->sessions().table().RemoveSpace(session, space_id);
-  }
-  agent_->sessions().reservations().Release(session,
-                                            IdsFrom<ReservationId>(request->reservation_ids()));
-  const std::vector<uint32_t> slots(request->slots().begin(), request->slots().end());
-  GpuTier* const gpu = agent_->gpus().Of(session, agent_->sessions().table().DomainOf(session));
-  if (gpu != nullptr) gpu->grants().Release(session, slots);
-  agent_->sessions().swapped().Drop(session, IdsFrom<SwapId>(request->swap_ids()));
-  co_await ReleaseLeases(session, std::move(leases));
   co_return absl::OkStatus();
 }
 

@@ -56,6 +56,7 @@ class WorkerService final : public v1::Worker::CallbackService {
                    v1::SwapOutResponse* response) override;
   Reactor* SwapIn(Context* context, const v1::SwapInRequest* request,
                   v1::SwapInResponse* response) override;
+  // Implemented in worker_release_service.cc.
   Reactor* Release(Context* context, const v1::ReleaseRequest* request,
                    v1::ReleaseResponse* response) override;
   Reactor* Advise(Context* context, const v1::AdviseRequest* request,
@@ -112,9 +113,9 @@ class WorkerService final : public v1::Worker::CallbackService {
   Task<absl::Status> DoRelease(const v1::ReleaseRequest* request);
 
   // Notes the sums in the request, and adds the reservations of these sums to `ids`. Errors:
-  // kInvalidArgument, there are not two numbers for each reservation.
-  absl::Status NoteSums(SessionId session, const v1::CommitRequest& request,
-                        std::vector<ReservationId>* ids);
+  // kInvalidArgument, there are too many, or not two numbers for each reservation.
+  Task<absl::Status> NoteSums(SessionId session, const v1::CommitRequest& request,
+                              std::vector<ReservationId>* ids);
   // Returns the time `timeout_ms` from now, or the caller's own deadline if that is earlier.
   absl::StatusOr<absl::Time> DeadlineOf(const Context& context, uint32_t timeout_ms) const;
   // Ends the leases, and gives way to other tenants meanwhile.

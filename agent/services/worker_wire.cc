@@ -40,6 +40,8 @@ v1::MissReason ToWire(MissReason reason) {
       return v1::MISS_REASON_DAMAGED;
     case MissReason::kEvicted:
       return v1::MISS_REASON_EVICTED;
+    case MissReason::kBusy:
+      return v1::MISS_REASON_BUSY;
     case MissReason::kUnreachable:
     case MissReason::kSpaceRefused:
       break;  // Clients alone give these reasons.

@@ -23,6 +23,7 @@ static_assert(static_cast<int>(MissReason::kDamaged) == KVTIER_MISSED_DAMAGED);
 static_assert(static_cast<int>(MissReason::kEvicted) == KVTIER_MISSED_EVICTED);
 static_assert(static_cast<int>(MissReason::kUnreachable) == KVTIER_MISSED_UNREACHABLE);
 static_assert(static_cast<int>(MissReason::kSpaceRefused) == KVTIER_MISSED_SPACE_REFUSED);
+static_assert(static_cast<int>(MissReason::kBusy) == KVTIER_MISSED_BUSY);
 static_assert(static_cast<int>(ReservedBlocks::State::kReserved) == KVTIER_RESERVED);
 static_assert(static_cast<int>(ReservedBlocks::State::kPresent) == KVTIER_PRESENT);
 static_assert(static_cast<int>(ReservedBlocks::State::kNoRoom) == KVTIER_NO_ROOM);

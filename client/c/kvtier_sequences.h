@@ -127,14 +127,15 @@ int64_t kvtier_delete(kvtier_client* client, const kvtier_sequence* sequences, s
 int64_t kvtier_hit_key_index(const kvtier_hit* hit, size_t index);
 
 enum {
-  KVTIER_MISSED_NONE = 0,         /* No block is missing. */
-  KVTIER_MISSED_ABSENT = 1,       /* No tier that was asked has it. */
-  KVTIER_MISSED_EVICTED = 2,      /* Absent, because it left this node's memory to make room. */
-  KVTIER_MISSED_DEADLINE = 3,     /* It did not come in time. */
-  KVTIER_MISSED_NO_ROOM = 4,      /* There was no room for it, or no lease left. */
-  KVTIER_MISSED_DAMAGED = 5,      /* Its bytes did not match its sum. */
-  KVTIER_MISSED_UNREACHABLE = 6,  /* The agent is away, or the breaker is open. */
-  KVTIER_MISSED_SPACE_REFUSED = 7 /* The agent does not take the space. */
+  KVTIER_MISSED_NONE = 0,          /* No block is missing. */
+  KVTIER_MISSED_ABSENT = 1,        /* No tier that was asked has it. */
+  KVTIER_MISSED_EVICTED = 2,       /* Absent, because it left this node's memory to make room. */
+  KVTIER_MISSED_DEADLINE = 3,      /* It did not come in time. */
+  KVTIER_MISSED_NO_ROOM = 4,       /* There was no room for it, or no lease left. */
+  KVTIER_MISSED_DAMAGED = 5,       /* Its bytes did not match its sum. */
+  KVTIER_MISSED_UNREACHABLE = 6,   /* The agent is away, or the breaker is open. */
+  KVTIER_MISSED_SPACE_REFUSED = 7, /* The agent does not take the space. */
+  KVTIER_MISSED_BUSY = 8 /* It was not waited for, because too many blocks waited already. */
 };
 /* Returns why the first block that is missing did not come. KVTIER_INVALID: hit is NULL. */
 int kvtier_hit_missed(const kvtier_hit* hit);

@@ -15,7 +15,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 #define KVTIER_SOURCES 4      /* KVTIER_GPU, KVTIER_HOST, KVTIER_DISK, KVTIER_PEER. */
-#define KVTIER_MISS_REASONS 8 /* KVTIER_MISSED_*. */
+#define KVTIER_MISS_REASONS 9 /* KVTIER_MISSED_*. */
 
 enum {
   KVTIER_CALL_MATCH = 0,

@@ -18,7 +18,7 @@
 namespace kvtier {
 namespace {
 
-using testing::NumberedKey;
+using testing::NumberedName;
 using testing::SimExecutor;
 using testing::SimRandom;
 using testing::SimTime;
@@ -27,11 +27,11 @@ class DirectorySyncTest : public ::testing::Test {
  protected:
   void Add(uint64_t number) {
     held_.insert(number);
-    sync_.Add({.kind = Delta::Kind::kAdd, .key = NumberedKey(number)});
+    sync_.Add({.kind = Delta::Kind::kAdd, .name = NumberedName(number)});
   }
   void Remove(uint64_t number) {
     held_.erase(number);
-    sync_.Add({.kind = Delta::Kind::kRemove, .key = NumberedKey(number)});
+    sync_.Add({.kind = Delta::Kind::kRemove, .name = NumberedName(number)});
   }
   // Sends one report and takes its answer; returns false if that asks for a resync.
   bool Exchange() {
@@ -43,7 +43,7 @@ class DirectorySyncTest : public ::testing::Test {
     for (int i = 0; i < 200 && sync_.HasNews(); ++i) Exchange();
     ASSERT_FALSE(sync_.HasNews());
   }
-  bool Knows(uint64_t number) { return !coordinator_->Lookup(NumberedKey(number)).empty(); }
+  bool Knows(uint64_t number) { return !coordinator_->Lookup(NumberedName(number)).empty(); }
   void ExpectTruth(uint64_t numbers) {
     for (uint64_t number = 0; number < numbers; ++number) {
       ASSERT_EQ(Knows(number), held_.contains(number)) << "block " << number;
@@ -64,11 +64,11 @@ class DirectorySyncTest : public ::testing::Test {
   // Takes a snapshot, `part_` blocks at a time, in the order of their numbers.
   DirectorySync sync_{
       *NodeId::FromString("node"), Epoch{5}, "node:7400",
-      [this](bool is_first, std::vector<Delta>* deltas) {
+      [this](bool is_first, std::vector<NamedDelta>* deltas) {
         if (is_first) next_ = 0;
         auto number = held_.lower_bound(next_);
         for (size_t i = 0; i < part_ && number != held_.end(); ++i, ++number) {
-          deltas->push_back({.kind = Delta::Kind::kAdd, .key = NumberedKey(*number)});
+          deltas->push_back({.kind = Delta::Kind::kAdd, .name = NumberedName(*number)});
           next_ = *number + 1;
         }
         return number != held_.end();

@@ -92,7 +92,7 @@ TEST_F(FetchTest, AFlippedBitAnywhereIsAMissAndACounter) {
   const std::vector<std::function<void(BlockProof*, std::vector<std::byte>*)>> flips = {
       [](BlockProof*, std::vector<std::byte>* bytes) { bytes->at(100) ^= std::byte{1}; },
       [](BlockProof* proof, std::vector<std::byte>*) { proof->sum.hi ^= 1; },
-      [](BlockProof* proof, std::vector<std::byte>*) { proof->seal ^= 1; }};
+      [](BlockProof* proof, std::vector<std::byte>*) { proof->mac[0] ^= 1; }};
   uint64_t failures = 0;
   for (const auto& flip : flips) {
     peer_.tamper = flip;
@@ -271,7 +271,7 @@ TEST_F(FetchTest, AFrozenPeerHoldsNoMoreThanItsShareOfTheFetches) {
   EXPECT_EQ(peer_.running, 0);
 }
 
-TEST_F(FetchTest, AsManyFetchesRunAsTheLimitSaysAndTheNextIsAMissAtOnce) {
+TEST_F(FetchTest, AsManyFetchesRunAsTheLimitSaysAndTheNextOnesWait) {
   for (const char* address : {"a:1", "b:1", "c:1"}) peers_[address].hangs = true;
   uint64_t number = 100;
   for (const char* address : {"a:1", "b:1", "c:1"}) {
@@ -282,6 +282,8 @@ TEST_F(FetchTest, AsManyFetchesRunAsTheLimitSaysAndTheNextIsAMissAtOnce) {
   }
   EXPECT_EQ(peers_["a:1"].running + peers_["b:1"].running, static_cast<int>(kMostOfOneTenant));
   EXPECT_EQ(peers_["c:1"].fetches, 0);
+  EXPECT_EQ(rig_.agent->flows().fetcher.line().waiting(),
+            3 * kMaxFetchesPerPeer - kMostOfOneTenant);
   rig_.Pass(absl::Seconds(1));
 }
 

@@ -69,7 +69,8 @@ TEST_F(HungDiskTest, DoesNotUseUpThePeersReads) {
     size_t served = 0;
     for (const BlockKey& key : rig_.NameRun(rig_.session, 1, kBlocks).keys) {
       const absl::Time deadline = rig_.executor.Now() + absl::Milliseconds(1);
-      served += rig_.Run(rig_.agent->flows().peer_server.Serve(key, deadline)).has_value() ? 1 : 0;
+      auto serve = rig_.agent->flows().peer_server.Serve(DomainId{}, key, deadline);
+      served += rig_.Run(std::move(serve)).has_value() ? 1 : 0;
     }
     return served;
   };

@@ -109,6 +109,8 @@ TEST_F(NodeTenantsTest, ASecretThatAppearsMakesATenantAndOneThatGoesShutsIt) {
   store_.secrets["mounted"] = "another secret, sixteen bytes";
   rig_->Pass(kTenantsInterval + absl::Seconds(1));
   EXPECT_TRUE(ViewOf("mounted").shut) << "its blocks are named with the first";
+  EXPECT_FALSE(rig_->agent->sessions().table().IsOpen(session))
+      << "the first may be known to others";
   store_.secrets["mounted"] = kSecret;
   rig_->Pass(kTenantsInterval + absl::Seconds(1));
   EXPECT_FALSE(ViewOf("mounted").shut);
@@ -228,7 +230,7 @@ TEST_F(NodeTenantsTest, ADroppedTenantIsGoneFromAllTiersAndTheOthersStay) {
   EXPECT_EQ(rig_->Hits(rig_->session, 0, 8), 8);
   EXPECT_TRUE(absl::IsNotFound(Drop("newcomer").status()));
   rig_->Pass(absl::Seconds(1));
-  EXPECT_EQ(rig_->agent->host().arena(DomainId{2}).held_bytes(), 0) << "its memory is given back";
+  EXPECT_FALSE(rig_->agent->host().HasArena(DomainId{2})) << "its memory is given back";
   rig_->agent->Audit();
 }
 

@@ -53,7 +53,7 @@ class KnowingCoordinator final : public CoordinatorLink {
   }
   Task<absl::StatusOr<LocateReply>> Locate(LocateQuery query, absl::Time /*deadline*/) override {
     const Holder holder{.node = *NodeId::FromString("peer"), .address = "peer:7400"};
-    co_return LocateReply(query.keys.size(), std::vector<Holder>{holder});
+    co_return LocateReply(query.names.size(), std::vector<Holder>{holder});
   }
 };
 
@@ -61,7 +61,7 @@ class KnowingCoordinator final : public CoordinatorLink {
 class HangingPeer final : public PeerTransport {
  public:
   explicit HangingPeer(Executor* executor) : let_go_(executor) {}
-  Task<absl::Status> Fetch(std::string /*address*/, std::vector<BlockKey> /*keys*/, FetchTime time,
+  Task<absl::Status> Fetch(std::string /*address*/, FetchRequest /*request*/, FetchTime time,
                            FetchSink* /*sink*/) override {
     co_await let_go_.WaitUntil(time.deadline);
     co_return absl::UnavailableError("hangs");

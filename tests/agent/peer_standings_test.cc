@@ -77,6 +77,64 @@ TEST_F(PeerStandingsTest, AFetchThatSucceedsEndsTheAvoidance) {
   EXPECT_FALSE(standings_.Of("a", kOne).avoided);
 }
 
+TEST_F(PeerStandingsTest, TheNodesThatFailedAreNamedTheLastOneInFront) {
+  const auto fail = [&](const std::string& name) {
+    standings_.Began(name, kOne);
+    standings_.Ended(
+        name, kOne,
+        {.failure = absl::UnavailableError("silent"), .node = *NodeId::FromString(name)});
+    time_.RunUntil(time_.Now() + absl::Milliseconds(1));
+  };
+  fail("a");
+  fail("b");
+  Serve("c");
+  ASSERT_EQ(standings_.AvoidedNodes().size(), 2u);
+  EXPECT_EQ(standings_.AvoidedNodes()[0].str(), "b");
+  Serve("b");
+  EXPECT_EQ(standings_.AvoidedNodes().size(), 1u);
+  for (size_t i = 0; i <= kMaxAvoidedNodes; ++i) fail(absl::StrCat("n", i));
+  EXPECT_EQ(standings_.AvoidedNodes().size(), kMaxAvoidedNodes);
+  EXPECT_EQ(standings_.AvoidedNodes()[0].str(), absl::StrCat("n", kMaxAvoidedNodes));
+}
+
+TEST_F(PeerStandingsTest, OfPeersThatFailedOneIsTriedAgainAtATime) {
+  Fail("a");
+  Fail("b");
+  time_.RunUntil(time_.Now() + kPeerAvoidance);
+  EXPECT_FALSE(standings_.Of("a", kOne).avoided);
+  EXPECT_FALSE(standings_.Of("b", kOne).avoided);
+  Fail("a");
+  EXPECT_TRUE(standings_.Of("b", kOne).avoided) << "it would probably fail, too";
+  EXPECT_FALSE(standings_.Of("c", kOne).avoided) << "it never failed";
+  time_.RunUntil(time_.Now() + kPeerAvoidance);
+  Serve("a");
+  EXPECT_FALSE(standings_.Of("b", kOne).avoided);
+}
+
+TEST_F(PeerStandingsTest, ABusyPeerBeginsAsManyFetchesAsItServedAndOneMoreAfterEachThatSucceeds) {
+  const auto refuse = [&] {
+    standings_.Began("a", kOne);
+    standings_.Ended("a", kOne, {.failure = absl::AbortedError("busy"), .busy = true});
+  };
+  for (int i = 0; i < 3; ++i) standings_.Began("a", kOne);
+  refuse();
+  EXPECT_FALSE(standings_.Of("a", kOne).avoided);
+  EXPECT_EQ(standings_.Of("a", kOne).free_fetches, 0u);
+  time_.RunUntil(time_.Now() + kPeerBusyPause);
+  EXPECT_EQ(standings_.Of("a", kOne).free_fetches, 0u) << "three run, as many as it serves";
+  const auto end = [&] {
+    standings_.Ended("a", kOne, {.bytes = 1, .took = absl::Milliseconds(1)});
+  };
+  end();
+  EXPECT_EQ(standings_.Of("a", kOne).free_fetches, 2u);
+  end();
+  end();
+  EXPECT_EQ(standings_.Of("a", kOne).free_fetches, 6u);
+  refuse();
+  time_.RunUntil(time_.Now() + kPeerBusyPause);
+  EXPECT_EQ(standings_.Of("a", kOne).free_fetches, 1u) << "one is always tried";
+}
+
 TEST_F(PeerStandingsTest, TimeWithoutBytesMakesThePredictionWorseAndARefusalDoesNotMakeItBetter) {
   const absl::Duration before = standings_.Of("a", kOne).estimate.Predict(4096);
   Fail("a");

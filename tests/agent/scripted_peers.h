@@ -21,12 +21,14 @@ namespace kvtier::testing {
 inline constexpr char kPeer[] = "peer:7400";
 inline constexpr char kSecond[] = "second:7400";
 
-// KnowingCoordinator says at once that `holders` have every block that is asked for; if `silent`,
-// it never answers.
+// KnowingCoordinator says at once that `holders` have every block that is asked for: four of them,
+// those that the asker avoids last. If `silent`, it never answers.
 class KnowingCoordinator final : public CoordinatorLink {
  public:
   Executor* executor = nullptr;
   bool silent = false;
+  bool is_busy = false;  // Refuses each locate.
+  int locates = 0;
   int reports = 0;
   std::optional<ClusterTenants> tenants;       // Settings that its answers bring.
   bool tenants_differ = false;                 // Flag of its answers.
@@ -50,11 +52,21 @@ class KnowingCoordinator final : public CoordinatorLink {
       co_await SleepUntil(executor, deadline);
       co_return absl::DeadlineExceededError("silent");
     }
+    ++locates;
+    if (is_busy) co_return absl::ResourceExhaustedError("busy");
     std::vector<Holder> held;
     for (const std::string& address : holders) {
-      held.push_back({.node = *NodeId::FromString("peer"), .address = address});
+      const std::string name = address.substr(0, address.find(':'));
+      held.push_back({.node = *NodeId::FromString(name), .address = address});
     }
-    co_return LocateReply(query.keys.size(), held);
+    const auto avoidance = [&](const Holder& holder) {
+      return query.avoided.end() - std::ranges::find(query.avoided, holder.node);
+    };
+    std::ranges::stable_sort(held, {}, avoidance);
+    if (held.size() > kMaxHoldersPerReply) {
+      held.erase(held.begin() + kMaxHoldersPerReply, held.end());
+    }
+    co_return LocateReply(query.names.size(), held);
   }
 };
 
@@ -63,6 +75,8 @@ struct PeerBehaviour {
   bool hangs = false;
   bool refuses = false;
   bool has_tenants_share = false;  // Its free streams are kept for other tenants.
+  int streams = 1024;              // Fetches beyond so many are told that it is busy.
+  int refused = 0;                 // Number of those.
   size_t sends = 1024;             // Blocks of a fetch, after which it hangs.
   absl::Duration takes = absl::Milliseconds(1);
   std::function<void(BlockProof*, std::vector<std::byte>*)> tamper{};
@@ -71,13 +85,14 @@ struct PeerBehaviour {
   int most_running = 0;
 };
 
-// ScriptedPeers have blocks 1, 2, ... of the rig's open tenant.
+// ScriptedPeers have blocks 1, 2, ... of the rig's open tenant, as many as `blocks`.
 class ScriptedPeers final : public PeerTransport {
  public:
   AgentRig* rig = nullptr;
   // Space of the session, and the bytes of its blocks.
   uint32_t space_id = 1;
   uint64_t block_bytes = kRigBlockBytes;
+  uint64_t blocks = 8;
   PeerBehaviour& operator[](const std::string& address) { return behaviours_[address]; }
 
   BlockRun NameRun(uint64_t first, size_t count) const {
@@ -85,12 +100,12 @@ class ScriptedPeers final : public PeerTransport {
                                                    AgentRig::Keys(first, count));
   }
 
-  Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys, FetchTime time,
+  Task<absl::Status> Fetch(std::string address, FetchRequest request, FetchTime time,
                            FetchSink* sink) override {
     PeerBehaviour& peer = behaviours_[address];
     ++peer.fetches;
     peer.most_running = std::max(peer.most_running, ++peer.running);
-    const absl::Status status = co_await Send(&peer, std::move(keys), time, sink);
+    const absl::Status status = co_await Send(&peer, namer_.KeysOf(request.names), time, sink);
     --peer.running;
     co_return status;
   }
@@ -100,6 +115,10 @@ class ScriptedPeers final : public PeerTransport {
                           FetchSink* sink) {
     Executor* const executor = &rig->executor;
     if (peer->has_tenants_share) co_return absl::AbortedError("kept for other tenants");
+    if (peer->running > peer->streams) {
+      ++peer->refused;
+      co_return absl::AbortedError("busy");
+    }
     if (peer->refuses) co_return absl::UnavailableError("refused");
     if (!peer->hangs) {
       co_await SleepUntil(executor, std::min(time.deadline, executor->Now() + peer->takes));
@@ -116,10 +135,10 @@ class ScriptedPeers final : public PeerTransport {
   void SendBlock(const PeerBehaviour& peer, size_t index, const BlockKey& key, FetchSink* sink) {
     std::vector<std::byte> bytes = BytesOf(key);
     if (bytes.empty()) return;
-    BlockProof proof = ProofOf({.key = key,
-                                .space = NameRun(1, 1).space,
-                                .length = bytes.size(),
-                                .sum = SumPayload(bytes)});
+    BlockProof proof = namer_.Prove({.key = key,
+                                     .space = NameRun(1, 1).space,
+                                     .length = bytes.size(),
+                                     .sum = SumPayload(bytes)});
     if (peer.tamper) peer.tamper(&proof, &bytes);
     const std::span<std::byte> room = sink->Begin(index, proof);
     if (room.empty()) return;
@@ -127,7 +146,7 @@ class ScriptedPeers final : public PeerTransport {
     sink->Arrived(index);
   }
   std::vector<std::byte> BytesOf(const BlockKey& key) {
-    for (uint64_t number = 1; number <= 8; ++number) {
+    for (uint64_t number = 1; number <= blocks; ++number) {
       if (NameRun(number, 1).keys[0] != key) continue;
       std::vector<std::byte> bytes(block_bytes);
       FillBlock(AgentRig::Seed(DomainId{0}), TestEngineKey(number), bytes);
@@ -137,6 +156,7 @@ class ScriptedPeers final : public PeerTransport {
   }
 
   std::map<std::string, PeerBehaviour> behaviours_;  // By address.
+  const PeerNamer namer_{PeerKey::FromSecret("")};   // Namer of the open tenant.
 };
 
 }  // namespace kvtier::testing

@@ -250,8 +250,11 @@ TEST_F(SequencesTest, ABlockWithAFalseSumReachesNoPeer) {
   ASSERT_EQ(rig.Commit(rig.session, ids), 2);
   const std::vector<BlockKey> keys = rig.NameRun(rig.session, 1, 2).keys;
   const absl::Time deadline = rig.executor.Now() + kShort;
-  EXPECT_FALSE(rig.Run(rig.agent->flows().peer_server.Serve(keys[0], deadline)).has_value());
-  EXPECT_TRUE(rig.Run(rig.agent->flows().peer_server.Serve(keys[1], deadline)).has_value());
+  const auto serves = [&](const BlockKey& key) {
+    return rig.Run(rig.agent->flows().peer_server.Serve(DomainId{}, key, deadline)).has_value();
+  };
+  EXPECT_FALSE(serves(keys[0]));
+  EXPECT_TRUE(serves(keys[1]));
   EXPECT_EQ(rig.agent->stats().host.verify_failures, 1);
 }
 

@@ -111,7 +111,7 @@ TEST_F(StopTest, APeerThatWaitsForADiskIsAnswered) {
   rig_.disk.Stall();
   const BlockKey key = rig_.NameRun(rig_.session, 1, 1).keys[0];
   const auto served =
-      rig_.Spawn(rig_.agent->flows().peer_server.Serve(key, rig_.time.Now() + kLong));
+      rig_.Spawn(rig_.agent->flows().peer_server.Serve(DomainId{}, key, rig_.time.Now() + kLong));
   rig_.Pass(absl::Milliseconds(50));
   EXPECT_FALSE(served->has_value());
   rig_.agent->EndWaits();

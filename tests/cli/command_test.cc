@@ -137,15 +137,17 @@ TEST_F(CommandTest, LookupFindsABlockByItsKey) {
 }
 
 TEST_F(CommandTest, LookupOfWhatNobodyHasIsNotFound) {
+  agent_.peer_name = std::string(16, 'n');
   const Outcome outcome = Kvtier({"lookup", "--agent", agent_at_, "--coordinator", coordinator_at_,
                                   "--block-key", kKeyHex, "-o", "json"});
   EXPECT_EQ(outcome.code, ExitCode::kNotFound);
   EXPECT_THAT(outcome.out, HasSubstr("\"copies\": []"));
 }
 
-TEST_F(CommandTest, LookupAsksTheCoordinatorByTheKeyThatTheAgentWorkedOut) {
+TEST_F(CommandTest, LookupAsksTheCoordinatorByTheNameThatTheAgentMade) {
   agent_.block_key_of["engine-key"] = kKey;
-  coordinator_.blocks[kKey].add_copies()->set_node_id("far");
+  agent_.peer_name = std::string(16, 'n');
+  coordinator_.blocks[agent_.peer_name].add_copies()->set_node_id("far");
   const Outcome outcome =
       Kvtier({"lookup", "--agent", agent_at_, "--coordinator", coordinator_at_, "--tenant", "t",
               "--space-digest", std::string(64, '0'), "--engine-key", "656e67696e652d6b6579"});

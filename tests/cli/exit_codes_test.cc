@@ -1,5 +1,5 @@
-// Tests the exit codes of `pins drop` and `prefix drop` where nothing is there, or not all is done,
-// against scripted agents.
+// Tests the exit codes of `pins drop`, `prefix drop` and `lookup` where nothing is there, or not
+// all is done, against scripted agents.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,6 +65,17 @@ TEST_F(ExitCodesTest, APrefixOfWhichBlocksAreLeftIsToBeDroppedAgain) {
   EXPECT_EQ(DropPrefix(one_).code, ExitCode::kFailed);
   agent_.dropped.set_more(false);
   EXPECT_EQ(DropPrefix(one_).code, ExitCode::kOk);
+}
+
+// The coordinator knows no tenant's secret, so it cannot find a block by its key.
+TEST_F(ExitCodesTest, ALookupWhoseBlockNoAgentCouldNameFails) {
+  testing::FakeCoordinatorAdmin coordinator;
+  testing::AdminServer coordinator_server(&coordinator);
+  const Outcome outcome = Ask({"lookup", "--coordinator", coordinator_server.address(),
+                               "--block-key", std::string(32, '2')},
+                              one_);
+  EXPECT_EQ(outcome.code, ExitCode::kFailed);
+  EXPECT_THAT(outcome.out, HasSubstr("by names that only an agent of their tenant makes"));
 }
 
 }  // namespace

@@ -79,6 +79,14 @@ TEST(SocketFindings, AMissingSocketFails) {
   ExpectFails(Of("socket kvtier.sock", facts), "not in /run/kvtier", "start kvtier-agent");
 }
 
+TEST(SocketFindings, OfAnAgentThatStartsSayToWait) {
+  NodeFacts facts = Well();
+  facts.sockets[0].exists = false;
+  facts.status = absl::UnavailableError("node a is starting: it opens the disks; ask again");
+  ExpectFails(Of("socket kvtier.sock", facts), "not in /run/kvtier", "wait until the agent is");
+  ExpectFails(Of("agent", facts), "node a is starting", "wait until the agent is ready");
+}
+
 TEST(SocketFindings, AFileInTheSocketsPlaceFails) {
   NodeFacts facts = Well();
   facts.sockets[0].is_socket = false;

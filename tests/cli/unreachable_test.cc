@@ -50,6 +50,8 @@ TEST(ErrorOf, OfASocketThatIsNotForThisUserSaysWhoMayAsk) {
 TEST(ErrorOf, LeavesTheWordsOfAProgramThatAnswered) {
   EXPECT_EQ(SaidOf("disk 1 is not open: call again when it is"),
             "unreachable (disk 1 is not open: call again when it is)");
+  EXPECT_EQ(SaidOf("node a is starting: it opens the disks; ask again when it is ready"),
+            "node a is starting: it opens the disks; ask again when it is ready");
   const absl::Status other = absl::NotFoundError("failed to connect to all addresses: x");
   EXPECT_EQ(ErrorOf(other, {.noun = "agent", .address = "a:1"}), other);
 }

@@ -50,7 +50,7 @@ class ModelAgent {
     if (add) held_.insert(copy);
     Queue({.kind = add ? Delta::Kind::kAdd : Delta::Kind::kRemove,
            .tier = copy.second,
-           .key = NumberedKey(copy.first)});
+           .name = NumberedName(copy.first)});
     past_[{epoch_, next_number_}] = held_;
   }
   Report NextReport() const {
@@ -81,7 +81,7 @@ class ModelAgent {
 
  private:
   uint64_t first_number() const { return next_number_ - queue_.size(); }
-  void Queue(const Delta& delta) {
+  void Queue(const NamedDelta& delta) {
     queue_.push_back(delta);
     ++next_number_;
   }
@@ -103,7 +103,7 @@ class ModelAgent {
   uint64_t snapshot_end_ = 0;
   bool begun_ = false;  // Whether the coordinator answered the snapshot's first report,
   bool ended_ = false;  // and its last.
-  std::deque<Delta> queue_;
+  std::deque<NamedDelta> queue_;
   Holding held_;
   std::map<std::pair<uint64_t, uint64_t>, Holding> past_;
 };
@@ -158,7 +158,7 @@ class World {
                 : 0;
       }
       const LocateReply found =
-          coordinator_->Locate({.asker = TestNode(kAgents), .keys = {NumberedKey(key)}});
+          coordinator_->Locate({.asker = TestNode(kAgents), .names = {NumberedName(key)}});
       ASSERT_EQ(found.empty() ? 0 : found[0].size(), std::min(holders, kMaxHoldersPerReply))
           << "key " << key;
     }
@@ -203,7 +203,7 @@ class World {
       if (view.state != NodeState::kLive) continue;
       Holding believed;
       for (uint64_t key = 0; key < kKeys; ++key) {
-        for (const Holder& holder : coordinator_->Lookup(NumberedKey(key))) {
+        for (const Holder& holder : coordinator_->Lookup(NumberedName(key))) {
           if (holder.node == view.id) believed.insert({key, holder.tier});
         }
       }

@@ -1,10 +1,12 @@
 // Tests the services as agents and operators use them: over a real channel on loopback.
 #include "coordinator/coordinator_service.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "coordinator/coordinator_admin_service.h"
 #include "gmock/gmock.h"
 #include "grpcpp/create_channel.h"
+#include "grpcpp/resource_quota.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "gtest/gtest.h"
@@ -30,17 +33,19 @@ constexpr char kBuild[] = "kvtier-test 1";
 
 class CoordinatorServiceTest : public ::testing::Test {
  protected:
-  CoordinatorServiceTest() {
+  explicit CoordinatorServiceTest(size_t max_waiting_bytes = kMaxWaitingBytes) {
     std::string name = ::testing::TempDir() + "kvtier-service-XXXXXX";
     if (mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no directory " << name;
     directory_ = name;
     settings_ = *SettingsStore::Open({.directory = directory_});
-    service_ = std::make_unique<CoordinatorService>(&guarded_, kBuild);
+    service_ = std::make_unique<CoordinatorService>(&guarded_, kBuild, max_waiting_bytes);
     admin_service_ = std::make_unique<CoordinatorAdminService>(&guarded_, settings_.get(), kBuild);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
+    // As many threads as the program has at its door.
+    builder.SetResourceQuota(grpc::ResourceQuota("test").SetMaxThreads(16));
     builder.RegisterService(service_.get());
     builder.RegisterService(admin_service_.get());
     server_ = builder.BuildAndStart();
@@ -71,11 +76,11 @@ class CoordinatorServiceTest : public ::testing::Test {
     if (!status.ok()) return status;
     return convert::ReportReplyFrom(response);
   }
-  absl::StatusOr<LocateReply> Locate(int asker, std::vector<BlockKey> keys) {
+  absl::StatusOr<LocateReply> Locate(int asker, std::vector<PeerName> names) {
     v1::LocateResponse response;
     const absl::Status status = Call(
         *stub_, &v1::Coordinator::Stub::Locate,
-        convert::ToWire({.asker = TestNode(asker), .keys = std::move(keys)}, kBuild), &response);
+        convert::ToWire({.asker = TestNode(asker), .names = std::move(names)}, kBuild), &response);
     if (!status.ok()) return status;
     return convert::LocateReplyFrom(response);
   }
@@ -148,7 +153,7 @@ TEST_F(CoordinatorServiceTest, WhatOneNodeReportsAnotherLocates) {
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(reply->coordinator_epoch, Epoch{42});
   EXPECT_EQ(reply->next_sequence, 2);
-  const auto found = Locate(2, {NumberedKey(1), NumberedKey(2), NumberedKey(3)});
+  const auto found = Locate(2, {NumberedName(1), NumberedName(2), NumberedName(3)});
   ASSERT_TRUE(found.ok()) << found.status();
   ASSERT_EQ(found->size(), 2);
   EXPECT_EQ((*found)[0][0].node, TestNode(1));
@@ -156,16 +161,109 @@ TEST_F(CoordinatorServiceTest, WhatOneNodeReportsAnotherLocates) {
 }
 
 TEST_F(CoordinatorServiceTest, TheLargestReportAndRunFitInAMessage) {
-  std::vector<Delta> deltas;
-  std::vector<BlockKey> keys;
+  std::vector<NamedDelta> deltas;
+  std::vector<PeerName> keys;
   for (uint64_t key = 0; key < convert::kMaxDeltasPerReport; ++key) deltas.push_back(AddOf(key));
   for (uint64_t key = 0; key < convert::kMaxKeysPerRequest; ++key) {
-    keys.push_back(NumberedKey(key));
+    keys.push_back(NumberedName(key));
   }
   ASSERT_TRUE(Tell(SnapshotOf(1, deltas)).ok());
   const auto found = Locate(2, keys);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->size(), convert::kMaxKeysPerRequest);
+}
+
+// Locates are calls in progress at the same time, on one connection.
+class Locates {
+ public:
+  Locates(v1::Coordinator::Stub* stub, size_t count, const v1::LocateRequest& request)
+      : request_(request), left_(count), calls_(count) {
+    for (Call& call : calls_) {
+      call.context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+      stub->async()->Locate(&call.context, &request_, &call.response, [this, &call](auto status) {
+        absl::MutexLock lock(&mu_);
+        call.status = std::move(status);
+        --left_;
+      });
+    }
+  }
+  ~Locates() { AwaitLeft(0); }
+  void Cancel(size_t index) { calls_[index].context.TryCancel(); }
+  // Waits until at most `count` are in progress.
+  void AwaitLeft(size_t count) {
+    absl::MutexLock lock(&mu_);
+    const auto have_ended = [&] { return left_ <= count; };
+    mu_.Await(absl::Condition(&have_ended));
+  }
+  // Returns how many ended with this code.
+  size_t With(grpc::StatusCode code) {
+    absl::MutexLock lock(&mu_);
+    return std::ranges::count_if(
+        calls_, [&](const Call& call) { return call.status && call.status->error_code() == code; });
+  }
+
+ private:
+  struct Call {
+    grpc::ClientContext context;
+    v1::LocateResponse response;
+    std::optional<grpc::Status> status;  // nullopt: it is in progress.
+  };
+  const v1::LocateRequest request_;
+  absl::Mutex mu_;
+  size_t left_ ABSL_GUARDED_BY(mu_);
+  std::vector<Call> calls_;
+};
+
+v1::LocateRequest LocateOf(size_t keys) {
+  LocateQuery query{.asker = TestNode(2)};
+  for (uint64_t key = 0; key < keys; ++key) query.names.push_back(NumberedName(key));
+  return convert::ToWire(query, kBuild);
+}
+
+// Once, 21 to 24 of them were refused at once, because 16 threads were at work.
+TEST_F(CoordinatorServiceTest, SixtyFourLocatesOfFourThousandKeysAtOnceAreAllAnswered) {
+  std::vector<NamedDelta> deltas;
+  for (uint64_t key = 0; key < 4096; ++key) deltas.push_back(AddOf(key));
+  ASSERT_TRUE(Tell(SnapshotOf(1, deltas)).ok());
+  Locates locates(stub_.get(), 64, LocateOf(4096));
+  locates.AwaitLeft(0);
+  EXPECT_EQ(locates.With(grpc::StatusCode::OK), 64u);
+}
+
+class BusyCoordinatorTest : public CoordinatorServiceTest {
+ protected:
+  static constexpr size_t kRoom = 8;  // Calls that may wait.
+  BusyCoordinatorTest() : CoordinatorServiceTest(kRoom * kBytesPerCall + kBytesPerCall / 2) {}
+};
+
+TEST_F(BusyCoordinatorTest, BeyondTheRoomALocateIsToldThatTheCoordinatorIsBusy) {
+  guarded_.mu.Lock();
+  Locates locates(stub_.get(), 64, LocateOf(1));
+  locates.AwaitLeft(kMaxCallsAtOnce + kRoom);
+  // Fewer have a place where many come before the first one runs.
+  const size_t refused = locates.With(grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_GE(refused, 64 - kMaxCallsAtOnce - kRoom);
+  EXPECT_LE(refused, 64 - kRoom);
+  guarded_.mu.Unlock();
+  locates.AwaitLeft(0);
+  EXPECT_EQ(locates.With(grpc::StatusCode::OK), 64 - refused);
+}
+
+TEST_F(BusyCoordinatorTest, LocatesWhoseCallersGiveUpGiveTheirRoomBack) {
+  guarded_.mu.Lock();
+  Locates given_up(stub_.get(), kMaxCallsAtOnce + kRoom, LocateOf(1));
+  for (size_t i = 0; i < kMaxCallsAtOnce + kRoom; ++i) given_up.Cancel(i);
+  given_up.AwaitLeft(0);
+  // The coordinator hears of it a moment later.
+  bool has_room = false;
+  for (int i = 0; i < 1000 && !has_room; ++i) {
+    Locates one(stub_.get(), 1, LocateOf(1));
+    absl::SleepFor(absl::Milliseconds(5));
+    has_room = one.With(grpc::StatusCode::RESOURCE_EXHAUSTED) == 0;
+    one.Cancel(0);
+  }
+  guarded_.mu.Unlock();
+  EXPECT_TRUE(has_room);
 }
 
 TEST_F(CoordinatorServiceTest, BadInputIsRefusedWithTheFieldsName) {
@@ -180,7 +278,7 @@ TEST_F(CoordinatorServiceTest, BadInputIsRefusedWithTheFieldsName) {
 
 TEST_F(CoordinatorServiceTest, AnotherProtocolIsRefusedLoudly) {
   v1::LocateResponse response;
-  v1::LocateRequest request = convert::ToWire({.asker = TestNode(1), .keys = {}}, kBuild);
+  v1::LocateRequest request = convert::ToWire({.asker = TestNode(1), .names = {}}, kBuild);
   request.mutable_version()->set_min_version(7);
   request.mutable_version()->set_version(8);
   const absl::Status status = Call(*stub_, &v1::Coordinator::Stub::Locate, request, &response);
@@ -221,29 +319,29 @@ TEST_F(CoordinatorServiceTest, StatusTellsTheNodesAndTheirTiers) {
   EXPECT_EQ(status.nodes(0).tiers(0).capacity_bytes(), 8);
 }
 
-TEST_F(CoordinatorServiceTest, LookupTellsTheCopiesOfABlockKeyOnly) {
+TEST_F(CoordinatorServiceTest, LookupTellsTheCopiesOfAPeerNameOnly) {
   ASSERT_TRUE(Tell(SnapshotOf(1, {AddOf(1), AddOf(1, Tier::kDisk)})).ok());
   v1::LookupRequest request;
   v1::LookupResponse response;
-  request.set_block_key(convert::ToWire(NumberedKey(1)));
+  request.set_peer_name(convert::ToWire(NumberedName(1)));
   ASSERT_TRUE(Call(*admin_, &v1::CoordinatorAdmin::Stub::Lookup, request, &response).ok());
   EXPECT_EQ(response.copies_size(), 2);
   EXPECT_EQ(response.copies(0).node_id(), "node-1");
-  request.clear_block_key();
+  request.clear_peer_name();
   request.set_engine_key("12345678");
   const absl::Status status =
       Call(*admin_, &v1::CoordinatorAdmin::Stub::Lookup, request, &response);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("block_key"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("peer_name"));
 }
 
 TEST_F(CoordinatorServiceTest, ASettingIsInForceWhenItIsAnswered) {
   ASSERT_TRUE(Init().ok());
   ASSERT_TRUE(Tell(SnapshotOf(1, {AddOf(1)})).ok());
   clock_.Advance(absl::Seconds(2));
-  EXPECT_EQ(Locate(2, {NumberedKey(1)})->size(), 1);
+  EXPECT_EQ(Locate(2, {NumberedName(1)})->size(), 1);
   ASSERT_TRUE(Set("node_timeout_ms", "1000").ok());
-  EXPECT_EQ(Locate(2, {NumberedKey(1)})->size(), 0);
+  EXPECT_EQ(Locate(2, {NumberedName(1)})->size(), 0);
   v1::GetSettingsResponse settings;
   ASSERT_TRUE(
       Call(*admin_, &v1::CoordinatorAdmin::Stub::GetSettings, v1::GetSettingsRequest(), &settings)

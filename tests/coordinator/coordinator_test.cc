@@ -24,10 +24,10 @@ class CoordinatorTest : public ::testing::Test {
  protected:
   // Returns how many of `keys` are located for `asker`.
   size_t Located(int asker, const std::vector<uint64_t>& keys) {
-    std::vector<BlockKey> block_keys;
-    for (const uint64_t key : keys) block_keys.push_back(NumberedKey(key));
+    std::vector<PeerName> names;
+    for (const uint64_t key : keys) names.push_back(NumberedName(key));
     coordinator_.Audit();
-    return coordinator_.Locate({.asker = TestNode(asker), .keys = std::move(block_keys)}).size();
+    return coordinator_.Locate({.asker = TestNode(asker), .names = std::move(names)}).size();
   }
   ReportReply Tell(const Report& report) { return *coordinator_.OnReport(report); }
   NodeState StateOf(int node) {
@@ -49,7 +49,7 @@ TEST_F(CoordinatorTest, ASnapshotMakesANodeLiveAndItsBlocksLocated) {
   EXPECT_FALSE(reply.resync);
   EXPECT_EQ(StateOf(1), NodeState::kLive);
   const LocateReply found =
-      coordinator_.Locate({.asker = TestNode(2), .keys = {NumberedKey(1), NumberedKey(2)}});
+      coordinator_.Locate({.asker = TestNode(2), .names = {NumberedName(1), NumberedName(2)}});
   ASSERT_EQ(found.size(), 2);
   EXPECT_EQ(found[0][0].node, TestNode(1));
   EXPECT_EQ(found[0][0].address, "10.0.0.1:7301");
@@ -121,7 +121,7 @@ TEST_F(CoordinatorTest, NodesOfAReplacedStoreAreToldOfTheOneInItsPlace) {
 TEST_F(CoordinatorTest, OfASetEachKeyIsAnsweredAndOfARunTheLeadingOnes) {
   Tell(SnapshotOf(1, {AddOf(1), AddOf(3), AddOf(4)}));
   LocateQuery query{.asker = TestNode(2), .scope = LocateScope::kEach};
-  for (const uint64_t key : {1, 2, 3, 5, 4}) query.keys.push_back(NumberedKey(key));
+  for (const uint64_t key : {1, 2, 3, 5, 4}) query.names.push_back(NumberedName(key));
   const LocateReply each = coordinator_.Locate(query);
   ASSERT_EQ(each.size(), 5);
   for (const size_t held : {0, 2, 4}) EXPECT_EQ(each[held].at(0).node, TestNode(1));
@@ -134,6 +134,17 @@ TEST_F(CoordinatorTest, TheAskerIsNeverAmongTheHolders) {
   Tell(SnapshotOf(1, {AddOf(1)}));
   EXPECT_EQ(Located(1, {1}), 0);
   EXPECT_EQ(Located(2, {1}), 1);
+}
+
+TEST_F(CoordinatorTest, NodesThatTheAskerAvoidsAreNamedLast) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  Tell(SnapshotOf(2, {AddOf(1, Tier::kDisk)}));
+  LocateQuery query{.asker = TestNode(3), .names = {NumberedName(1)}};
+  EXPECT_EQ(coordinator_.Locate(query)[0][0].node, TestNode(1));
+  query.avoided = {TestNode(1), TestNode(9)};  // Nobody knows the second one.
+  const LocateReply reply = coordinator_.Locate(query);
+  ASSERT_EQ(reply[0].size(), 2u);
+  EXPECT_EQ(reply[0][0].node, TestNode(2));
 }
 
 TEST_F(CoordinatorTest, DeltasFollowInOrder) {
@@ -320,7 +331,7 @@ TEST_F(CoordinatorTest, ANodeSilentForTooLongIsForgotten) {
   clock_.Advance(absl::Nanoseconds(1));
   coordinator_.Tick();
   EXPECT_TRUE(coordinator_.snapshot().nodes.empty());
-  EXPECT_TRUE(coordinator_.Lookup(NumberedKey(1)).empty());
+  EXPECT_TRUE(coordinator_.Lookup(NumberedName(1)).empty());
   EXPECT_TRUE(Tell(DeltasOf(1, kEpoch, 1, {})).resync);
 }
 
@@ -358,7 +369,7 @@ TEST_F(CoordinatorTest, ANewNodeHasThePlaceOfTheOneThatWasSilentForLongest) {
 }
 
 TEST_F(CoordinatorTest, KeysBeyondTheLimitAreCountedAndTheStreamGoesOn) {
-  std::vector<Delta> deltas;
+  std::vector<NamedDelta> deltas;
   for (uint64_t key = 0; key <= 100; ++key) deltas.push_back(AddOf(key));
   EXPECT_EQ(Tell(SnapshotOf(1, deltas)).next_sequence, 101);
   const CoordinatorView view = coordinator_.snapshot();
@@ -371,8 +382,8 @@ TEST_F(CoordinatorTest, KeysBeyondTheLimitAreCountedAndTheStreamGoesOn) {
 TEST_F(CoordinatorTest, LookupTellsEveryCopyEvenOfNodesNotTrusted) {
   Tell(SnapshotOf(1, {AddOf(1), AddOf(1, Tier::kDisk)}));
   clock_.Advance(absl::Minutes(1));
-  EXPECT_EQ(coordinator_.Lookup(NumberedKey(1)).size(), 2);
-  EXPECT_TRUE(coordinator_.Lookup(NumberedKey(2)).empty());
+  EXPECT_EQ(coordinator_.Lookup(NumberedName(1)).size(), 2);
+  EXPECT_TRUE(coordinator_.Lookup(NumberedName(2)).empty());
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace kvtier {
 namespace {
 
-using ::kvtier::testing::NumberedKey;
+using ::kvtier::testing::NumberedName;
 
 bool Anyone(NodeIndex) { return true; }
 
@@ -22,10 +22,10 @@ void SweepAll(Directory& directory) {
 TEST(Directory, FindsTheTiersThatWereAdded) {
   Directory directory(100);
   const NodeIndex node = directory.Enrol();
-  directory.Add(NumberedKey(1), node, Tier::kHost);
-  directory.Add(NumberedKey(1), node, Tier::kDisk);
-  directory.Add(NumberedKey(1), node, Tier::kDisk);  // Idempotent.
-  const HolderSet found = directory.Find(NumberedKey(1));
+  directory.Add(NumberedName(1), node, Tier::kHost);
+  directory.Add(NumberedName(1), node, Tier::kDisk);
+  directory.Add(NumberedName(1), node, Tier::kDisk);  // Idempotent.
+  const HolderSet found = directory.Find(NumberedName(1));
   ASSERT_EQ(found.size, 1);
   EXPECT_TRUE(found.entries[0].Has(Tier::kHost));
   EXPECT_TRUE(found.entries[0].Has(Tier::kDisk));
@@ -37,31 +37,31 @@ TEST(Directory, FindsTheTiersThatWereAdded) {
 TEST(Directory, RemoveTakesOneTierAndThenTheKey) {
   Directory directory(100);
   const NodeIndex node = directory.Enrol();
-  directory.Add(NumberedKey(1), node, Tier::kHost);
-  directory.Add(NumberedKey(1), node, Tier::kDisk);
-  directory.Remove(NumberedKey(1), node, Tier::kHost);
-  EXPECT_FALSE(directory.Find(NumberedKey(1)).entries[0].Has(Tier::kHost));
-  directory.Remove(NumberedKey(1), node, Tier::kDisk);
-  EXPECT_EQ(directory.Find(NumberedKey(1)).size, 0);
+  directory.Add(NumberedName(1), node, Tier::kHost);
+  directory.Add(NumberedName(1), node, Tier::kDisk);
+  directory.Remove(NumberedName(1), node, Tier::kHost);
+  EXPECT_FALSE(directory.Find(NumberedName(1)).entries[0].Has(Tier::kHost));
+  directory.Remove(NumberedName(1), node, Tier::kDisk);
+  EXPECT_EQ(directory.Find(NumberedName(1)).size, 0);
   EXPECT_EQ(directory.keys(), 0);
-  directory.Remove(NumberedKey(1), node, Tier::kDisk);  // Unknown, so ignored.
+  directory.Remove(NumberedName(1), node, Tier::kDisk);  // Unknown, so ignored.
   directory.Audit();
 }
 
 TEST(Directory, RefusesAndCountsTheKeyBeyondItsLimit) {
   Directory directory(2);
   const NodeIndex node = directory.Enrol();
-  directory.Add(NumberedKey(1), node, Tier::kHost);
-  directory.Add(NumberedKey(2), node, Tier::kHost);
+  directory.Add(NumberedName(1), node, Tier::kHost);
+  directory.Add(NumberedName(2), node, Tier::kHost);
   EXPECT_EQ(directory.refusals().keys, 0);
-  directory.Add(NumberedKey(3), node, Tier::kHost);
+  directory.Add(NumberedName(3), node, Tier::kHost);
   EXPECT_EQ(directory.refusals().keys, 1);
   EXPECT_EQ(directory.keys(), 2);
-  directory.Add(NumberedKey(2), node, Tier::kDisk);  // The key is known, so its holder is added.
-  EXPECT_TRUE(directory.Find(NumberedKey(2)).entries[0].Has(Tier::kDisk));
-  directory.Remove(NumberedKey(1), node, Tier::kHost);
-  directory.Add(NumberedKey(3), node, Tier::kHost);
-  EXPECT_EQ(directory.Find(NumberedKey(3)).size, 1);
+  directory.Add(NumberedName(2), node, Tier::kDisk);  // The key is known, so its holder is added.
+  EXPECT_TRUE(directory.Find(NumberedName(2)).entries[0].Has(Tier::kDisk));
+  directory.Remove(NumberedName(1), node, Tier::kHost);
+  directory.Add(NumberedName(3), node, Tier::kHost);
+  EXPECT_EQ(directory.Find(NumberedName(3)).size, 1);
   directory.Audit();
 }
 
@@ -71,14 +71,14 @@ TEST(Directory, RefusesAndCountsTheHolderBeyondItsLimit) {
   for (size_t i = 0; i <= kMaxHoldersPerKey; ++i) {
     nodes.push_back(directory.Enrol());
     EXPECT_EQ(directory.refusals().holders, 0);
-    directory.Add(NumberedKey(1), nodes.back(), Tier::kHost);
+    directory.Add(NumberedName(1), nodes.back(), Tier::kHost);
   }
   EXPECT_EQ(directory.refusals().holders, 1);
-  EXPECT_EQ(directory.Find(NumberedKey(1)).size, kMaxHoldersPerKey);
+  EXPECT_EQ(directory.Find(NumberedName(1)).size, kMaxHoldersPerKey);
   EXPECT_EQ(directory.blocks(nodes.back()), 0);
   // A retired holder makes room before anything is swept.
   directory.Retire(nodes.front());
-  directory.Add(NumberedKey(1), nodes.back(), Tier::kHost);
+  directory.Add(NumberedName(1), nodes.back(), Tier::kHost);
   EXPECT_EQ(directory.blocks(nodes.back()), 1);
   directory.Audit();
 }
@@ -88,13 +88,13 @@ TEST(Directory, RetireForgetsAtOnceAndSweepGivesTheRoomBack) {
   const NodeIndex gone = directory.Enrol();
   const NodeIndex stays = directory.Enrol();
   for (uint64_t key = 0; key < 500; ++key) {
-    directory.Add(NumberedKey(key), gone, Tier::kDisk);
-    if (key % 2 == 0) directory.Add(NumberedKey(key), stays, Tier::kHost);
+    directory.Add(NumberedName(key), gone, Tier::kDisk);
+    if (key % 2 == 0) directory.Add(NumberedName(key), stays, Tier::kHost);
   }
   directory.Retire(gone);
   EXPECT_EQ(directory.blocks(gone), 0);
-  EXPECT_EQ(directory.Find(NumberedKey(0)).size, 1);
-  EXPECT_EQ(directory.Find(NumberedKey(1)).size, 0);
+  EXPECT_EQ(directory.Find(NumberedName(0)).size, 1);
+  EXPECT_EQ(directory.Find(NumberedName(1)).size, 0);
   directory.Audit();
   SweepAll(directory);
   EXPECT_EQ(directory.keys(), 250);
@@ -109,9 +109,9 @@ TEST(Directory, ARetiredIndexIsNotReusedBeforeItsLastEntryIsSwept) {
     const NodeIndex node = directory.Enrol();
     ASSERT_EQ(directory.blocks(node), 0);
     for (uint64_t key = 0; key < 64; ++key) {
-      ASSERT_EQ(directory.Find(NumberedKey(key)).size, 0);
+      ASSERT_EQ(directory.Find(NumberedName(key)).size, 0);
     }
-    for (uint64_t key = 0; key < 64; ++key) directory.Add(NumberedKey(key), node, Tier::kHost);
+    for (uint64_t key = 0; key < 64; ++key) directory.Add(NumberedName(key), node, Tier::kHost);
     directory.Retire(node);
   }
   directory.Audit();
@@ -121,15 +121,15 @@ TEST(Directory, OnlyUsableNodesHold) {
   Directory directory(100);
   const NodeIndex a = directory.Enrol();
   const NodeIndex b = directory.Enrol();
-  for (const uint64_t key : {1, 2, 3}) directory.Add(NumberedKey(key), a, Tier::kHost);
-  for (const uint64_t key : {1, 2, 3, 5}) directory.Add(NumberedKey(key), b, Tier::kDisk);
-  EXPECT_EQ(directory.FindUsable(NumberedKey(1), Anyone).size, 2);
+  for (const uint64_t key : {1, 2, 3}) directory.Add(NumberedName(key), a, Tier::kHost);
+  for (const uint64_t key : {1, 2, 3, 5}) directory.Add(NumberedName(key), b, Tier::kDisk);
+  EXPECT_EQ(directory.FindUsable(NumberedName(1), Anyone).size, 2);
   const HolderSet held =
-      directory.FindUsable(NumberedKey(1), [b](NodeIndex node) { return node == b; });
+      directory.FindUsable(NumberedName(1), [b](NodeIndex node) { return node == b; });
   ASSERT_EQ(held.size, 1);
   EXPECT_EQ(held.entries[0].node(), b);
-  EXPECT_EQ(directory.FindUsable(NumberedKey(1), [](NodeIndex) { return false; }).size, 0);
-  EXPECT_EQ(directory.FindUsable(NumberedKey(4), Anyone).size, 0);
+  EXPECT_EQ(directory.FindUsable(NumberedName(1), [](NodeIndex) { return false; }).size, 0);
+  EXPECT_EQ(directory.FindUsable(NumberedName(4), Anyone).size, 0);
 }
 
 // Compares random adds, removes and retirements with a map, across every list length.
@@ -147,10 +147,10 @@ TEST(Directory, AgreesWithAPlainMap) {
       const Tier tier = random() % 2 == 0 ? Tier::kHost : Tier::kDisk;
       const uint32_t what = random() % 100;
       if (what < 50) {
-        directory.Add(NumberedKey(key), node, tier);
+        directory.Add(NumberedName(key), node, tier);
         model[key][node].insert(tier);
       } else if (what < 97) {
-        directory.Remove(NumberedKey(key), node, tier);
+        directory.Remove(NumberedName(key), node, tier);
         if (model[key].contains(node) && model[key][node].erase(tier) > 0 &&
             model[key][node].empty()) {
           model[key].erase(node);
@@ -162,7 +162,7 @@ TEST(Directory, AgreesWithAPlainMap) {
       } else {
         directory.Sweep();
       }
-      const HolderSet found = directory.Find(NumberedKey(key));
+      const HolderSet found = directory.Find(NumberedName(key));
       ASSERT_EQ(found.size, model[key].size()) << "step " << step;
       for (const NodeCopies copies : found.view()) {
         ASSERT_TRUE(model[key].contains(copies.node())) << "step " << step;

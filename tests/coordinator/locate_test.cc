@@ -86,6 +86,29 @@ TEST(RankHolders, TellsFourHoldersAtMost) {
   EXPECT_EQ(RankHolders(std::vector{many}, kAsker)[0].size(), kMaxHoldersPerReply);
 }
 
+TEST(RankHolders, AvoidedHoldersComeLastWhateverTheyHoldAndAreToldWhereThereIsRoom) {
+  const std::vector<HolderSet> run = {Holders({{kA}, {kB, Tier::kDisk}, {kC}}),
+                                      Holders({{kA}, {kC}}), Holders({{kA}})};
+  const auto ranked = RankHolders(run, kAsker, {{kA, 1}, {kC, 2}});
+  EXPECT_EQ(ranked[0][0], (RankedHolder{kB, Tier::kDisk}));
+  EXPECT_THAT(Leaders(ranked), ElementsAre(kB, kA, kA));
+  EXPECT_THAT(ranked[0], ElementsAre(RankedHolder{kB, Tier::kDisk}, RankedHolder{kA, Tier::kHost},
+                                     RankedHolder{kC, Tier::kHost}));
+}
+
+// Once, ten hung nodes left no place for the one that was well.
+TEST(RankHolders, OneHolderThatIsNotAvoidedIsToldAmongSixteen) {
+  HolderSet many;
+  absl::flat_hash_map<NodeIndex, size_t> avoided;
+  for (uint16_t i = 0; i < kMaxHoldersPerKey; ++i) {
+    many.entries[many.size++] = NodeCopies(static_cast<NodeIndex>(i), Tier::kHost);
+    if (i != 5) avoided[static_cast<NodeIndex>(i)] = 1;
+  }
+  const auto ranked = RankHolders(std::vector{many}, kAsker, avoided);
+  EXPECT_EQ(ranked[0][0].node, NodeIndex{5});
+  EXPECT_EQ(ranked[0].size(), kMaxHoldersPerReply) << "an avoided one may be well again";
+}
+
 TEST(RankHolders, EqualHoldersAreSpreadOverAskers) {
   const std::vector<HolderSet> run(3, Holders({{kA}, {kB}, {kC}, {kD}}));
   std::set<NodeIndex> first;

@@ -25,15 +25,15 @@ class ManualClock final : public Clock {
 
 inline NodeId TestNode(int number) { return *NodeId::FromString(absl::StrCat("node-", number)); }
 
-inline Delta AddOf(uint64_t key, Tier tier = Tier::kHost) {
-  return {.kind = Delta::Kind::kAdd, .tier = tier, .key = NumberedKey(key)};
+inline NamedDelta AddOf(uint64_t key, Tier tier = Tier::kHost) {
+  return {.kind = Delta::Kind::kAdd, .tier = tier, .name = NumberedName(key)};
 }
-inline Delta RemoveOf(uint64_t key, Tier tier = Tier::kHost) {
-  return {.kind = Delta::Kind::kRemove, .tier = tier, .key = NumberedKey(key)};
+inline NamedDelta RemoveOf(uint64_t key, Tier tier = Tier::kHost) {
+  return {.kind = Delta::Kind::kRemove, .tier = tier, .name = NumberedName(key)};
 }
 
 // Returns a whole snapshot in one report, from sequence 0, as a fresh agent sends it.
-inline Report SnapshotOf(int node, std::vector<Delta> deltas, uint64_t node_epoch = 1) {
+inline Report SnapshotOf(int node, std::vector<NamedDelta> deltas, uint64_t node_epoch = 1) {
   return {.node = TestNode(node),
           .node_epoch = {node_epoch},
           .address = absl::StrCat("10.0.0.", node, ":7301"),
@@ -44,7 +44,7 @@ inline Report SnapshotOf(int node, std::vector<Delta> deltas, uint64_t node_epoc
 
 // Returns a report of `deltas` at `first_sequence`; without deltas it is a heartbeat.
 inline Report DeltasOf(int node, Epoch coordinator, uint64_t first_sequence,
-                       std::vector<Delta> deltas) {
+                       std::vector<NamedDelta> deltas) {
   return {.node = TestNode(node),
           .node_epoch = {1},
           .coordinator_epoch = coordinator,

@@ -123,7 +123,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Case{Damage::kFlippedBit, Counts::kVerifyFailures},
         Case{Damage::kWrongSum, Counts::kVerifyFailures},
-        Case{Damage::kWrongSeal, Counts::kVerifyFailures},
+        Case{Damage::kWrongMac, Counts::kVerifyFailures},
+        Case{Damage::kMembersProof, Counts::kVerifyFailures},
         Case{Damage::kOtherBlock, Counts::kVerifyFailures},
         Case{Damage::kOtherSpace, Counts::kNothing}, Case{Damage::kWrongLength, Counts::kNothing},
         Case{Damage::kNoProof, Counts::kNothing}, Case{Damage::kShort, Counts::kNothing},

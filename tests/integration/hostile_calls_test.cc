@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/convert.h"
 #include "proto/sequence_keys.h"
 #include "tests/integration/hostile_worker.h"
 #include "tests/testing/patience.h"
@@ -41,7 +42,7 @@ TEST_F(HostileWorkerTest, LeasesReservationsAndTicketsOfOthersAreNotItsOwn) {
   v1::CommitRequest commit;
   release.set_session_token(token_);
   commit.set_session_token(token_);
-  for (uint64_t id = 0; id < 20'000; ++id) {
+  for (uint64_t id = 0; id < convert::kMaxIdsPerRequest; ++id) {
     release.add_lease_ids(id);
     release.add_damaged_lease_ids(id);
     release.add_reservation_ids(id);
@@ -55,7 +56,9 @@ TEST_F(HostileWorkerTest, LeasesReservationsAndTicketsOfOthersAreNotItsOwn) {
   EXPECT_EQ(committed.committed_blocks(), 0);
   commit.clear_summed_reservation_ids();
   commit.clear_sums();
-  for (uint64_t id = 0; id < 20'000; ++id) commit.add_unwritten_reservation_ids(id);
+  for (uint64_t id = 0; id < convert::kMaxIdsPerRequest; ++id) {
+    commit.add_unwritten_reservation_ids(id);
+  }
   EXPECT_TRUE(Call(&v1::Worker::Stub::Commit, commit, &committed).ok());
   EXPECT_EQ(committed.unwritten_blocks(), 0);
   const std::string ticket_id(ticket->id->begin(), ticket->id->end());

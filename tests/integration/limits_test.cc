@@ -13,6 +13,7 @@
 #include "proto/convert.h"
 #include "proto/sequence_keys.h"
 #include "tests/integration/raw_session.h"
+#include "tests/testing/open_peer_namer.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
@@ -226,8 +227,10 @@ class SilentPeersTest : public LimitsTest {
     ASSERT_EQ(worker_.Put(run), run.count);
     *request_.mutable_version() = convert::OurVersion("test");
     request_.set_node_id("node-b");
+    const PeerNamer namer = OpenPeerNamer();
+    request_.set_peer_tag(static_cast<uint64_t>(namer.tag()));
     for (uint64_t i = 0; i < run.count; ++i) {
-      request_.add_block_keys(convert::ToWire(worker_.KeyOf(run.first + i)));
+      request_.add_peer_names(convert::ToWire(namer.NameOf(worker_.KeyOf(run.first + i))));
     }
     // The windows must stay small: gRPC would widen them until the whole run fits.
     grpc::ChannelArguments arguments;
@@ -256,7 +259,7 @@ TEST_F(SilentPeersTest, BeyondTheLimitAreToldSoAndServedWhenOthersAreGone) {
   SilentPeer one_more(peer_stub_.get(), request_);
   EXPECT_FALSE(one_more.ReadOne());
   const grpc::Status refused = one_more.Finish();
-  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::ABORTED);
   EXPECT_THAT(refused.error_message(), HasSubstr("16"));
   EXPECT_TRUE(Match(RequestOf(1)).ok());
 

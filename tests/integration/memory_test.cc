@@ -6,24 +6,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <fstream>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "agent/limits.h"
 #include "kvtier/v1/worker.pb.h"
 #include "proto/session_wire.h"
 #include "tests/testing/half_sender.h"
+#include "tests/testing/high_water.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
@@ -35,41 +29,6 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr absl::Duration kAttack = absl::Seconds(8);
 constexpr size_t kMostMemory = kMaxMemoryBesideArena + kMaxMemoryPerDisk;  // The agent has a disk.
-
-// Returns the process's resident memory in bytes, without files and the arena.
-size_t PrivateBytesOf(pid_t pid) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
-  for (std::string line; std::getline(file, line);) {
-    if (!absl::StartsWith(line, "RssAnon:")) continue;
-    size_t kib = 0;
-    for (const absl::string_view word : absl::StrSplit(line, ' ', absl::SkipEmpty())) {
-      if (absl::SimpleAtoi(word, &kib)) return kib * 1024;
-    }
-  }
-  return 0;
-}
-
-// HighWater measures the process's memory all the time while the object lives.
-class HighWater {
- public:
-  explicit HighWater(pid_t pid)
-      : thread_([this, pid] {
-          while (!stop_) {
-            most_ = std::max(most_.load(), PrivateBytesOf(pid));
-            absl::SleepFor(absl::Milliseconds(2));
-          }
-        }) {}
-  ~HighWater() {
-    stop_ = true;
-    thread_.join();
-  }
-  size_t most() const { return most_; }
-
- private:
-  std::atomic<bool> stop_ = false;
-  std::atomic<size_t> most_ = 0;
-  std::thread thread_;
-};
 
 class MemoryTest : public ::testing::Test {
  protected:

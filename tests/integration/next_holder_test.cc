@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/checksum.h"
 #include "tests/testing/fake_peer.h"
 #include "tests/testing/patience.h"
@@ -32,7 +35,9 @@ constexpr size_t kMaxFetchesPerPeer = 16;
 class NextHolderTest : public ::testing::TestWithParam<Damage> {
  protected:
   // Makes the peer hold the run, and waits until the coordinator knows.
-  void HoldAtPeer(Blocks blocks) {
+  void HoldAtPeer(Blocks blocks) { HoldAt(&peer_, blocks, 1); }
+  // Makes a peer hold the run, and waits until the coordinator knows so many holders.
+  void HoldAt(FakePeer* peer, Blocks blocks, int holders) {
     for (uint64_t number = blocks.first; number < blocks.first + blocks.count; ++number) {
       std::vector<std::byte> payload(worker_.spec().block_bytes);
       worker_.Fill(number, payload);
@@ -41,10 +46,10 @@ class NextHolderTest : public ::testing::TestWithParam<Damage> {
                      .length = payload.size(),
                      .sum = SumPayload(payload)};
       if (number > blocks.first) meta.parent = worker_.KeyOf(number - 1);
-      peer_.Hold(meta, std::move(payload));
+      peer->Hold(meta, std::move(payload));
     }
-    ASSERT_EQ(peer_.Report(coordinator_.channel()), absl::OkStatus());
-    ASSERT_TRUE(coordinator_.AwaitHolders(worker_.KeyOf(blocks.first + blocks.count - 1), 1));
+    ASSERT_EQ(peer->Report(coordinator_.channel()), absl::OkStatus());
+    ASSERT_TRUE(coordinator_.AwaitHolders(worker_.KeyOf(blocks.first + blocks.count - 1), holders));
   }
   // Makes both hold a new run, and the peer one block more, so that the peer is ranked first.
   Blocks HoldAtBoth() {
@@ -109,6 +114,28 @@ INSTANTIATE_TEST_SUITE_P(APeerThat, NextHolderTest,
                          ::testing::Values(Damage::kSilence, Damage::kStall, Damage::kError,
                                            Damage::kFlippedBit),
                          [](const auto& info) { return std::string(DamageName(info.param)); });
+
+// Once, none of 20 blocks came, each request at its full deadline: the coordinator named four of
+// the ten each time.
+TEST_F(NextHolderTest, TenThatHangHideNotTheOneThatIsWell) {
+  constexpr Blocks kBlocks = {.first = 5000, .count = 20};
+  ASSERT_EQ(healthy_worker_.Put(kBlocks), kBlocks.count);
+  std::vector<std::unique_ptr<FakePeer>> hung;
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = absl::StrCat("hung-", i);
+    hung.push_back(std::make_unique<FakePeer>(cluster_.NextAddress(), name));
+    hung.back()->Send(Damage::kSilence);
+    HoldAt(hung.back().get(), kBlocks, i + 2);
+  }
+  ASSERT_TRUE(coordinator_.AwaitHolders(worker_.KeyOf(kBlocks.first), 11));
+  size_t hits = 0;
+  for (uint64_t number = kBlocks.first; number < kBlocks.first + kBlocks.count; ++number) {
+    for (const auto& peer : hung) ASSERT_TRUE(peer->Report(coordinator_.channel()).ok());
+    hits += GetInTime({number, 1}).size();
+  }
+  // The first request or two may learn who hangs; on a loaded machine some more come too late.
+  EXPECT_GE(hits, kBlocks.count - 4);
+}
 
 // Once, requests that waited for a frozen peer took all fetches, and no other peer was asked.
 TEST_F(NextHolderTest, RequestsThatWaitForAFrozenPeerLeaveFetchesForTheOthers) {

@@ -2,10 +2,14 @@
 // cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "grpcpp/create_channel.h"
 #include "kvtier/v1/admin.grpc.pb.h"
@@ -156,6 +160,41 @@ TEST_F(SetTenantsTest, ATenantIsMadeWorksOutlastsARestartAndIsDropped) {
   EXPECT_THAT(beta.Get(kPrefix), IsEmpty());
   EXPECT_EQ(node.Describe("beta").name(), "");
   EXPECT_THAT(alpha.Get(kPrefix), SizeIs(kPrefix.count));
+}
+
+// Returns how many mappings of arenas of tenant beta, and descriptors of them, the process has.
+size_t ArenasIn(pid_t process) {
+  const std::string folder = absl::StrCat("/proc/", process);
+  size_t count = 0;
+  std::ifstream maps(folder + "/maps");
+  for (std::string line; std::getline(maps, line);) {
+    count += absl::StrContains(line, "/memfd:kvtier-beta") ? 1 : 0;
+  }
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/fd", error)) {
+    const std::string name = std::filesystem::read_symlink(entry.path(), error).string();
+    count += absl::StrContains(name, "/memfd:kvtier-beta") ? 1 : 0;
+  }
+  return count;
+}
+
+// Once, 614 drops cost the agent 80 GiB of addresses and 1,230 descriptors.
+TEST_F(SetTenantsTest, DroppedTenantsLeaveNothingInTheAgentAndInTheirWorkers) {
+  AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
+  NodeOperator node(agent.admin_address());
+  const auto left = [&] { return ArenasIn(agent.process().pid()) + ArenasIn(getpid()); };
+  for (int drop = 0; drop < 5; ++drop) {
+    // The name is free when all that the tenant held is gone.
+    ASSERT_TRUE(Await(kSettleTimeout, [&] { return node.Set("beta", 5, kBetaSecret).ok(); }));
+    TestWorker beta(Beta(agent));
+    ASSERT_EQ(beta.Put(kPrefix), kPrefix.count);
+    EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));
+    EXPECT_GE(ArenasIn(agent.process().pid()), 3u);
+    EXPECT_GE(ArenasIn(getpid()), 2u) << "one to read, one to write";
+    v1::DropTenantResponse dropped;
+    ASSERT_TRUE(node.Drop("beta", &dropped).ok());
+    EXPECT_TRUE(Await(kSettleTimeout, [&] { return left() == 0; })) << left() << " after " << drop;
+  }
 }
 
 TEST_F(SetTenantsTest, ASecretThatIsMountedLetsItsTenantIn) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "core/peer_namer.h"
 #include "core/tenant_settings.h"
 #include "grpcpp/create_channel.h"
 #include "kvtier/v1/admin.grpc.pb.h"
@@ -145,7 +146,9 @@ TEST_F(TenantsTest, ATenantsBlocksAreFetchedByItsOwnWorkersOnOtherNodesOnly) {
   TestWorker alpha_on_b(Alpha(b));
   TestWorker beta_on_b(Beta(b));
   ASSERT_EQ(alpha_on_a.Put(kPrefix), kPrefix.count);
-  ASSERT_TRUE(coordinator.AwaitHolders(alpha_on_a.KeyOf(kPrefix.first + kPrefix.count - 1), 1));
+  const PeerNamer namer(PeerKey::FromSecret(kAlphaSecret));
+  const BlockKey last = alpha_on_a.KeyOf(kPrefix.first + kPrefix.count - 1);
+  ASSERT_TRUE(coordinator.AwaitHolders(namer.NameOf(last), 1));
   EXPECT_THAT(beta_on_b.Get(kPrefix), IsEmpty());
   EXPECT_THAT(alpha_on_b.Get(kPrefix), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kPeer)));
 }

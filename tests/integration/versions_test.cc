@@ -18,6 +18,7 @@
 #include "tests/integration/raw_session.h"
 #include "tests/testing/blocks.h"
 #include "tests/testing/next_version.h"
+#include "tests/testing/open_peer_namer.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
@@ -156,13 +157,13 @@ TEST_F(ReportVersionsTest, AReportOfTheNextVersionIsTakenWithItsUnknownFields) {
   v1::BlockDelta* delta = report_.add_deltas();
   delta->set_kind(v1::BlockDelta::ADD);
   delta->set_tier(v1::TIER_HOST);
-  delta->set_block_key(std::string(16, 'k'));
+  delta->set_peer_name(std::string(16, 'n'));
   AddUnknownFields(delta);
   AddUnknownFields(&report_);
   const grpc::Status status = Report();
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response_.version().version(), 1);
-  EXPECT_EQ(coordinator_.Holders(*BlockKey::FromBytes(std::string(16, 'k'))), 1);
+  EXPECT_EQ(coordinator_.Holders(*PeerName::FromBytes(std::string(16, 'n'))), 1);
 }
 
 TEST_F(ReportVersionsTest, AReportWithNoVersionInCommonIsRefusedWithBothRanges) {
@@ -189,7 +190,8 @@ class PeerVersionsTest : public VersionsTest {
     v1::FetchRequest request;
     *request.mutable_version() = version;
     request.set_node_id("node-of-tomorrow");
-    request.add_block_keys(convert::ToWire(worker_.KeyOf(100)));
+    request.set_peer_tag(static_cast<uint64_t>(namer_.tag()));
+    request.add_peer_names(convert::ToWire(namer_.NameOf(worker_.KeyOf(100))));
     request.set_timeout_ms(10'000);
     AddUnknownFields(&request);
     grpc::ClientContext context;
@@ -202,6 +204,7 @@ class PeerVersionsTest : public VersionsTest {
     return stream->Finish();
   }
   TestWorker worker_{{.socket_dir = agent_.socket_dir()}};
+  const PeerNamer namer_ = OpenPeerNamer();
 };
 
 TEST_F(PeerVersionsTest, AFetchOfTheNextVersionGetsItsBlockWithProof) {
@@ -211,12 +214,11 @@ TEST_F(PeerVersionsTest, AFetchOfTheNextVersionGetsItsBlockWithProof) {
   ASSERT_EQ(chunks.size(), 1);
   const auto proof = convert::ProofFrom(chunks[0].proof());
   ASSERT_TRUE(proof.ok());
-  const BlockIdentity identity{.key = worker_.KeyOf(100),
-                               .space = worker_.spec().Digest(),
-                               .length = worker_.spec().block_bytes};
-  EXPECT_EQ(
-      VerifyBlock(identity, proof->sum, proof->seal, std::as_bytes(std::span(chunks[0].data()))),
-      absl::OkStatus());
+  const auto meta = namer_.Check(worker_.KeyOf(100), *proof);
+  ASSERT_TRUE(meta.has_value());
+  EXPECT_EQ(meta->space, worker_.spec().Digest());
+  EXPECT_EQ(meta->length, worker_.spec().block_bytes);
+  EXPECT_EQ(meta->sum, SumPayload(std::as_bytes(std::span(chunks[0].data()))));
 }
 
 TEST_F(PeerVersionsTest, AFetchWithNoVersionInCommonIsRefused) {

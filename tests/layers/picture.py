@@ -71,7 +71,7 @@ FENCES = (
     ("RocksDB", r"^rocksdb/", r"^tier_disk/manifest/|^coordinator/settings_store\."),
     ("the segment log", r"^tier_disk/log/", r"^tier_disk/"),
     ("gRPC", r"^grpc(pp)?/|^grpcpp\.h$|\.grpc\.pb\.h$",
-     r"_(service|stream|link|transport|main)\.(h|cc)$|^(client|cli)/|^proto/(convert|link|rpc_door)\.(h|cc)$"),
+     r"_(service|stream|link|transport|main)\.(h|cc)$|^(client|cli)/|^proto/(connection_counts|convert|link|rpc_door)\.(h|cc)$"),
     ("Protobuf", r"^google/protobuf/|\.pb\.h$", r"^(proto|agent|coordinator|client|cli)/"),
     ("command-line flags", r"^absl/flags/", r"_(main|config)\.(h|cc)$"),
     ("xxHash", r"^xxhash\.h$|^xxh3\.h$", r"^core/"),

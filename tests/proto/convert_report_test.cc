@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kvtier/v1/tenants.pb.h"
@@ -32,8 +33,8 @@ Report FullReport() {
           .coordinator_epoch = {7},
           .address = "10.0.0.1:7301",
           .first_sequence = 100,
-          .deltas = {{.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = {1, 2}},
-                     {.kind = Delta::Kind::kRemove, .tier = Tier::kDisk, .key = {3, 4}}},
+          .deltas = {{.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .name = {1, 2}},
+                     {.kind = Delta::Kind::kRemove, .tier = Tier::kDisk, .name = {3, 4}}},
           .snapshot_begin = true,
           .snapshot_end = true,
           .tiers = {{.tier = Tier::kDisk, .capacity_bytes = 3, .used_bytes = 2, .blocks = 1},
@@ -84,8 +85,8 @@ TEST(ReportOnTheWire, RefusesAndNamesEachField) {
   wire.mutable_deltas(0)->set_tier(v1::TIER_GPU);
   ExpectRefused(ReportFrom(wire).status(), {"deltas[0].tier is 1"});
   wire = good;
-  wire.mutable_deltas(1)->set_block_key("short");
-  ExpectRefused(ReportFrom(wire).status(), {"deltas[1].block_key", "5 bytes"});
+  wire.mutable_deltas(1)->set_peer_name("short");
+  ExpectRefused(ReportFrom(wire).status(), {"deltas[1].peer_name", "5 bytes"});
   wire = good;
   wire.mutable_tiers(1)->set_tier(v1::TIER_DISK);
   ExpectRefused(ReportFrom(wire).status(), {"tiers[1].tier is 3 a second time"});
@@ -265,16 +266,32 @@ TEST(TenantsOnTheWire, AMemberThatGoesIsOneWithoutAccess) {
 }
 
 TEST(LocateQueryOnTheWire, GoesThereAndBackAndRefuses) {
-  const LocateQuery query{.asker = *NodeId::FromString("node-1"), .keys = {{1, 2}, {3, 4}}};
+  const LocateQuery query{.asker = *NodeId::FromString("node-1"), .names = {{1, 2}, {3, 4}}};
   v1::LocateRequest wire = ToWire(query, kBuild);
   const auto parsed = LocateQueryFrom(wire);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->asker, query.asker);
-  EXPECT_EQ(parsed->keys, query.keys);
-  wire.add_block_keys("short");
-  ExpectRefused(LocateQueryFrom(wire).status(), {"block_keys[2]", "5 bytes"});
+  EXPECT_EQ(parsed->names, query.names);
+  wire.add_peer_names("short");
+  ExpectRefused(LocateQueryFrom(wire).status(), {"peer_names[2]", "5 bytes"});
   wire.clear_version();
   ExpectRefused(LocateQueryFrom(wire).status(), {"version"}, absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(LocateQueryOnTheWire, NamesTheAvoidedNodesToTheLimitAndNotOneMore) {
+  LocateQuery query{.asker = *NodeId::FromString("node-1")};
+  for (size_t i = 0; i < kMaxAvoidedNodes; ++i) {
+    query.avoided.push_back(*NodeId::FromString(absl::StrCat("hung-", i)));
+  }
+  v1::LocateRequest wire = ToWire(query, kBuild);
+  const auto parsed = LocateQueryFrom(wire);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->avoided, query.avoided);
+  wire.set_avoided(1, "-no name");
+  ExpectRefused(LocateQueryFrom(wire).status(), {"avoided[1]", "-no name"});
+  wire.set_avoided(1, "hung-1");
+  wire.add_avoided("one-more");
+  ExpectRefused(LocateQueryFrom(wire).status(), {"avoided", "65", "64"});
 }
 
 class LocateReplyOnTheWire : public ::testing::Test {

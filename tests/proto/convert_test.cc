@@ -72,20 +72,20 @@ TEST(Version, AMismatchNamesBothRangesAndTheBuild) {
   }
 }
 
-TEST(BlockKeys, GoThereAndBack) {
-  const BlockKey key{.hi = 0x0123456789abcdef, .lo = 42};
-  EXPECT_EQ(ToWire(key).size(), 16);
-  EXPECT_EQ(*BlockKeyFrom(ToWire(key), "block_key"), key);
+TEST(PeerNames, GoThereAndBack) {
+  const PeerName name{.hi = 0x0123456789abcdef, .lo = 42};
+  EXPECT_EQ(ToWire(name).size(), 16);
+  EXPECT_EQ(*PeerNameFrom(ToWire(name), "peer_name"), name);
 }
 
-TEST(BlockKeys, RefusesAnyOtherLengthAndMoreThanTheLimit) {
-  ExpectRefused(BlockKeyFrom(std::string(15, 'k'), "block_key").status(), {"block_key", "15"});
-  ExpectRefused(BlockKeysFrom(Repeat(1, std::string(17, 'k')), "block_keys").status(),
-                {"block_keys[0]", "17"});
-  const std::string key(16, 'k');
-  EXPECT_TRUE(BlockKeysFrom(Repeat(kMaxKeysPerRequest, key), "block_keys").ok());
-  ExpectRefused(BlockKeysFrom(Repeat(kMaxKeysPerRequest + 1, key), "block_keys").status(),
-                {"block_keys", "8193"});
+TEST(PeerNames, RefusesAnyOtherLengthAndMoreThanTheLimit) {
+  ExpectRefused(PeerNameFrom(std::string(15, 'n'), "peer_name").status(), {"peer_name", "15"});
+  ExpectRefused(PeerNamesFrom(Repeat(1, std::string(17, 'n')), "peer_names").status(),
+                {"peer_names[0]", "17"});
+  const std::string name(16, 'n');
+  EXPECT_TRUE(PeerNamesFrom(Repeat(kMaxKeysPerRequest, name), "peer_names").ok());
+  ExpectRefused(PeerNamesFrom(Repeat(kMaxKeysPerRequest + 1, name), "peer_names").status(),
+                {"peer_names", "8193"});
 }
 
 TEST(Space, GoesThereAndBack) {
@@ -260,8 +260,8 @@ class ProofTest : public ::testing::Test {
   WireProof proof_{.space = kvtier::testing::TestSpace(4096).Digest(),
                    .length = 4096,
                    .sum = {.hi = 1, .lo = 2},
-                   .seal = 3,
-                   .parent = BlockKey{.hi = 4, .lo = 5}};
+                   .parent = PeerName{.hi = 4, .lo = 5},
+                   .mac = {6, 7, 8}};
 };
 
 TEST_F(ProofTest, GoesThereAndBack) {
@@ -270,7 +270,7 @@ TEST_F(ProofTest, GoesThereAndBack) {
   EXPECT_EQ(parsed->space, proof_.space);
   EXPECT_EQ(parsed->length, proof_.length);
   EXPECT_EQ(parsed->sum, proof_.sum);
-  EXPECT_EQ(parsed->seal, proof_.seal);
+  EXPECT_EQ(parsed->mac, proof_.mac);
   EXPECT_EQ(parsed->parent, proof_.parent);
   proof_.parent.reset();
   EXPECT_FALSE(ProofFrom(ToWire(proof_))->parent.has_value());
@@ -293,8 +293,11 @@ TEST_F(ProofTest, RefusesAMissingOrMalformedPart) {
   wire.set_space_digest("short");
   ExpectRefused(ProofFrom(wire).status(), {"proof.space_digest", "5"});
   wire = ToWire(proof_);
-  wire.set_parent_key("short");
-  ExpectRefused(ProofFrom(wire).status(), {"proof.parent_key", "5"});
+  wire.set_parent_name("short");
+  ExpectRefused(ProofFrom(wire).status(), {"proof.parent_name", "5"});
+  wire = ToWire(proof_);
+  wire.clear_mac();
+  ExpectRefused(ProofFrom(wire).status(), {"proof.mac", "0 bytes", "16"});
 }
 
 TEST(Codes, TravelUnchangedWithTheirText) {

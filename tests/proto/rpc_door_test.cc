@@ -14,8 +14,10 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,8 +28,10 @@
 #include "absl/time/time.h"
 #include "core/clock.h"
 #include "core/socket_peer.h"
+#include "core/start_progress.h"
 #include "grpcpp/grpcpp.h"
 #include "kvtier/v1/peer.grpc.pb.h"
+#include "proto/starting_service.h"
 
 namespace kvtier {
 namespace {
@@ -115,6 +119,89 @@ TEST(RpcDoorTest, APlaceIsFreeAgainWhenItsConnectionIsOver) {
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (!SilentCaller(door->port()).IsLetIn()) ASSERT_LT(absl::Now(), deadline);
 }
+
+// PeerAt calls the peer service at a door.
+class PeerAt {
+ public:
+  explicit PeerAt(const std::string& address)
+      : stub_(v1::Peer::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()))) {
+  }
+  // Returns how the call ends. It waits until the door accepts it.
+  grpc::Status Fetch() {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    v1::FetchChunk chunk;
+    const auto reader = stub_->Fetch(&context, {});
+    while (reader->Read(&chunk)) {
+    }
+    return reader->Finish();
+  }
+
+ private:
+  const std::unique_ptr<v1::Peer::Stub> stub_;
+};
+
+// The parameter is the address, or the beginning of the path of a socket.
+class FollowedDoorTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  static RpcDoor::Options At(const std::string& address) {
+    return {.name = "test",
+            .address = address,
+            .uids = {geteuid()},
+            .health = true,
+            .limits = {.connections = 8, .calls = 4, .intake_bytes = 1 << 20, .threads = 8}};
+  }
+};
+
+TEST_P(FollowedDoorTest, ADoorOfAProgramThatStartsSaysSoAndAnotherAnswersInItsPlace) {
+  const std::string address =
+      GetParam()[0] == '/' ? absl::StrCat(GetParam(), getpid(), ".sock") : GetParam();
+  StartProgress progress;
+  StartingService starting("node-a", &progress);
+  RpcDoor::Options options = At(address);
+  options.starting = &starting;
+  std::unique_ptr<RpcDoor> before = *RpcDoor::Open(std::move(options), {});
+  const uint16_t port = before->port();
+  PeerAt peer(address[0] == '/' ? absl::StrCat("unix:", address)
+                                : absl::StrCat("127.0.0.1:", port));
+  progress.Begin("takes memory", uint64_t{8} << 20);
+  progress.AddDone(uint64_t{2} << 20);
+  const grpc::Status refused = peer.Fetch();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(refused.error_message(),
+            "node node-a is starting: it takes memory: 2 of 8 MiB; ask again when it is ready");
+  const auto after = RpcDoor::Follow(std::move(before), At(address), AnyService());
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ((*after)->port(), port);
+  EXPECT_EQ(peer.Fetch().error_code(), grpc::StatusCode::UNIMPLEMENTED) << "the service's answer";
+}
+
+// A caller that comes while no door answers is not refused.
+TEST_P(FollowedDoorTest, ACallerThatComesInBetweenIsAnswered) {
+  const std::string address =
+      GetParam()[0] == '/' ? absl::StrCat(GetParam(), getpid(), ".sock") : GetParam();
+  StartProgress progress;
+  StartingService starting("node-a", &progress);
+  RpcDoor::Options options = At(address);
+  options.starting = &starting;
+  std::unique_ptr<RpcDoor> before = *RpcDoor::Open(std::move(options), {});
+  const uint16_t port = before->port();
+  before->Shutdown(MonotonicClock().Now());
+  std::optional<SilentCaller> caller;
+  if (address[0] == '/') {
+    caller.emplace(address);
+  } else {
+    caller.emplace(port);
+  }
+  const auto after = RpcDoor::Follow(std::move(before), At(address), AnyService());
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_TRUE(caller->IsLetIn());
+}
+
+INSTANTIATE_TEST_SUITE_P(Addresses, FollowedDoorTest,
+                         ::testing::Values("127.0.0.1:0", "/tmp/kvtier-followed-"),
+                         [](const auto& each) { return each.param[0] == '/' ? "Unix" : "Tcp"; });
 
 // SlowPeer is a peer service whose only fetch waits, like one that gRPC has not told that its
 // caller is gone.

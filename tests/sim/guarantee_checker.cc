@@ -180,6 +180,7 @@ void GuaranteeChecker::CheckPages(absl::Time now) {
   std::map<Slab, absl::Time> stray_since;
   for (size_t i = 0; i < agent_->host().domain_count(); ++i) {
     const auto domain = static_cast<DomainId>(i);
+    if (!agent_->host().HasArena(domain)) continue;
     const uint64_t capacity = agent_->host().slots(domain).capacity_bytes();
     const uint64_t held = agent_->host().arena(domain).held_bytes();
     oracle_->Expect(held >= capacity, absl::StrCat(name_, ": tenant ", i, " has ", capacity,

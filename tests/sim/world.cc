@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -46,6 +47,16 @@ Task<void> Visit(GuestVisit::Parts parts, GuestVisit::Behaviour behaviour,
   GuestVisit visit(parts, behaviour);
   co_await visit.Run();
   *is_here = false;
+}
+
+// Returns the name by which the coordinator knows a block that the agent holds; nullopt: none.
+std::optional<PeerName> NameOf(Agent& agent, const Delta& held) {
+  const TenantTable& tenants = agent.options().tenants;
+  const std::optional<DomainId> domain =
+      held.tier == Tier::kHost ? agent.index().Find(held.key)->slot.domain()
+                               : tenants.DomainOf(*agent.disks().set()->OwnerOf(held.key));
+  if (!domain.has_value()) return std::nullopt;
+  return tenants.OfDomain(*domain).peer_namer->NameOf(held.key);
 }
 
 }  // namespace
@@ -302,8 +313,10 @@ void World::ExpectTrueDirectory() {
     std::set<BlockKey> held;
     const std::string name = node->agent().options().node.str();
     for (const Delta& copy : node->agent().index().Snapshot()) {
+      const std::optional<PeerName> outside = NameOf(node->agent(), copy);
+      if (!outside.has_value()) continue;  // No tenant of the node has it.
       held.insert(copy.key);
-      const std::vector<Holder> holders = coordinator_.coordinator().Lookup(copy.key);
+      const std::vector<Holder> holders = coordinator_.coordinator().Lookup(*outside);
       const bool known = std::any_of(holders.begin(), holders.end(), [&](const Holder& holder) {
         return holder.node.str() == name && holder.tier == copy.tier;
       });

@@ -62,11 +62,11 @@ absl::StatusOr<v1::CoordinatorStatusResponse> CoordinatorProcess::TryStatus() {
   return response;
 }
 
-int CoordinatorProcess::Holders(const BlockKey& key) {
+int CoordinatorProcess::Holders(const PeerName& name) {
   grpc::ClientContext context;
   SetDeadline(&context);
   v1::LookupRequest request;
-  request.set_block_key(convert::ToWire(key));
+  request.set_peer_name(convert::ToWire(name));
   v1::LookupResponse response;
   if (!admin_->Lookup(&context, request, &response).ok()) return 0;
   std::set<std::string> nodes;
@@ -74,8 +74,8 @@ int CoordinatorProcess::Holders(const BlockKey& key) {
   return static_cast<int>(nodes.size());
 }
 
-bool CoordinatorProcess::AwaitHolders(const BlockKey& key, int count) {
-  return Await(kCoordinatorSettleLimit, [&] { return Holders(key) == count; });
+bool CoordinatorProcess::AwaitHolders(const PeerName& name, int count) {
+  return Await(kCoordinatorSettleLimit, [&] { return Holders(name) == count; });
 }
 
 }  // namespace kvtier::testing

@@ -11,9 +11,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/block_key.h"
+#include "core/peer_name.h"
 #include "grpcpp/channel.h"
 #include "kvtier/v1/admin.grpc.pb.h"
 #include "tests/testing/child_process.h"
+#include "tests/testing/open_peer_namer.h"
 
 namespace kvtier::testing {
 
@@ -45,9 +47,14 @@ class CoordinatorProcess {
   std::shared_ptr<grpc::Channel> channel() const { return channel_; }
   absl::StatusOr<v1::CoordinatorStatusResponse> TryStatus();
   // Returns how many nodes the coordinator believes to hold the block.
-  int Holders(const BlockKey& key);
+  int Holders(const PeerName& name);
   // Waits until the coordinator believes that `count` nodes hold the block. False: not within 20 s.
-  bool AwaitHolders(const BlockKey& key, int count);
+  bool AwaitHolders(const PeerName& name, int count);
+  // The same of a block of the open tenant.
+  int Holders(const BlockKey& key) { return Holders(OpenPeerNamer().NameOf(key)); }
+  bool AwaitHolders(const BlockKey& key, int count) {
+    return AwaitHolders(OpenPeerNamer().NameOf(key), count);
+  }
 
  private:
   const Options options_;

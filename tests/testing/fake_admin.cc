@@ -31,6 +31,7 @@ grpc::Status FakeAgentAdmin::Lookup(grpc::ServerContext* /*context*/,
   }
   if (const auto found = blocks.find(key); found != blocks.end()) *response = found->second;
   response->set_block_key(key);
+  if (!peer_name.empty()) response->set_peer_name(peer_name);
   return status;
 }
 
@@ -147,12 +148,12 @@ grpc::Status FakeCoordinatorAdmin::Status(grpc::ServerContext* /*context*/,
 grpc::Status FakeCoordinatorAdmin::Lookup(grpc::ServerContext* /*context*/,
                                           const v1::LookupRequest* request,
                                           v1::LookupResponse* response) {
-  if (request->block_key().size() != 16) {
-    return {grpc::StatusCode::INVALID_ARGUMENT, "block_key is not 16 bytes"};
+  if (request->peer_name().size() != 16) {
+    return {grpc::StatusCode::INVALID_ARGUMENT, "peer_name is not 16 bytes"};
   }
-  const auto found = blocks.find(request->block_key());
+  const auto found = blocks.find(request->peer_name());
   if (found != blocks.end()) *response = found->second;
-  response->set_block_key(request->block_key());
+  response->set_peer_name(request->peer_name());
   return grpc::Status::OK;
 }
 

@@ -27,6 +27,7 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   // Answers of Lookup by block key, and block keys by engine key, for a Lookup by engine key.
   std::map<std::string, v1::LookupResponse> blocks;
   std::map<std::string, std::string> block_key_of;
+  std::string peer_name;  // Name of each block in answers of Lookup; empty: it is not known.
   // Answers of EvictTier, by tier.
   std::map<v1::Tier, v1::EvictTierResponse> evictions;
   v1::EraseTenantResponse erased;
@@ -97,7 +98,7 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
 class FakeCoordinatorAdmin final : public v1::CoordinatorAdmin::Service {
  public:
   v1::CoordinatorStatusResponse status_response;
-  std::map<std::string, v1::LookupResponse> blocks;  // Answers to Lookup() by block key.
+  std::map<std::string, v1::LookupResponse> blocks;  // Answers to Lookup() by peer name.
   v1::ListTenantsResponse tenants;
   v1::SetTenantRequest set_asked;  // The last request, as are the next two.
   v1::ImportTenantsRequest import_asked;

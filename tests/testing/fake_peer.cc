@@ -20,16 +20,12 @@ void WaitUntilCancelled(grpc::ServerContext* context) {
   while (!context->IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
 }
 
-// Returns a proof over `sum` that is sealed for `meta`'s identity.
-BlockProof SealedProof(BlockMeta meta, const PayloadSum& sum) {
-  meta.sum = sum;
-  return ProofOf(meta);
-}
-
-BlockProof DamagedProof(Damage damage, const BlockMeta& meta) {
-  BlockProof proof = ProofOf(meta);
-  if (damage == Damage::kWrongSum) return SealedProof(meta, {.hi = meta.sum.hi, .lo = 1});
-  if (damage == Damage::kWrongSeal) proof.seal ^= 1;
+BlockProof DamagedProof(Damage damage, BlockMeta meta, const std::string& secret) {
+  const PeerNamer members(PeerKey{.bytes = TenantKey::FromSecret(secret).bytes});
+  if (damage == Damage::kWrongSum) meta.sum.lo = 1;
+  if (damage == Damage::kMembersProof) return members.Prove(meta);
+  BlockProof proof = PeerNamer(PeerKey::FromSecret(secret)).Prove(meta);
+  if (damage == Damage::kWrongMac) proof.mac[0] ^= 1;
   if (damage == Damage::kOtherSpace) proof.space.bytes[0] ^= 1;
   if (damage == Damage::kWrongLength) proof.length -= 8;
   return proof;
@@ -39,10 +35,10 @@ BlockProof DamagedProof(Damage damage, const BlockMeta& meta) {
 
 const char* DamageName(Damage damage) {
   constexpr std::array kNames = {
-      "None",       "FlippedBit",    "WrongSum",        "WrongSeal", "OtherBlock",
-      "OtherSpace", "WrongLength",   "NoProof",         "Short",     "Long",
-      "Gap",        "RepeatedChunk", "IndexOutOfRange", "Stall",     "Silence",
-      "Nothing",    "Error",         "OversizedMessage"};
+      "None",       "FlippedBit", "WrongSum",      "WrongMac",        "MembersProof",
+      "OtherBlock", "OtherSpace", "WrongLength",   "NoProof",         "Short",
+      "Long",       "Gap",        "RepeatedChunk", "IndexOutOfRange", "Stall",
+      "Silence",    "Nothing",    "Error",         "OversizedMessage"};
   return kNames.at(static_cast<size_t>(damage));
 }
 
@@ -56,10 +52,10 @@ class FakePeer::Service final : public v1::Peer::Service {
     if (damage == Damage::kSilence) WaitUntilCancelled(context);
     if (damage == Damage::kError) return {grpc::StatusCode::UNAVAILABLE, "as the test wants it"};
     if (damage == Damage::kNothing) return grpc::Status::OK;
-    for (int i = 0; i < request->block_keys_size(); ++i) {
+    for (int i = 0; i < request->peer_names_size(); ++i) {
       const bool other = damage == Damage::kOtherBlock;
-      const int sent = other ? (i + 1) % request->block_keys_size() : i;
-      const Held held = peer_->Find(*BlockKey::FromBytes(request->block_keys(sent)));
+      const int sent = other ? (i + 1) % request->peer_names_size() : i;
+      const Held held = peer_->Find(*PeerName::FromBytes(request->peer_names(sent)));
       for (const v1::FetchChunk& chunk : Chunks(damage, i, held)) {
         if (!writer->Write(chunk)) return grpc::Status::CANCELLED;
       }
@@ -69,14 +65,14 @@ class FakePeer::Service final : public v1::Peer::Service {
   }
 
  private:
-  static std::vector<v1::FetchChunk> Chunks(Damage damage, int index, Held held) {
+  std::vector<v1::FetchChunk> Chunks(Damage damage, int index, Held held) const {
     const size_t half = held.payload.size() / 2;
     if (damage == Damage::kFlippedBit) held.payload[half + 1] ^= std::byte{4};
     v1::FetchChunk first;
     first.set_index(damage == Damage::kIndexOutOfRange ? 1000 : index);
     first.set_data(held.payload.data(), half);
     if (damage != Damage::kNoProof) {
-      *first.mutable_proof() = convert::ToWire(DamagedProof(damage, held.meta));
+      *first.mutable_proof() = convert::ToWire(peer_->Proof(damage, held.meta));
     }
     v1::FetchChunk second;
     second.set_index(first.index());
@@ -102,8 +98,8 @@ class FakePeer::Service final : public v1::Peer::Service {
   FakePeer* const peer_;
 };
 
-FakePeer::FakePeer(const std::string& address)
-    : address_(address), service_(std::make_unique<Service>(this)) {
+FakePeer::FakePeer(const std::string& address, const std::string& name)
+    : address_(address), name_(name), service_(std::make_unique<Service>(this)) {
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials());
   builder.RegisterService(service_.get());
@@ -118,20 +114,26 @@ void FakePeer::Hold(const BlockMeta& meta, std::vector<std::byte> payload) {
   blocks_[meta.key] = {.meta = meta, .payload = std::move(payload)};
 }
 
+void FakePeer::ServeTenant(const std::string& secret) {
+  absl::MutexLock lock(&mu_);
+  secret_ = secret;
+  namer_ = PeerNamer(PeerKey::FromSecret(secret));
+}
+
 void FakePeer::Send(Damage damage) {
   absl::MutexLock lock(&mu_);
   damage_ = damage;
 }
 
 absl::Status FakePeer::Report(const std::shared_ptr<grpc::Channel>& coordinator) {
-  kvtier::Report report{.node = *NodeId::FromString("fake-peer"),
+  kvtier::Report report{.node = *NodeId::FromString(name_),
                         .address = address_,
                         .snapshot_begin = true,
                         .snapshot_end = true};
   {
     absl::MutexLock lock(&mu_);
     report.node_epoch = {++lives_};
-    for (const auto& [key, held] : blocks_) report.deltas.push_back({.key = key});
+    for (const auto& [key, held] : blocks_) report.deltas.push_back({.name = namer_.NameOf(key)});
   }
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
@@ -146,9 +148,14 @@ uint64_t FakePeer::fetches() const {
   return fetches_;
 }
 
-FakePeer::Held FakePeer::Find(const BlockKey& key) const {
+BlockProof FakePeer::Proof(Damage damage, const BlockMeta& meta) const {
   absl::MutexLock lock(&mu_);
-  const auto held = blocks_.find(key);
+  return DamagedProof(damage, meta, secret_);
+}
+
+FakePeer::Held FakePeer::Find(const PeerName& name) const {
+  absl::MutexLock lock(&mu_);
+  const auto held = blocks_.find(namer_.KeyOf(name));
   KVT_CHECK(held != blocks_.end());
   return held->second;
 }

@@ -8,42 +8,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/testing/http2_frames.h"
+
 namespace kvtier::testing {
 namespace {
 
-// RFC 9113: types of frames, flags and settings.
-constexpr uint8_t kData = 0;
-constexpr uint8_t kHeaders = 1;
-constexpr uint8_t kResetStream = 3;
-constexpr uint8_t kSettings = 4;
-constexpr uint8_t kPing = 6;
-constexpr uint8_t kGoAway = 7;
-constexpr uint8_t kWindowUpdate = 8;
-constexpr uint8_t kEndStream = 1;  // The same flag acknowledges settings and pings.
-constexpr uint8_t kAck = 1;
-constexpr uint8_t kEndHeaders = 4;
+// Settings of RFC 9113.
 constexpr uint16_t kMaxConcurrentStreams = 3;
 constexpr uint16_t kInitialWindowSize = 4;
-constexpr size_t kFrameHeaderBytes = 9;
 constexpr size_t kMaxFrameBytes = 16384;
 constexpr size_t kMaxQueuedBytes = size_t{1} << 18;
-
-std::string BigEndian(uint64_t value, int bytes) {
-  std::string text;
-  for (int i = bytes - 1; i >= 0; --i) text.push_back(static_cast<char>(value >> (8 * i)));
-  return text;
-}
 
 uint32_t Number(const std::string& text, size_t at, int bytes) {
   uint32_t value = 0;
   for (int i = 0; i < bytes; ++i) value = value << 8 | static_cast<uint8_t>(text[at + i]);
   return value;
-}
-
-// Returns a header field that is not compressed and that no table remembers.
-std::string Field(const std::string& name, const std::string& value) {
-  return std::string(1, '\0') + static_cast<char>(name.size()) + name +
-         static_cast<char>(value.size()) + value;
 }
 
 int Connect(const std::string& path) {
@@ -60,27 +39,24 @@ int Connect(const std::string& path) {
 
 HalfSender::HalfSender(Options options)
     : options_(std::move(options)),
+      headers_(CallHeaders(options_.rpc)),
       body_(BigEndian(options_.message.size(), 5) + options_.message),
       fd_(Connect(options_.socket_path)),
       over_(fd_ < 0) {
-  out_ = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-  Queue(kSettings, 0, 0,
+  out_ = kHttp2Preface;
+  Queue(kSettingsFrame, 0, 0,
         options_.reads_answers ? "" : BigEndian(kInitialWindowSize, 2) + BigEndian(0, 4));
-  if (options_.reads_answers) Queue(kWindowUpdate, 0, 0, BigEndian(1 << 30, 4));
+  if (options_.reads_answers) Queue(kWindowUpdateFrame, 0, 0, BigEndian(1 << 30, 4));
 }
 
 HalfSender::~HalfSender() { close(fd_); }
 
 void HalfSender::Queue(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload) {
-  out_ += BigEndian(payload.size(), 3) + BigEndian(type, 1) + BigEndian(flags, 1) +
-          BigEndian(stream, 4) + payload;
+  out_ += Frame(type, flags, stream, payload);
 }
 
 void HalfSender::BeginCall() {
-  static const std::string fixed = Field(":method", "POST") + Field(":scheme", "http") +
-                                   Field(":authority", "localhost") + Field("te", "trailers") +
-                                   Field("content-type", "application/grpc");
-  Queue(kHeaders, kEndHeaders, next_stream_, fixed + Field(":path", options_.rpc));
+  Queue(kHeadersFrame, kEndHeaders, next_stream_, headers_);
   calls_[next_stream_].window = initial_window_;
   next_stream_ += 2;
 }
@@ -93,7 +69,7 @@ void HalfSender::SendData() {
                                              call.window, static_cast<int64_t>(kMaxFrameBytes)});
       if (may <= 0) break;
       const bool last = options_.held_back == 0 && call.sent + may == wanted;
-      Queue(kData, last ? kEndStream : 0, stream, body_.substr(call.sent, may));
+      Queue(kDataFrame, last ? kEndStream : 0, stream, body_.substr(call.sent, may));
       call.sent += may;
       call.window -= may;
       window_ -= may;
@@ -143,20 +119,20 @@ void HalfSender::OnSettings(const std::string& payload) {
     initial_window_ = value;
   }
   settled_ = true;
-  Queue(kSettings, kAck, 0, "");
+  Queue(kSettingsFrame, kAck, 0, "");
 }
 
 void HalfSender::OnFrame(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload) {
   const auto call = calls_.find(stream);
-  if (type == kSettings && (flags & kAck) == 0) OnSettings(payload);
-  if (type == kPing && (flags & kAck) == 0) Queue(kPing, kAck, 0, payload);
-  if (type == kGoAway) over_ = true;
-  if (type == kWindowUpdate) {
+  if (type == kSettingsFrame && (flags & kAck) == 0) OnSettings(payload);
+  if (type == kPingFrame && (flags & kAck) == 0) Queue(kPingFrame, kAck, 0, payload);
+  if (type == kGoAwayFrame) over_ = true;
+  if (type == kWindowUpdateFrame) {
     if (stream == 0) window_ += Number(payload, 0, 4);
     if (call != calls_.end()) call->second.window += Number(payload, 0, 4);
   }
-  const bool ended =
-      type == kResetStream || ((type == kHeaders || type == kData) && (flags & kEndStream) != 0);
+  const bool ended = type == kResetStreamFrame ||
+                     ((type == kHeadersFrame || type == kDataFrame) && (flags & kEndStream) != 0);
   if (ended && call != calls_.end()) {
     calls_.erase(call);
     ++ended_calls_;

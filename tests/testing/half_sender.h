@@ -49,7 +49,8 @@ class HalfSender {
   void OnSettings(const std::string& payload);
 
   const Options options_;
-  const std::string body_;  // Bytes that each call is to send.
+  const std::string headers_;  // Headers of each call.
+  const std::string body_;     // Bytes that each call is to send.
   const int fd_;
   bool over_ = false;
   std::string in_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/block_key.h"
+#include "core/peer_name.h"
 
 namespace kvtier::testing {
 
@@ -13,6 +14,12 @@ namespace kvtier::testing {
 inline BlockKey NumberedKey(uint64_t number) {
   static const BlockNamer namer(TenantKey::FromSecret(""), SpaceDigest());
   return namer.Name(EngineKey({reinterpret_cast<const char*>(&number), sizeof(number)}));
+}
+
+// Returns such a name outside a node; no key leads to it.
+inline PeerName NumberedName(uint64_t number) {
+  const BlockKey key = NumberedKey(number);
+  return {.hi = key.hi, .lo = key.lo};
 }
 
 }  // namespace kvtier::testing

@@ -68,7 +68,8 @@ void Flip(SimRandom* random, SentBlock* block) {
       block->proof.sum.lo ^= bit;
       return;
     case 1:
-      block->proof.seal ^= bit;
+      block->proof.mac[random->Below(block->proof.mac.size())] ^=
+          static_cast<uint8_t>(1 + random->Below(255));
       return;
     case 2:
       block->proof.space.bytes[random->Below(32)] ^= static_cast<uint8_t>(1 + random->Below(255));
@@ -106,14 +107,16 @@ void SendBlock(const std::shared_ptr<Stream>& stream, size_t index, const Served
 }
 
 // Serves a stream at the other node's end. Blocks that it cannot serve are left out.
-Task<void> ServeStream(Agent* agent, std::shared_ptr<Stream> stream, std::vector<BlockKey> keys,
+Task<void> ServeStream(Agent* agent, std::shared_ptr<Stream> stream, FetchRequest request,
                        absl::Time deadline) {
   Executor* const executor = agent->executor();
   PeerServer* const server = &agent->flows().peer_server;
-  const absl::StatusOr<std::optional<DomainId>> tenant = server->BeginStream(keys);
-  if (!tenant.ok() || !tenant->has_value()) co_return End(stream, tenant.status());
-  for (size_t i = 0; i < keys.size() && executor->Now() < deadline; ++i) {
-    std::optional<ServedBlock> served = co_await server->Serve(keys[i], deadline);
+  const absl::StatusOr<std::optional<PeerServer::Stream>> begun =
+      server->BeginStream(request.tag, request.names);
+  if (!begun.ok() || !begun->has_value()) co_return End(stream, begun.status());
+  const PeerServer::Stream& of = **begun;
+  for (size_t i = 0; i < of.keys.size() && executor->Now() < deadline; ++i) {
+    std::optional<ServedBlock> served = co_await server->Serve(of.domain, of.keys[i], deadline);
     if (!served.has_value()) continue;
     // The bytes leave when the link has room, so the slot is read then. Its content must be
     // unchanged until that time.
@@ -122,7 +125,7 @@ Task<void> ServeStream(Agent* agent, std::shared_ptr<Stream> stream, std::vector
     co_await SleepUntil(executor, executor->Now() + absl::Seconds(seconds));
     SendBlock(stream, i, *served);
   }
-  server->EndStream(**tenant);
+  server->EndStream(of.domain);
   End(stream, absl::OkStatus());
 }
 
@@ -154,19 +157,19 @@ class Running {
 
 }  // namespace
 
-Task<absl::Status> SimPeerTransport::Fetch(std::string address, std::vector<BlockKey> keys,
+Task<absl::Status> SimPeerTransport::Fetch(std::string address, FetchRequest request,
                                            FetchTime time, FetchSink* sink) {
   if (running_ >= kMaxFetchesRunning) {
     co_return absl::ResourceExhaustedError("peer: too many fetches");
   }
   const Running running(&running_);
   const auto stream = std::make_shared<Stream>(network_, self_, address, executor_);
-  std::function<void()> connect = [network = network_, address, stream, keys,
+  std::function<void()> connect = [network = network_, address, stream, request,
                                    deadline = time.deadline] {
     Agent* const agent = network->AgentAt(address);
     const bool refuses = network->PeerServiceAt(address) == PeerService::kRefuses;
     if (agent != nullptr && !refuses) {
-      agent->scope()->Spawn(ServeStream(agent, stream, keys, deadline));
+      agent->scope()->Spawn(ServeStream(agent, stream, request, deadline));
     } else {
       End(stream, absl::UnavailableError("peer: connection refused"));
     }

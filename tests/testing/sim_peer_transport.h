@@ -20,7 +20,7 @@ class SimPeerTransport final : public PeerTransport {
   SimPeerTransport(Executor* executor, SimNetwork* network, std::string self)
       : executor_(executor), network_(network), self_(std::move(self)) {}
 
-  Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys, FetchTime time,
+  Task<absl::Status> Fetch(std::string address, FetchRequest request, FetchTime time,
                            FetchSink* sink) override;
   size_t running() const { return running_; }
 

@@ -198,7 +198,7 @@ TEST_P(AgentFaultsTest, RequestsEndByTheirDeadlinesAndHitsReturn) {
     const std::vector<BlockKey> keys =
         rig_.NameRun(rig_.session, FirstOf(random.Below(kRuns)), 1).keys;
     const absl::Time deadline = rig_.executor.Now() + absl::Milliseconds(20);
-    rig_.Run(rig_.agent->flows().peer_server.Serve(keys[0], deadline));
+    rig_.Run(rig_.agent->flows().peer_server.Serve(DomainId{}, keys[0], deadline));
     EXPECT_LE(rig_.executor.Now(), deadline);
     rig_.Run(rig_.agent->flows().onboarder.Prefetch(
         rig_.NameRun(rig_.session, FirstOf(random.Below(kRuns)), kRunBlocks), true));

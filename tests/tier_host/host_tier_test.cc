@@ -72,6 +72,44 @@ TEST(HostTierTest, ADomainIsAddedBesideSlotsInUse) {
   tier->Audit();
 }
 
+TEST(HostTierTest, ADomainThatEndsGivesItsArenaAndItsSlabsAway) {
+  const auto tier = MakeTier();
+  tier->CloseSlab(kSecret, 0);
+  tier->RemoveSlab(kSecret, 0);
+  std::unique_ptr<Arena> arena = tier->DropDomain(kSecret);
+  EXPECT_EQ(arena->bytes().size(), kSlab) << "mapped until it is destroyed";
+  const int fd = arena->read_only_fd();
+  arena.reset();
+  struct stat file{};
+  EXPECT_EQ(fstat(fd, &file), -1) << "closed";
+  EXPECT_FALSE(tier->HasArena(kSecret));
+  EXPECT_TRUE(tier->HasArena(kOpen));
+  EXPECT_EQ(tier->domain_count(), 2) << "ids stay";
+  EXPECT_EQ(tier->slots(kSecret).slab_count(), 0u);
+  EXPECT_EQ(tier->Reserve(kSecret, ExactRoom(kPage)).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(tier->capacity_bytes(), 2 * kSlab);
+  tier->Audit();
+}
+
+// Slabs may be larger than what one thread takes at a time.
+TEST(HostTierTest, AllMemoryIsTakenByAnyNumberOfThreadsAndTold) {
+  constexpr uint64_t kLarge = kFillBytes + 2 * kPage;
+  for (const size_t threads : {1, 3, 64}) {
+    StartProgress progress;
+    const auto tier = HostTier::Create(
+        {.domains = {{.name = "a", .bytes = kLarge}, {.name = "b", .bytes = kLarge + kPage}},
+         .slab_bytes = kLarge,
+         .threads = threads,
+         .progress = &progress});
+    ASSERT_TRUE(tier.ok()) << tier.status();
+    EXPECT_EQ((*tier)->arena(kOpen).held_bytes(), kLarge);
+    EXPECT_EQ((*tier)->arena(kSecret).held_bytes(), kLarge);
+    EXPECT_EQ((*tier)->slots(kSecret).present_slabs(), 1u);
+    EXPECT_EQ(progress.Text(), "takes host memory: 128 of 128 MiB");
+  }
+}
+
 TEST(HostTierTest, ADomainMayHaveMoreThanItBeginsWith) {
   HostTier::Options options{
       .domains = {{.name = "grows", .bytes = 2 * kSlab, .max_bytes = 5 * kSlab + kPage}},
@@ -195,6 +233,11 @@ TEST(HostTierDeathTest, ATierThatEndsBeforeItsSlotsAborts) {
         tier.reset();
       },
       "CHECK failed");
+}
+
+TEST(HostTierDeathTest, ADomainThatEndsWithASlabAborts) {
+  const auto tier = MakeTier();
+  EXPECT_DEATH(tier->DropDomain(kSecret), "CHECK failed");
 }
 
 TEST(HostTierDeathTest, AnUnknownDomainAborts) {

@@ -96,7 +96,8 @@ class Hit:
         "absent": no tier that was asked has it; "evicted": absent, because it left this node's
         memory to make room; "deadline": it did not come in time; "no_room": there was no room for
         it, or no lease left; "damaged": its bytes did not match its sum; "unreachable": no agent
-        answered, or the client's breaker is open; "space_refused": the agent refuses the space.
+        answered, or the client's breaker is open; "space_refused": the agent refuses the space;
+        "busy": it was not waited for, because too many blocks waited already.
         """
         return self._native.missed()
 
