@@ -13,7 +13,8 @@
 namespace kvtier::cli {
 namespace {
 
-// In the lists below a star at the start or at the end of a name stands for any text.
+// In the lists below a star at the start or at the end of a name stands for any text. A name with a
+// star inside has one at both ends.
 
 constexpr absl::string_view kCounted[] = {
     // Layers.
@@ -94,7 +95,7 @@ constexpr absl::string_view kIgnored[] = {
 constexpr absl::string_view kOfType[] = {"*cache*dtype*", "*cache*quant*", "*cache*scheme*",
                                          "*cache*bits*"};
 
-// A member is suspect if its name has one of these texts,
+// A member is suspect if its name has one of these texts.
 constexpr absl::string_view kSuspectTexts[] = {
     "attn",   "attention", "head",   "layer",   "window", "cache",  "compress", "latent",
     "mamba",  "ssm",       "linear", "conv",    "recur",  "state",  "chunk",    "sliding",
@@ -102,7 +103,7 @@ constexpr absl::string_view kSuspectTexts[] = {
     "period", "stride",    "sink",   "cross",   "memory", "skip",   "loop",     "cycle",
     "repeat", "unroll",    "evict",  "prun",    "retain", "budget", "decoder",  "encoder",
     "delta",  "retention", "reuse",  "low_rank"};
-// or one of these words between underscores.
+// A member is suspect, too, if its name has one of these words between underscores.
 constexpr absl::string_view kSuspectWords[] = {"kv",  "key", "keys", "cla", "mla",  "swa", "mha",
                                                "gqa", "mqa", "nsa",  "dsa", "csa",  "hca", "kda",
                                                "gla", "cca", "msa",  "ut",  "yoco", "moba"};

@@ -25,15 +25,9 @@ absl::Status UnknownLayers(absl::string_view why) {
       absl::StrCat(why, "; give --layers, the number of layers with attention"));
 }
 
-}  // namespace
-
-absl::Status CheckLength(const char* name, size_t length, uint64_t layers) {
-  if (length == layers) return absl::OkStatus();
-  return UnknownLayers(
-      absl::StrCat(name, " has ", length, " entries and must have num_hidden_layers, ", layers));
+absl::StatusOr<std::optional<uint64_t>> LayersSaidBy(const ConfigMembers& members) {
+  return members.Number({"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
 }
-
-namespace {
 
 absl::StatusOr<LayerKind> KindNamed(const ConfigMembers& members, const char* name,
                                     const std::string& kind) {
@@ -155,26 +149,6 @@ absl::StatusOr<uint64_t> KvHeadsInBlock(const ConfigMembers& block, uint64_t hea
   return heads / *group;
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<uint64_t>> KvHeadsOfLayers(const ConfigMembers& members) {
-  if (members.Has({"num_key_value_heads_per_layer"})) {  // DeciLM.
-    return members.Numbers("num_key_value_heads_per_layer");
-  }
-  std::vector<uint64_t> kv_heads;
-  if (!members.Has({"block_configs"})) return kv_heads;
-  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> heads,
-                       members.Number({"num_attention_heads", "n_head", "n_heads", "num_heads"}));
-  KVT_ASSIGN_OR_RETURN(const std::vector<ConfigMembers> blocks, members.Objects("block_configs"));
-  for (const ConfigMembers& block : blocks) {
-    KVT_ASSIGN_OR_RETURN(const uint64_t kept, KvHeadsInBlock(block, heads.value_or(0)));
-    kv_heads.push_back(kept);
-  }
-  return kv_heads;
-}
-
-namespace {
-
 // Returns the kinds where each `period`-th layer has attention, beginning at layer `offset`.
 absl::StatusOr<LayerKinds> KindsEvery(absl::string_view name, uint64_t period, uint64_t offset,
                                       uint64_t layers) {
@@ -229,8 +203,7 @@ absl::StatusOr<std::optional<LayerKinds>> KindsByList(const ConfigMembers& membe
       {"attn_type_list", KindsFlagged}};
   // Nemotron-H ignores num_hidden_layers beside a list.
   const bool ignores_number = members.IsClass("nemotron_h");
-  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> said,
-                       members.Number({"num_hidden_layers", "n_layer", "n_layers", "num_layers"}));
+  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> said, LayersSaidBy(members));
   const auto checked = [&](const char* name,
                            LayerKinds kinds) -> absl::StatusOr<std::optional<LayerKinds>> {
     if (said.has_value() && !ignores_number) {
@@ -282,9 +255,7 @@ absl::Status MarkSharing(const ConfigMembers& members, LayerKinds* kinds) {
 absl::StatusOr<LayerKinds> KindsOfLayers(const ConfigMembers& members, uint64_t given_layers) {
   KVT_ASSIGN_OR_RETURN(std::optional<LayerKinds> kinds, KindsByList(members));
   if (!kinds.has_value()) {
-    KVT_ASSIGN_OR_RETURN(
-        const std::optional<uint64_t> said,
-        members.Number({"num_hidden_layers", "n_layer", "n_layers", "num_layers"}));
+    KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> said, LayersSaidBy(members));
     if (!said.has_value() && given_layers == 0) {
       return absl::InvalidArgumentError("there is no num_hidden_layers; give --layers");
     }
@@ -297,18 +268,14 @@ absl::StatusOr<LayerKinds> KindsOfLayers(const ConfigMembers& members, uint64_t 
     if (members.IsClass("longcat_flash") && !members.Has({"num_hidden_layers"})) layers *= 2;
     KVT_ASSIGN_OR_RETURN(kinds, KindsByRule(members, layers));
     if (!kinds.has_value()) {
-      const std::string hybrid = members.FirstOf(MemberRole::kOfLayers);
+      std::string hybrid = members.FirstOf(MemberRole::kOfLayers);
+      for (const char* name : {"attn_layer_period", "attn_layer_offset", "linear_attn_config",
+                               "hybrid_layer_pattern"}) {
+        if (hybrid.empty() && members.Has({name})) hybrid = name;
+      }
       if (!hybrid.empty()) {
         return UnknownLayers(absl::StrCat(
             hybrid, " shows layers of several kinds, and which of them keep what cannot be told"));
-      }
-      const char* name = "hybrid_layer_pattern";
-      if (members.Has({"linear_attn_config"})) name = "linear_attn_config";
-      if (members.Has({"attn_layer_offset"})) name = "attn_layer_offset";
-      if (members.Has({"attn_layer_period"})) name = "attn_layer_period";
-      if (members.Has({name})) {
-        return UnknownLayers(absl::StrCat(
-            name, " shows layers of several kinds, and which of them keep what cannot be told"));
       }
       kinds = LayerKinds(layers, LayerKind::kFull);
     }
@@ -319,6 +286,28 @@ absl::StatusOr<LayerKinds> KindsOfLayers(const ConfigMembers& members, uint64_t 
   }
   KVT_RETURN_IF_ERROR(MarkSharing(members, &*kinds));
   return *std::move(kinds);
+}
+
+absl::StatusOr<std::vector<uint64_t>> KvHeadsOfLayers(const ConfigMembers& members) {
+  if (members.Has({"num_key_value_heads_per_layer"})) {  // DeciLM.
+    return members.Numbers("num_key_value_heads_per_layer");
+  }
+  std::vector<uint64_t> kv_heads;
+  if (!members.Has({"block_configs"})) return kv_heads;
+  KVT_ASSIGN_OR_RETURN(const std::optional<uint64_t> heads,
+                       members.Number({"num_attention_heads", "n_head", "n_heads", "num_heads"}));
+  KVT_ASSIGN_OR_RETURN(const std::vector<ConfigMembers> blocks, members.Objects("block_configs"));
+  for (const ConfigMembers& block : blocks) {
+    KVT_ASSIGN_OR_RETURN(const uint64_t kept, KvHeadsInBlock(block, heads.value_or(0)));
+    kv_heads.push_back(kept);
+  }
+  return kv_heads;
+}
+
+absl::Status CheckLength(const char* name, size_t length, uint64_t layers) {
+  if (length == layers) return absl::OkStatus();
+  return UnknownLayers(
+      absl::StrCat(name, " has ", length, " entries and must have num_hidden_layers, ", layers));
 }
 
 }  // namespace kvtier::cli

@@ -13,7 +13,7 @@ namespace kvtier {
 // Shortest time between two lines of a SeldomLog.
 inline constexpr absl::Duration kSeldom = absl::Seconds(1);
 
-// Not thread-safe.
+// SeldomLog is used by one thread at a time.
 class SeldomLog {
  public:
   // Writes `text`, unless a line was written less than kSeldom before `now`. A line ends with the

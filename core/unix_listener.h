@@ -18,7 +18,7 @@ namespace kvtier {
 // Interval at which the owner of a listener calls KeepFile().
 inline constexpr absl::Duration kKeepFileInterval = absl::Seconds(1);
 
-// Not thread-safe.
+// UnixListener is used by one thread at a time.
 class UnixListener {
  public:
   // Listens with a socket of `type` (SOCK_STREAM or SOCK_SEQPACKET) at `path`, in place of a stale

@@ -78,8 +78,8 @@ struct NodeFlows {
   NodeFlows& operator=(const NodeFlows&) = delete;
 
   // Ends what is past its deadline, and begins loads and writes that a disk which has left the
-  // service no longer holds up.
-  // Returns whether it is to be called again at once, because there is more to end.
+  // service no longer holds up. Returns whether it is to be called again at once, because there is
+  // more to end.
   bool Sweep(absl::Time now);
   void Audit() const;
 

@@ -122,8 +122,8 @@ class NodeTenants {
   // host_max_bytes.
   void SetHostSlabs(uint64_t slabs);
 
-  // Evicts what is released of tenants that were dropped.
-  // Returns whether it is to be called again at once, because there is more to evict.
+  // Evicts what is released of tenants that were dropped. Returns whether it is to be called again
+  // at once, because there is more to evict.
   bool Sweep();
 
  private:
